@@ -1,0 +1,65 @@
+# Everything here works on a machine that has Python 3.11 or newer, make and a package index.
+# `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.7
+FUZZ_SCALE ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types contracts unit fuzz spec bench lock format clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+run: $(READY)  ## run the example: prints what it would do next (the engine is being built)
+	@$(BIN)/python examples/upcoming.py
+
+test: lint types contracts unit  ## everything needed to trust the tree
+
+lint: $(READY)  ## style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy --strict
+	$(BIN)/mypy
+
+contracts: $(READY)  ## the layers, and the purity of what decides
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/spec.py --check
+
+unit: $(READY)  ## the tests
+	$(BIN)/pytest -n auto --dist worksteal -q
+
+fuzz: $(READY)  ## the cron campaign against the oracles, FUZZ_SCALE times the size that `make test` runs
+	FUZZ_SCALE=$(FUZZ_SCALE) $(BIN)/pytest -n auto --dist worksteal -q tests/oracles
+
+spec: $(READY)  ## statements of docs/requirements.md that no test names
+	@$(BIN)/python tools/spec.py
+
+bench: $(READY)  ## speed beside the peers, in one run
+	$(BIN)/python -m bench cron index
+
+lock: $(READY)  ## renew requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+	  --no-header --python-version 3.11 --output-file requirements.lock
+
+format: $(READY)  ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# The lock names versions and hashes but no index, so any mirror serves. hatchling comes from it too: no hidden download
+# happens while the project itself is installed.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Itinerary needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes --requirement requirements.lock
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
