@@ -1,0 +1,260 @@
+"""What a schedule is: a value that yields instants, forwards only.
+
+A schedule has no state, reads no clock and does no I/O. It answers two questions in two independent ways, and the tests
+hold them against each other:
+
+    next_after(t)          one at a time, in plain integers
+    between(start, end)    a whole window, in NumPy arrays
+
+A kind of schedule is a frozen dataclass under `Schedule` that says how to find its next instant (`_next`), how to
+enumerate many of its kind at once (`batch`), and how to write itself down. What all kinds share lives here: the zone,
+the active range `start` to `end`, the jitter, and the promise that `next_after(t)` is later than `t`.
+
+A definition may leave things open that only its job can fill in: the zone, the name behind `H`, the anchor of a bare
+duration, the dates of a named calendar. `bind` fills them in, once; `open_question` says what is missing until then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.errors import ScheduleError, ScheduleFaulty, WindowError
+from itinerary.schedules.durations import DurationLike, format_duration, parse_duration
+from itinerary.schedules.instants import (
+    EARLIEST,
+    LATEST,
+    InstantLike,
+    Moment,
+    MomentLike,
+    floor_second,
+    from_seconds,
+    window_seconds,
+)
+from itinerary.schedules.wallclock import instant_of
+from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
+
+if TYPE_CHECKING:
+    from itinerary.schedules.calendars import Calendar
+
+__all__ = ["INSTANTS_MAX", "Batch", "Binding", "Budget", "Found", "Schedule", "common_arguments"]
+
+INSTANTS_MAX: Final = 10_000_000
+"""How many instants one call may return."""
+
+NESTING_MAX: Final = 8
+
+Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Which schedule of a batch, and at which second: two arrays of one length, unsorted, each pair once."""
+
+
+class Budget:
+    """How many instants a call may still produce. Spent before they are materialised, so that a refusal is cheap."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, limit: int = INSTANTS_MAX) -> None:
+        self._left = limit
+
+    def spend(self, count: int) -> None:
+        """Take note that `count` instants are about to be produced; raises WindowError when that is too many."""
+        self._left -= count
+        if self._left < 0:
+            raise WindowError(
+                f"the window holds more than {INSTANTS_MAX:,} instants, the most that one call returns; "
+                "ask for a shorter window"
+            )
+
+
+class Batch(Protocol):
+    """Many schedules of one kind, compiled for enumeration."""
+
+    def enumerate(self, start: int, end: int, budget: Budget) -> Found:
+        """Every instant of every schedule in `[start, end)`, in seconds, before `start` and `end` of the schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a job knows and a schedule may have left open."""
+
+    job: str
+    timezone: str = UTC_NAME
+    registered_at: int = 0
+    """When the job was first registered, in seconds: the anchor of a bare duration."""
+    calendars: Mapping[str, Calendar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(ABC):
+    """The common part of every kind. Equal and hashable by value."""
+
+    kind: ClassVar[str]
+
+    tz: str | None = None
+    """IANA name, or None for the job's, the setting's, or UTC."""
+    start: Moment | None = None
+    """When it becomes active, inclusive; not when it first fires."""
+    end: Moment | None = None
+    """The last moment at which it may fire, inclusive."""
+    jitter: int = 0
+    """Up to how many microseconds a start is delayed, by the occurrence's id. Instants do not move."""
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def next_after(self, t: InstantLike, zones: ZoneSource = packaged_zone) -> datetime | None:
+        """The first instant later than `t`, or None if there is none before 2200."""
+        found = self.next_second(floor_second(t), zones)
+        return None if found is None else from_seconds(found)
+
+    def between(self, start: InstantLike, end: InstantLike, zones: ZoneSource = packaged_zone) -> list[datetime]:
+        """Every instant in `[start, end)`, in order."""
+        self.require_ready()
+        first, last = window_seconds(start, end)
+        low, high = self.active_range(zones)
+        first, last = max(first, low), min(last, high + 1)
+        if first >= last:
+            return []
+        _, seconds = self.batch([self], zones).enumerate(first, last, Budget())
+        seconds.sort()
+        return [from_seconds(second) for second in seconds.tolist()]
+
+    def next_second(self, after: int, zones: ZoneSource = packaged_zone) -> int | None:
+        """`next_after` in whole seconds."""
+        self.require_ready()
+        low, high = self.active_range(zones)
+        after = max(after, low - 1)
+        if after >= min(high, LATEST - 1):
+            return None
+        found = self._next(after, zones)
+        if found is None or found > high or found >= LATEST:
+            return None
+        if found <= after:
+            raise ScheduleFaulty(
+                f"schedule {self} did not advance: after {from_seconds(after)} it gave {from_seconds(found)}"
+            )
+        return found
+
+    def active_range(self, zones: ZoneSource = packaged_zone) -> tuple[int, int]:
+        """The first and the last second at which it may fire; the supported time where it sets no bound."""
+        if self.start is None and self.end is None:
+            return EARLIEST, LATEST - 1
+        zone = self.zone(zones)
+        low = EARLIEST if self.start is None else instant_of(zone, self.start)
+        high = LATEST - 1 if self.end is None else instant_of(zone, self.end)
+        return low, high
+
+    def zone(self, zones: ZoneSource = packaged_zone) -> Zone:
+        """Its time zone, UTC if none was set."""
+        return zones(self.tz or UTC_NAME)
+
+    # -- what a kind provides ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _next(self, after: int, zones: ZoneSource) -> int | None:
+        """The first second later than `after`, regardless of `start` and `end`."""
+
+    @classmethod
+    @abstractmethod
+    def batch(cls, schedules: Sequence[Self], zones: ZoneSource) -> Batch:
+        """Many of this kind, compiled for enumeration."""
+
+    @abstractmethod
+    def _words(self) -> str:
+        """What it does, in words, without zone and range."""
+
+    @abstractmethod
+    def _fields(self) -> dict[str, Any]:
+        """What is particular to the kind, as plain data; its first key is the kind."""
+
+    def inner(self) -> tuple[Schedule, ...]:
+        """The schedules that it is made of, for a kind that combines others."""
+        return ()
+
+    def check_nesting(self, depth: int) -> None:
+        """Raise if schedules are nested deeper than anyone means."""
+        if depth > NESTING_MAX:
+            raise ScheduleError(f"schedules are nested more than {NESTING_MAX} deep; flatten them")
+        for schedule in self.inner():
+            schedule.check_nesting(depth + 1)
+
+    def open_question(self) -> str | None:
+        """What is still missing before it can yield instants, or None."""
+        return None
+
+    def bind(self, binding: Binding) -> Self:
+        """This schedule with everything filled in that was left open."""
+        return self if self.tz else replace(self, tz=binding.timezone)
+
+    # -- writing down ------------------------------------------------------------------------------------------------
+
+    def require_ready(self) -> None:
+        """Raise if something is still missing."""
+        if question := self.open_question():
+            raise ScheduleError(f"{self.kind} schedule is not complete: {question}")
+
+    def __str__(self) -> str:
+        parts = [self._words()]
+        if self.tz and self._shows_zone():
+            parts.append(self.tz)
+        if self.start:
+            parts.append(f"from {self.start}")
+        if self.end:
+            parts.append(f"until {self.end}")
+        if self.jitter:
+            parts.append(f"started up to {format_duration(self.jitter)} later")
+        return ", ".join(parts)
+
+    def _shows_zone(self) -> bool:
+        return True
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `itinerary.schedules.from_json` reads back; only what was set."""
+        common = {
+            "tz": self.tz,
+            "start": None if self.start is None else str(self.start),
+            "end": None if self.end is None else str(self.end),
+            "jitter": format_duration(self.jitter) if self.jitter else None,
+        }
+        data = {**self._fields(), **common}
+        return {
+            key: value.value if isinstance(value, StrEnum) else value
+            for key, value in data.items()
+            if value is not None
+        }
+
+    def _check_common(self) -> None:
+        """What every kind checks when it is built."""
+        if self.tz is not None:
+            check_zone(self.tz)
+        if (
+            self.start
+            and self.end
+            and self.start.is_local == self.end.is_local
+            and self.end.seconds < self.start.seconds
+        ):
+            raise ScheduleError(f"end {self.end} is before start {self.start}")
+
+
+def check_zone(name: str) -> None:
+    """Raise UnknownZone if the packaged zone data has no such name."""
+    if name != UTC_NAME:
+        packaged_zone(name)
+
+
+def common_arguments(
+    tz: str | None, start: MomentLike | None, end: MomentLike | None, jitter: DurationLike
+) -> dict[str, Any]:
+    """The arguments that every kind takes, from what a person wrote to what a schedule holds."""
+    return {
+        "tz": tz,
+        "start": None if start is None else Moment.of(start, "start"),
+        "end": None if end is None else Moment.of(end, "end"),
+        "jitter": parse_duration(jitter) if jitter else 0,
+    }

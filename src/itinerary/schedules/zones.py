@@ -1,0 +1,156 @@
+"""Time zones as data: a table of transitions, named by the digest of its content.
+
+Two nodes with different zone data would compute different instants for the same job. So a zone here is a value that can
+be stored, compared by digest, and handed to every computation; the packaged `tzdata` is only where a table comes from
+the first time (PROTOCOL rule 5).
+
+A zone cuts time into **segments** of constant offset. On the wall clock, segments leave gaps between them or overlap.
+Two running extremes make both easy to see, whatever the size of a shift and however many of them come close together:
+
+    latest_before[i]     the highest wall-clock reading reached before segment i: below it, segment i repeats
+    earliest_after[i]    the lowest reading that a later segment starts at: from there on, segment i will be repeated
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache, cached_property
+from importlib import resources
+from itertools import accumulate, pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.errors import UnknownZone
+from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
+from itinerary.schedules.tzif import Transitions, read_tzif
+
+__all__ = ["UTC_NAME", "Zone", "ZoneSource", "packaged_zone", "zone_names"]
+
+UTC_NAME: Final = "UTC"
+_BEGINNING: Final = EARLIEST - 366 * DAY
+_ENDING: Final = LATEST + 366 * DAY
+_NAME_MAX: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Zone:
+    """One zone's segments between 1899 and 2200. Equal when name and content are equal."""
+
+    name: str
+    starts: tuple[int, ...]
+    """The first UTC second of each segment; the first segment begins before the supported time."""
+    offsets: tuple[int, ...]
+    """Seconds east of UTC in each segment."""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        content = struct.pack(f"<{2 * len(self.starts)}q", *self.starts, *self.offsets)
+        object.__setattr__(self, "digest", hashlib.sha256(b"itinerary-zone-1:" + content).hexdigest())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Zone) and (self.name, self.digest) == (other.name, other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The first UTC second after each segment."""
+        return (*self.starts[1:], _ENDING)
+
+    @cached_property
+    def latest_before(self) -> tuple[int, ...]:
+        """The highest wall-clock reading reached before each segment."""
+        reached = accumulate((end + offset for end, offset in zip(self.ends, self.offsets, strict=True)), max)
+        return (_BEGINNING - DAY, *list(reached)[:-1])
+
+    @cached_property
+    def earliest_after(self) -> tuple[int, ...]:
+        """The lowest wall-clock reading at which any later segment starts."""
+        later = [start + offset for start, offset in zip(self.starts[1:], self.offsets[1:], strict=True)]
+        lowest = list(accumulate(reversed(later), min))[::-1]
+        return (*lowest, _ENDING + DAY)
+
+    def reading(self, moment: Moment) -> int:
+        """What the wall clock shows at a moment."""
+        if moment.is_local:
+            return moment.seconds
+        return moment.seconds + self.offsets[bisect_right(self.starts, moment.seconds) - 1]
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and offsets as NumPy arrays, for bulk conversion."""
+        return self._arrays
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.array(self.starts, np.int64), np.array(self.offsets, np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as plain data; `from_json` reads it back."""
+        return {"name": self.name, "starts": list(self.starts), "offsets": list(self.offsets)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Zone:
+        """A table that was stored; a malformed one is refused."""
+        starts, offsets = tuple(data["starts"]), tuple(data["offsets"])
+        increasing = all(earlier < later for earlier, later in pairwise(starts))
+        if not starts or len(starts) != len(offsets) or not increasing or starts[0] != _BEGINNING:
+            raise UnknownZone(f"the stored table of zone {data['name']!r} is malformed; store it again")
+        return cls(str(data["name"]), starts, offsets)
+
+    @classmethod
+    def from_transitions(cls, name: str, transitions: Transitions) -> Zone:
+        """The part of the zone's history that lies in the supported time."""
+        instants, offsets = transitions
+        first = sum(instant <= _BEGINNING for instant in instants)
+        last = sum(instant < _ENDING for instant in instants)
+        return cls(name, (_BEGINNING, *instants[first:last]), tuple(offsets[first : last + 1]))
+
+
+ZoneSource: TypeAlias = Callable[[str], Zone]
+"""Where a computation gets its zones from, by IANA name. It raises UnknownZone for a name that it does not have."""
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Every IANA name in the packaged zone data."""
+    return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
+
+
+def packaged_zone(name: str) -> Zone:
+    """The zone as the pinned `tzdata` package has it."""
+    if not isinstance(name, str) or len(name) > _NAME_MAX or name not in zone_names():
+        raise UnknownZone(_unknown(name))
+    return _load(name)
+
+
+@cache
+def _load(name: str) -> Zone:
+    data = resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+    return Zone.from_transitions(name, read_tzif(data, until_year=2200))
+
+
+@cache
+def _names_by_folded() -> dict[str, str]:
+    return {name.lower(): name for name in zone_names()}
+
+
+def _unknown(name: object) -> str:
+    text = str(name)[:_NAME_MAX].lower()
+    # Only names of like length and beginning are compared, so that a typo is answered as fast as a hit.
+    alike = [known for known in _names_by_folded() if known[:1] == text[:1] and abs(len(known) - len(text)) <= 2]
+    close = get_close_matches(text, alike, n=1, cutoff=0.75)
+    hint = (
+        f"did you mean {_names_by_folded()[close[0]]!r}?"
+        if close
+        else "use an IANA name such as 'Europe/Berlin' or 'UTC'"
+    )
+    shown = repr(name) if len(str(name)) <= _NAME_MAX else repr(str(name)[:_NAME_MAX] + "…")
+    return f"time zone {shown} is unknown; {hint}"
