@@ -1,0 +1,133 @@
+"""What Itinerary knows, as frozen values: ids, configuration, states, records, reports.
+
+Nothing in here acts. No clock, no randomness, no I/O, no thread: the same input gives the same value on every node and
+in every release, which is what the ids and the stored JSON depend on. An import contract keeps it so.
+
+    ids            one id for one thing, whoever computes it
+    states         the states of an occurrence and the one table of their transitions
+    overrides      what people set      config     what comes of it      policies, values     the parts of both
+    retries        whether and when a failed attempt is tried again
+    settings       the numbers that govern a node
+    job, occurrence, report     the records, and what people are told of them
+    codec, text    JSON, and text that came from outside
+"""
+
+from itinerary.model.codec import from_json, result_json, to_json
+from itinerary.model.config import (
+    EffectiveConfig,
+    EffectiveRecovery,
+    EffectiveRetry,
+    FrozenConfig,
+    Row,
+    freeze,
+    resolve,
+)
+from itinerary.model.ids import (
+    AttemptId,
+    IncarnationId,
+    JobId,
+    OccurrenceId,
+    TaskId,
+    TaskRunId,
+    attempt_id,
+    backfill_id,
+    jitter_for,
+    job_id,
+    occurrence_id,
+    replay_id,
+    run_id,
+    task_id,
+    task_run_id,
+    trigger_id,
+)
+from itinerary.model.job import Job, JsonObject, Task, new_job
+from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun, Transition, Window
+from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, read_overrides
+from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.report import AttemptReport, Report, TaskReport, build_report
+from itinerary.model.retries import exception_names, may_retry, retry_wait
+from itinerary.model.settings import Settings, read_settings
+from itinerary.model.states import (
+    CREATED_AS,
+    FINAL,
+    TASK_FINAL,
+    TRANSITIONS,
+    OccurrenceState,
+    TaskState,
+    advance,
+    mermaid,
+    shown_state,
+)
+from itinerary.model.text import check_name, clean_text
+
+__all__ = [
+    "CREATED_AS",
+    "DEFAULTS",
+    "FINAL",
+    "LEAVES",
+    "NOTHING",
+    "TASK_FINAL",
+    "TRANSITIONS",
+    "Attempt",
+    "AttemptId",
+    "AttemptReport",
+    "EffectiveConfig",
+    "EffectiveRecovery",
+    "EffectiveRetry",
+    "Failure",
+    "FrozenConfig",
+    "IncarnationId",
+    "Job",
+    "JobId",
+    "JsonObject",
+    "Kind",
+    "Level",
+    "Mode",
+    "Occurrence",
+    "OccurrenceId",
+    "OccurrenceState",
+    "OnOrphan",
+    "Overlap",
+    "Overrides",
+    "Recovery",
+    "RecoveryPolicy",
+    "Report",
+    "Retry",
+    "Row",
+    "Settings",
+    "Task",
+    "TaskId",
+    "TaskReport",
+    "TaskRun",
+    "TaskRunId",
+    "TaskState",
+    "Transition",
+    "Window",
+    "advance",
+    "attempt_id",
+    "backfill_id",
+    "build_report",
+    "check_name",
+    "clean_text",
+    "exception_names",
+    "freeze",
+    "from_json",
+    "jitter_for",
+    "job_id",
+    "may_retry",
+    "mermaid",
+    "new_job",
+    "occurrence_id",
+    "read_overrides",
+    "read_settings",
+    "replay_id",
+    "resolve",
+    "result_json",
+    "retry_wait",
+    "run_id",
+    "shown_state",
+    "task_id",
+    "task_run_id",
+    "to_json",
+    "trigger_id",
+]

@@ -1,0 +1,187 @@
+"""What people write: the values that one level of the configuration sets, and nothing else.
+
+A job stores only what it overrides, a task only what it overrides (D2). So None means "not set here", everywhere, and
+how the levels come together is another story: see `config`. To lift a bound that was set above, write a larger one.
+
+Some leaves make no sense on a task, since they are about the occurrence as a whole, and some come too late on an
+occurrence that already exists. An option that is accepted and has no effect is a lie, so LEAVES says where each may
+stand, and anywhere else it is refused.
+
+`limits` are the *names* of the limits that every occurrence of a job takes, one share of each. How many shares there
+are is a setting, `limits = {api = 5}` (see `settings`): the number belongs to the API that is being protected, not to
+each job that calls it, and two jobs must not be able to disagree about it. They are the job's and not a task's, since
+they are taken in the transaction that starts the occurrence.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from itinerary.errors import ConfigError
+from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.values import Check, check_keys, duration, one_of, settle, whole, word, words, zone_name
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["DEFAULTS", "LEAVES", "NOTHING", "Level", "Overrides", "check_level", "leaves_set", "read_overrides"]
+
+
+class Level(StrEnum):
+    """Who set a value, from the most general to the most particular."""
+
+    DEFAULT = "default"
+    SETTINGS = "settings"
+    JOB = "job"
+    TASK = "task"
+    OCCURRENCE = "occurrence"
+
+
+_NO_RETRY: Final = Retry()
+_NO_RECOVERY: Final = RecoveryPolicy()
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What one level sets. As JSON it is what a person would write, and no more than was set."""
+
+    timezone: str | None = None
+    mode: Mode | None = None
+    failure: Failure | None = None
+    overlap: Overlap | None = None
+    max_queued: int | None = None
+    max_active: int | None = None
+    limits: tuple[str, ...] | None = None
+    recovery: RecoveryPolicy = _NO_RECOVERY
+    retry: Retry = _NO_RETRY
+    task_timeout: str | None = None
+    execution_timeout: str | None = None
+    priority: int | None = None
+    on_orphan: OnOrphan | None = None
+    executor: str | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, "", _CHECKS)
+        # An empty policy is the default object itself, which is what keeps it out of the JSON.
+        if self.retry == _NO_RETRY:
+            force_setattr(self, "retry", _NO_RETRY)
+        if self.recovery == _NO_RECOVERY:
+            force_setattr(self, "recovery", _NO_RECOVERY)
+
+
+def _retry(key: str, value: object) -> Retry:
+    return value if isinstance(value, Retry) else Retry(**_table(key, value, Retry))
+
+
+def _recovery(key: str, value: object) -> RecoveryPolicy:
+    if isinstance(value, RecoveryPolicy):
+        return value
+    if isinstance(value, str):
+        return RecoveryPolicy(one_of(Recovery)(key, value))
+    return RecoveryPolicy(**_table(key, value, RecoveryPolicy))
+
+
+def _table(key: str, value: object, struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return dict(check_keys(key, value, struct.__struct_fields__, f"{key}."))
+
+
+_MILLISECOND: Final = SECOND // 1_000
+_CHECKS: Final[dict[str, Check]] = {
+    "timezone": zone_name,
+    "mode": one_of(Mode),
+    "failure": one_of(Failure),
+    "overlap": one_of(Overlap),
+    "max_queued": whole(1, 1_000_000),
+    "max_active": whole(1, 1_000_000),
+    "limits": words,
+    "recovery": _recovery,
+    "retry": _retry,
+    "task_timeout": duration(_MILLISECOND),
+    "execution_timeout": duration(_MILLISECOND),
+    "priority": whole(-1_000, 1_000),
+    "on_orphan": one_of(OnOrphan),
+    "executor": word,
+}
+
+NOTHING: Final = Overrides()
+"""A level that sets nothing."""
+
+DEFAULTS: Final = Overrides(
+    timezone="UTC",
+    mode=Mode.SEQUENTIAL,
+    failure=Failure.FAIL_FAST,
+    overlap=Overlap.SKIP,
+    limits=(),
+    recovery=RecoveryPolicy(Recovery.EXECUTE_ALL),
+    retry=Retry(max_retries=0, retry_interval="30s", backoff_factor=1.0, jitter="0s", never_retry=()),
+    task_timeout="5m",
+    execution_timeout="1h",
+    priority=0,
+    on_orphan=OnOrphan.LEAVE,
+    executor="auto",
+)
+"""The first level (X5). Bounds that are missing here do not limit; `auto` leaves the executor to what the task is."""
+
+_FOR_ALL_JOBS: Final = frozenset({Level.DEFAULT, Level.SETTINGS, Level.JOB})
+_FOR_A_RUN: Final = _FOR_ALL_JOBS | {Level.OCCURRENCE}
+_ANYWHERE: Final = frozenset(Level)
+
+LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
+    {
+        "timezone": _FOR_ALL_JOBS,
+        "mode": _FOR_A_RUN,
+        "failure": _ANYWHERE,
+        "overlap": _FOR_A_RUN,
+        "max_queued": _FOR_ALL_JOBS,
+        "max_active": _FOR_ALL_JOBS,
+        "limits": frozenset({Level.DEFAULT, Level.JOB}),
+        **{f"recovery.{field}": _FOR_ALL_JOBS for field in RecoveryPolicy.__struct_fields__},
+        **{f"retry.{field}": _ANYWHERE for field in Retry.__struct_fields__},
+        "task_timeout": _ANYWHERE,
+        "execution_timeout": _FOR_A_RUN,
+        "priority": _FOR_A_RUN,
+        "on_orphan": _FOR_A_RUN,
+        "executor": frozenset({Level.DEFAULT, Level.JOB, Level.TASK}),
+    }
+)
+"""Every leaf, in the order in which it is shown, and the levels that may set it."""
+
+
+def read_overrides(given: object, level: Level) -> Overrides:
+    """The overrides in a table that somebody wrote: keyword arguments, TOML, or JSON.
+
+    `retry` is a Retry or a table of its fields; `recovery` a RecoveryPolicy, a table, or just the strategy. None is
+    "not set here". Raises a ConfigError that names the key and says what is allowed.
+    """
+    table = check_keys(level, given, Overrides.__struct_fields__)
+    values: dict[str, Any] = {key: value for key, value in table.items() if value is not None}
+    overrides = Overrides(**values)
+    for key, _ in leaves_set(overrides):
+        check_level(key, level)
+    return overrides
+
+
+def leaves_set(overrides: Overrides) -> Iterator[tuple[str, Any]]:
+    """Each leaf that is set, with its value, in the order of LEAVES."""
+    for key in LEAVES:
+        group, _, field = key.rpartition(".")
+        value = getattr(getattr(overrides, group) if group else overrides, field)
+        if value is not None:
+            yield key, value
+
+
+def check_level(key: str, level: Level) -> None:
+    """Refuse a leaf at a level where it would have no effect."""
+    if level not in LEAVES[key]:
+        *others, last = (phrase for place, phrase in _PLACES.items() if place in LEAVES[key])
+        where = f"{', '.join(others)} or {last}" if others else last
+        raise ConfigError(f"{key}: cannot be set {_PLACES[level]}; set it {where}")
+
+
+_PLACES: Final = {
+    Level.SETTINGS: "in the settings",
+    Level.JOB: "on the job",
+    Level.TASK: "on a task",
+    Level.OCCURRENCE: "on an occurrence",
+}

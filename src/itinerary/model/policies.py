@@ -1,0 +1,145 @@
+"""The policies that a job or a task may choose, as a person writes them.
+
+`Retry` and `RecoveryPolicy` are overrides, like all configuration that is written down: a field that is None is *not
+set here* and comes from the level above (see `config`). So a task can say `Retry(max_retries=10)` and keep the waits of
+its job.
+
+Both take durations in any form and keep one spelling of them (see `values`). The constructors below only declare that,
+for type checkers: msgspec makes the real ones, and `__post_init__` does the work.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.model.values import Check, duration, exceptions, number, one_of, settle, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from itinerary.schedules.durations import DurationLike
+
+__all__ = ["Failure", "Mode", "OnOrphan", "Overlap", "Recovery", "RecoveryPolicy", "Retry"]
+
+
+class Mode(StrEnum):
+    """How the tasks of an occurrence follow each other (X1)."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+
+
+class Failure(StrEnum):
+    """What a task that has failed for good means for the others (X2)."""
+
+    FAIL_FAST = "fail_fast"
+    """Tasks in flight are cancelled, the rest is skipped."""
+    CONTINUE = "continue"
+    """All tasks run. On a single task: it runs even though a peer has failed."""
+    RETRY_ON_FAILURE = "retry_on_failure"
+    """While it waits to retry nothing further starts; afterwards the rest is skipped and what is in flight finishes."""
+
+
+class Overlap(StrEnum):
+    """What happens when an occurrence is due and the one before it still runs (X6)."""
+
+    SKIP = "skip"
+    ALLOW = "allow"
+    QUEUE = "queue"
+    """In the order of their instants, at most `max_queued` of them if that is set."""
+    REPLACE = "replace"
+    """The one that runs is cancelled."""
+
+
+class Recovery(StrEnum):
+    """What happens to instants that passed while no node was there (R1)."""
+
+    EXECUTE_ALL = "execute_all"
+    EXECUTE_LAST = "execute_last"
+    MARK_AS_MISSED = "mark_as_missed"
+    BOUNDED_WINDOW = "bounded_window"
+    """The most recent ones run, within `max_duration` and then `max_occurrences`; a bound not set does not limit."""
+    COMPRESSED = "compressed"
+    """One run, told the window that it answers for."""
+
+
+class OnOrphan(StrEnum):
+    """What becomes of an occurrence whose node died while it ran (N3)."""
+
+    LEAVE = "leave"
+    """It ends as `orphaned`: nobody knows how far it came, so nobody runs it again unasked."""
+    RERUN = "rerun"
+    """It goes to `retrying`, for tasks that may safely run twice."""
+
+
+class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """When a failed attempt is tried again (X3): `Retry(10, "1m", 2.0)` waits 1, 2, 4 … minutes, ten times.
+
+    `interval_max` caps the wait; `jitter` then adds a delay below it, the same on every node. An exception in
+    `never_retry`, or a subclass of one, fails the task at once: a bare class name stands for every class of that name,
+    a dotted one for that class alone.
+    """
+
+    max_retries: int | None = None
+    retry_interval: str | None = None
+    backoff_factor: float | None = None
+    interval_max: str | None = None
+    jitter: str | None = None
+    never_retry: tuple[str, ...] | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            max_retries: int | None = None,
+            retry_interval: DurationLike | None = None,
+            backoff_factor: float | None = None,
+            interval_max: DurationLike | None = None,
+            jitter: DurationLike | None = None,
+            never_retry: Collection[str | type[BaseException]] | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        settle(self, "retry.", _RETRY)
+
+
+class RecoveryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A recovery strategy and its bounds: `RecoveryPolicy("bounded_window", max_duration="24h")`."""
+
+    strategy: Recovery | None = None
+    max_occurrences: int | None = None
+    max_duration: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            strategy: Recovery | str | None = None,
+            max_occurrences: int | None = None,
+            max_duration: DurationLike | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        settle(self, "recovery.", _RECOVERY)
+        bounds = [key for key in ("max_occurrences", "max_duration") if getattr(self, key) is not None]
+        if bounds and self.strategy not in (None, Recovery.BOUNDED_WINDOW):
+            raise ConfigError(
+                f"recovery.{bounds[0]}: has no effect on {self.strategy}; only {Recovery.BOUNDED_WINDOW} has bounds"
+            )
+
+
+_RETRY: Final[dict[str, Check]] = {
+    "max_retries": whole(0, 1_000),
+    "retry_interval": duration(0),
+    "backoff_factor": number(1.0, 100.0),
+    "interval_max": duration(0),
+    "jitter": duration(0),
+    "never_retry": exceptions,
+}
+_RECOVERY: Final[dict[str, Check]] = {
+    "strategy": one_of(Recovery),
+    "max_occurrences": whole(0, 10_000_000),
+    "max_duration": duration(0),
+}

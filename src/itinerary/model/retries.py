@@ -1,0 +1,54 @@
+"""When a failed attempt is tried again, and after how long: X3 as arithmetic.
+
+The n-th retry waits `retry_interval * backoff_factor ** (n - 1)`, at most `interval_max`, and then a jitter on top that
+is read off the id of the attempt that failed. So the wait is the same on whichever node computes it, before and after a
+crash, and it can be shown before it begins. No exponent can overflow: every wait ends within WAIT_MAX and the jitter.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from itinerary.errors import ConfigError
+from itinerary.model.config import EffectiveRetry
+from itinerary.model.ids import AttemptId, jitter_for
+from itinerary.model.values import DURATION_MAX, exception_name
+
+__all__ = ["WAIT_MAX", "exception_names", "may_retry", "retry_wait"]
+
+WAIT_MAX: Final = DURATION_MAX
+"""The cap of a policy that sets none, in microseconds."""
+
+
+def may_retry(retry: EffectiveRetry, failed_number: int, error_names: Iterable[str] = ()) -> bool:
+    """Whether another attempt follows the one of that number, which failed with an error of these names.
+
+    The names are those of `exception_names`; a timeout and a non-zero exit have none.
+    """
+    if failed_number > retry.max_retries:
+        return False
+    never = set(retry.never_retry)
+    return not any(name in never or name.rpartition(".")[2] in never for name in error_names)
+
+
+def retry_wait(retry: EffectiveRetry, retry_number: int, failed: AttemptId) -> int:
+    """Microseconds to wait before the n-th retry, n from 1, which follows the failed attempt of the same number."""
+    if retry_number < 1:
+        raise ConfigError(f"retry number {retry_number}: retries are counted from 1; the first attempt has no wait")
+    cap = WAIT_MAX if retry.interval_max is None else retry.interval_max
+    wait = _backed_off(retry.retry_interval, retry.backoff_factor, retry_number - 1, cap)
+    return wait + jitter_for(failed, retry.jitter)
+
+
+def exception_names(error: type[BaseException]) -> tuple[str, ...]:
+    """The class and everything it inherits from, by name: to be matched where it cannot be imported."""
+    return tuple(exception_name(kind) for kind in error.__mro__ if issubclass(kind, BaseException))
+
+
+def _backed_off(interval: int, factor: float, times: int, cap: int) -> int:
+    if not interval:
+        return 0
+    try:
+        wait = interval * factor**times
+    except OverflowError:
+        return cap
+    return round(wait) if wait < cap else cap

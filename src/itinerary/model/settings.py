@@ -1,0 +1,111 @@
+"""The numbers that govern a node (L4), read once, checked before anything starts.
+
+They are not job configuration: no job can override how often the loop of its node turns. Durations are microseconds
+here, since only the engine reads them; people write them as anywhere else, and `read_settings` is the door.
+
+Two of them can contradict each other so that work is lost: an index that is rebuilt more rarely than it looks ahead has
+a hole before each rebuild. That stops the start. Two other pairs only make work late, and are warned about.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.model.text import shown
+from itinerary.model.values import Check, check_keys, duration, whole, word
+from itinerary.schedules.durations import SECOND, format_duration, parse_duration
+
+__all__ = ["Settings", "read_settings"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a node behaves. Durations are microseconds."""
+
+    pre_schedule_interval: int = 10 * SECOND
+    """How far ahead of its instant an occurrence is claimed."""
+    index_rebuild_interval: int = 60 * SECOND
+    lookahead_window: int = 600 * SECOND
+    """How far into the future the index reaches."""
+    grace_period: int = 30 * SECOND
+    """How late an instant may be and still simply run; what is older goes through its job's recovery strategy."""
+    loop_interval: int = 1 * SECOND
+    """The longest time between two iterations of the loop."""
+    inbox_buffer_size: int = 10_000
+    inbox_send_timeout: int = 5 * SECOND
+    orchestrator_heartbeat_interval: int = 10 * SECOND
+    max_missed_orchestrator_heartbeats: int = 3
+    node_heartbeat_interval: int = 5 * SECOND
+    takeover_after: int = 2 * SECOND
+    """How long after its instant an occurrence that nobody started may be started by anyone."""
+    max_concurrent_jobs: int = 50
+    """The slots of this node."""
+    shutdown_grace_period: int = 30 * SECOND
+    kill_grace: int = 10 * SECOND
+    """From the request to end a task to its end by force."""
+    reaper_interval: int = 30 * SECOND
+    max_buffered_updates: int = 10_000
+    update_flush_threshold: int = 100
+    update_flush_interval: int = 1 * SECOND
+    stats_flush_threshold: int = 30
+    stats_flush_interval: int = 30 * SECOND
+    limits: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """How many occurrences, over all nodes, may hold each named limit at a time (X11): `{api = 5}`."""
+
+    def __post_init__(self) -> None:
+        if self.index_rebuild_interval >= self.lookahead_window:
+            raise ConfigError(
+                f"index_rebuild_interval ({format_duration(self.index_rebuild_interval)}) must be shorter than "
+                f"lookahead_window ({format_duration(self.lookahead_window)}); else runs between two rebuilds are lost"
+            )
+
+    def warnings(self) -> list[str]:
+        """What will work, but late: each with both values and what to do."""
+        found = []
+        loop = format_duration(self.loop_interval)
+        if self.grace_period <= self.loop_interval:
+            grace = format_duration(self.grace_period)
+            found.append(f"grace_period ({grace}) should be longer than loop_interval ({loop}); raise the first")
+        if self.pre_schedule_interval < self.loop_interval:
+            ahead = format_duration(self.pre_schedule_interval)
+            found.append(
+                f"pre_schedule_interval ({ahead}) should not be shorter than loop_interval ({loop}); raise the first"
+            )
+        return found
+
+
+def read_settings(given: object) -> Settings:
+    """The settings in a table that somebody wrote. What is not in it, or is None, has its default."""
+    table = check_keys("settings", given, Settings.__struct_fields__)
+    values: dict[str, Any] = {key: _CHECKS[key](key, value) for key, value in table.items() if value is not None}
+    return Settings(**values)
+
+
+def _time(key: str, value: object) -> int:
+    return parse_duration(_positive(key, value))
+
+
+def _limits(key: str, value: object) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{key}: {shown(value)} is not a table of names and numbers, such as {{api = 5}}")
+    return {word(key, name): _shares(f"{key}.{name}", shares) for name, shares in value.items()}
+
+
+_positive: Final = duration(SECOND // 1_000, 86_400 * SECOND)
+_count: Final = whole(1, 10_000_000)
+_shares: Final = whole(0, 1_000_000)
+_COUNTS: Final = frozenset(
+    {
+        "inbox_buffer_size",
+        "max_missed_orchestrator_heartbeats",
+        "max_concurrent_jobs",
+        "max_buffered_updates",
+        "update_flush_threshold",
+        "stats_flush_threshold",
+    }
+)
+_CHECKS: Final[dict[str, Check]] = {
+    **{field: _count if field in _COUNTS else _time for field in Settings.__struct_fields__},
+    "limits": _limits,
+}
