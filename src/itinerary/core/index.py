@@ -1,0 +1,164 @@
+"""The scheduled run index: what is due when, for the next few minutes, of all jobs.
+
+    one run  =  one int64      │ seconds since the first run │ job's number │
+
+Jobs are numbered by their place in a table sorted by id, so sorting these integers *is* the specified order: by
+instant, then by job id. A million runs take 8 MB and sort in milliseconds; a window of them is two binary searches.
+
+The index is rebuilt whole and swapped: one assignment of a reference to a finished, immutable snapshot. A reader takes
+that reference once and works on it, so it never locks, and its answer is that of one whole snapshot even while another
+thread swaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.errors import WindowError
+from itinerary.schedules.instants import MICROSECONDS, InstantLike, ceil_second, microseconds_of
+
+__all__ = ["JobTable", "RunPairs", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
+
+_KEY_BITS: Final = 63
+
+
+ScheduledRun: TypeAlias = tuple[str, int]
+"""One due instant of one job: the job's id, and microseconds since the epoch. A plain pair: a query makes
+hundreds of them, and a named one costs four times as much."""
+
+
+class JobTable:
+    """Job ids in their order. A job's number is its place here, and is good for as long as the table is."""
+
+    __slots__ = ("_ids", "_numbers", "ids")
+
+    ids: NDArray[np.object_]
+    """The ids by number, for many at once."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = sorted(ids)
+        self._numbers = {job: number for number, job in enumerate(self._ids)}
+        self.ids = np.array(self._ids, object)
+        if len(self._numbers) < len(self._ids):
+            twice = next(job for job, following in pairwise(self._ids) if job == following)
+            raise ValueError(f"job {twice!r} is in the table twice")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, number: int) -> str:
+        return self._ids[number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def number(self, job: str) -> int:
+        """The job's number."""
+        return self._numbers[job]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScheduledRuns:
+    """Many runs in columns, unsorted: the job's number in `jobs`, and the instant in microseconds."""
+
+    jobs: JobTable
+    numbers: NDArray[np.int64]
+    instants: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) != len(self.instants):
+            raise ValueError(f"{len(self.numbers)} numbers do not go with {len(self.instants)} instants")
+        if len(self.numbers) and not 0 <= self.numbers.min() <= self.numbers.max() < len(self.jobs):
+            raise ValueError(f"a job's number lies outside the table of {len(self.jobs)} jobs")
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, InstantLike]]) -> ScheduledRuns:
+        """Columns of (job, instant) pairs."""
+        listed = [(job, microseconds_of(instant)) for job, instant in pairs]
+        jobs = JobTable({job for job, _ in listed})
+        numbers = np.array([jobs.number(job) for job, _ in listed], np.int64)
+        return cls(jobs, numbers, np.array([instant for _, instant in listed], np.int64))
+
+
+RunPairs: TypeAlias = ScheduledRuns | Iterable[tuple[str, InstantLike]]
+"""What an index is built from."""
+
+
+class _Snapshot:
+    """One finished index: sorted keys, and what they mean."""
+
+    __slots__ = ("_base", "_bits", "_ids", "_keys", "first")
+
+    def __init__(self, runs: ScheduledRuns) -> None:
+        seconds = runs.instants // MICROSECONDS
+        if not (seconds * MICROSECONDS == runs.instants).all():
+            raise WindowError("an instant is not a whole second; instants are whole seconds")
+        self._ids = runs.jobs.ids
+        self._bits = max(len(runs.jobs) - 1, 1).bit_length()
+        self._base = int(seconds.min()) if len(seconds) else 0
+        seconds -= self._base
+        # All of int64's microseconds fit beside a million jobs, and the supported years beside half a billion.
+        assert not len(seconds) or int(seconds.max()) >> (_KEY_BITS - self._bits) == 0
+        seconds <<= self._bits
+        seconds |= runs.numbers
+        seconds.sort()
+        seconds.flags.writeable = False
+        self._keys = seconds
+        self.first = next(iter(self._runs(self._keys[:1])), None)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def nbytes(self) -> int:
+        return self._keys.nbytes
+
+    def query(self, start: int, end: int) -> list[ScheduledRun]:
+        """The runs of the seconds `[start, end)`."""
+        low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
+        high = self._keys.searchsorted(max(end - self._base, 0) << self._bits)
+        return self._runs(self._keys[low:high])
+
+    def _runs(self, keys: NDArray[np.int64]) -> list[ScheduledRun]:
+        instants = (((keys >> self._bits) + self._base) * MICROSECONDS).tolist()
+        jobs = self._ids.take(keys & ((1 << self._bits) - 1)).tolist()
+        return list(zip(jobs, instants, strict=True))
+
+
+class ScheduledRunIndex:
+    """What is due when. Readers never lock; `swap` replaces everything at once."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, runs: RunPairs = ()) -> None:
+        self._snapshot = _Snapshot(_columns(runs))
+
+    def query(self, start: InstantLike, end: InstantLike) -> list[ScheduledRun]:
+        """The runs in `[start, end)`, by instant and then by job id."""
+        return self._snapshot.query(ceil_second(start), ceil_second(end))
+
+    def peek(self) -> ScheduledRun | None:
+        """The earliest run, or None."""
+        return self._snapshot.first
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the runs take."""
+        return self._snapshot.nbytes
+
+    def swap(self, runs: RunPairs) -> None:
+        """Replace everything. Whoever is reading now goes on with what was there before."""
+        self._snapshot = _Snapshot(_columns(runs))
+
+
+def _columns(runs: RunPairs) -> ScheduledRuns:
+    return runs if isinstance(runs, ScheduledRuns) else ScheduledRuns.of(runs)
