@@ -15,7 +15,7 @@ from itinerary import Calendar, Schedule, cron, every, excluding, iso8601, once,
 from itinerary.core import IndexSource, ScheduledRunIndex
 from itinerary.schedules import Binding
 
-HOLIDAYS = Calendar("holidays", dates=["2026-12-25", "2026-12-26", "2027-01-01"])
+HOLIDAYS = Calendar("holidays", dates=["2026-12-25", "2026-12-26", "2027-01-01"], closed_on_weekends=True)
 
 JOBS: dict[str, Schedule] = {
     "nightly-report": cron("0 5 * * 1-5", tz="America/New_York"),
@@ -23,7 +23,7 @@ JOBS: dict[str, Schedule] = {
     "etl": every("3h"),
     "invoices": iso8601("R/2026-01-31T09:00/P1M", tz="Europe/Berlin"),
     "payroll": excluding(cron("0 9 L * *", tz="Europe/London"), HOLIDAYS, "previous"),
-    "stand-up": union(cron("30 9 * * 1-4", tz="Asia/Kathmandu"), cron("0 11 * * 5", tz="Asia/Kathmandu")),
+    "stand-up": union(cron("30 9 * * 1-4"), cron("0 11 * * 5"), tz="Asia/Kathmandu"),
     "fireworks": once("2026-12-31T23:59:00Z"),
 }
 MICROSECONDS = 1_000_000

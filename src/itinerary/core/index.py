@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -45,9 +44,7 @@ class JobTable:
         self._ids = sorted(ids)
         self._numbers = {job: number for number, job in enumerate(self._ids)}
         self.ids = np.array(self._ids, object)
-        if len(self._numbers) < len(self._ids):
-            twice = next(job for job, following in pairwise(self._ids) if job == following)
-            raise ValueError(f"job {twice!r} is in the table twice")
+        assert len(self._numbers) == len(self._ids), "a job is in the table twice"
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -72,10 +69,10 @@ class ScheduledRuns:
     instants: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if len(self.numbers) != len(self.instants):
-            raise ValueError(f"{len(self.numbers)} numbers do not go with {len(self.instants)} instants")
-        if len(self.numbers) and not 0 <= self.numbers.min() <= self.numbers.max() < len(self.jobs):
-            raise ValueError(f"a job's number lies outside the table of {len(self.jobs)} jobs")
+        assert len(self.numbers) == len(self.instants), "each number goes with an instant"
+        assert not len(self.numbers) or 0 <= self.numbers.min() <= self.numbers.max() < len(self.jobs), (
+            "known jobs only"
+        )
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, InstantLike]]) -> ScheduledRuns:

@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from itinerary.core.index import JobTable, ScheduledRuns
-from itinerary.errors import ScheduleError, ScheduleFaulty
+from itinerary.errors import ItineraryError, WindowError
 from itinerary.schedules import Custom, Schedule, ScheduleTable, ZoneSource, enumerate_many, from_json, packaged_zone
 
 __all__ = ["IndexSource", "IndexWindow", "JobSchedule", "Rejected"]
 
 JobSchedule: TypeAlias = tuple[str, Schedule | Mapping[str, Any] | str]
 """A job's id, and its schedule or the definition of it."""
+
+
+Numbers: TypeAlias = NDArray[np.int64]
 
 
 class Rejected(NamedTuple):
@@ -53,7 +57,7 @@ class IndexSource:
     jobs: JobTable
     _table: ScheduleTable
     """The schedules of `jobs`, in the same order, that are known to behave."""
-    _numbers: np.ndarray[Any, np.dtype[np.int64]]
+    _numbers: Numbers
     """The job's number of each row of the table."""
     _untrusted: tuple[tuple[int, ScheduleTable], ...]
     """Jobs with somebody else's schedule in them, each in a table of its own."""
@@ -67,12 +71,14 @@ class IndexSource:
         for job, definition in jobs:
             try:
                 schedule = definition if isinstance(definition, Schedule) else from_json(definition)
-                schedule.require_ready()
-                schedule.zone(zones)
-            except (ScheduleError, ScheduleFaulty) as error:
+                _check_usable(schedule, zones)
+            except ItineraryError as error:
                 rejected.append(Rejected(job, str(error)))
-            else:
-                schedules[job] = schedule
+                continue
+            if job in schedules:
+                rejected.append(Rejected(job, "the job is listed twice; only its first schedule counts"))
+                continue
+            schedules[job] = schedule
         table = JobTable(schedules)
         trusted = [number for number, job in enumerate(table) if not _is_untrusted(schedules[job])]
         untrusted = [number for number, job in enumerate(table) if _is_untrusted(schedules[job])]
@@ -85,20 +91,40 @@ class IndexSource:
         )
 
     def window(self, now: int, *, grace_period: int, lookahead_window: int) -> IndexWindow:
-        """Every run in `[now - grace_period, now + lookahead_window)`, all in microseconds."""
-        start, end = now - grace_period, now + lookahead_window
-        rows, instants = enumerate_many(self._table, start, end)
+        """Every run in `[now - grace_period, now + lookahead_window)`, all in microseconds.
+
+        If that holds more runs than one enumeration may return, the look ahead is shortened, as far as to an eighth: a
+        shorter index is rebuilt in time, no index at all would leave the node alive and silent.
+        """
+        start = now - grace_period
+        end, rows, instants = self._fitting(start, now, lookahead_window, lookahead_window // 8)
         all_numbers, all_instants, rejected = [self._numbers[rows]], [instants], list(self.rejected)
         for number, table in self._untrusted:
             try:
                 _, instants = enumerate_many(table, start, end)
-            except ScheduleFaulty as error:
+            except ItineraryError as error:
                 rejected.append(Rejected(self.jobs[number], str(error)))
             else:
                 all_numbers.append(np.full(len(instants), number, np.int64))
                 all_instants.append(instants)
         runs = ScheduledRuns(self.jobs, np.concatenate(all_numbers), np.concatenate(all_instants))
         return IndexWindow(start, end, runs, tuple(rejected))
+
+    def _fitting(self, start: int, now: int, lookahead: int, shortest: int) -> tuple[int, Numbers, Numbers]:
+        """Where the window ends, and what the trusted schedules have in it."""
+        try:
+            return now + lookahead, *enumerate_many(self._table, start, now + lookahead)
+        except WindowError:
+            if lookahead // 2 < max(shortest, 1):
+                raise
+            return self._fitting(start, now, lookahead // 2, shortest)
+
+
+def _check_usable(schedule: Schedule, zones: ZoneSource) -> None:
+    schedule.require_ready()
+    schedule.zone(zones)
+    for inner in schedule.inner():
+        _check_usable(inner, zones)
 
 
 def _is_untrusted(schedule: Schedule) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from itinerary.errors import ConfigError
 from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, check_level, leaves_set
 from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery
 from itinerary.schedules.durations import format_duration, parse_duration
@@ -116,7 +117,27 @@ def _resolved(settings: Overrides, job: Overrides, task: Overrides, occurrence: 
                 sources[key] = level
     tree["retry"] = EffectiveRetry(**tree["retry"])
     tree["recovery"] = EffectiveRecovery(**tree["recovery"])
-    return EffectiveConfig(**tree, sources=sources)
+    config = EffectiveConfig(**tree, sources=sources)
+    _check_bounds(config)
+    return config
+
+
+def _check_bounds(config: EffectiveConfig) -> None:
+    """A bound that a job sets must bound something: an option that is accepted and has no effect is a lie."""
+    for bound, choice, needed in _BOUNDS:
+        chosen = _value(config, choice)
+        if config.source(bound) is Level.JOB and config.source(choice) is not Level.OCCURRENCE and chosen != needed:
+            raise ConfigError(
+                f"{bound}: has no effect while {choice} is {chosen}; set {choice} to {needed}, or leave it out"
+            )
+
+
+_BOUNDS: Final = (
+    ("recovery.max_occurrences", "recovery.strategy", Recovery.BOUNDED_WINDOW),
+    ("recovery.max_duration", "recovery.strategy", Recovery.BOUNDED_WINDOW),
+    ("max_queued", "overlap", Overlap.QUEUE),
+)
+"""What bounds what."""
 
 
 class FrozenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,9 +169,13 @@ def freeze(
     )
 
 
-def _shown(config: EffectiveConfig, key: str) -> str:
+def _value(config: EffectiveConfig, key: str) -> Any:
     group, _, field = key.rpartition(".")
-    value = getattr(getattr(config, group) if group else config, field)
+    return getattr(getattr(config, group) if group else config, field)
+
+
+def _shown(config: EffectiveConfig, key: str) -> str:
+    value = _value(config, key)
     if value is None or value == ():
         return "none"
     if key in _DURATIONS:

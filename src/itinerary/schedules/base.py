@@ -31,6 +31,7 @@ from itinerary.schedules.durations import DurationLike, format_duration, parse_d
 from itinerary.schedules.instants import (
     EARLIEST,
     LATEST,
+    MICROSECONDS,
     InstantLike,
     Moment,
     MomentLike,
@@ -50,6 +51,8 @@ INSTANTS_MAX: Final = 10_000_000
 """How many instants one call may return."""
 
 NESTING_MAX: Final = 8
+JITTER_MAX: Final = 86_400 * MICROSECONDS
+"""A day: beyond that it is no longer a spread, but another schedule."""
 
 Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Which schedule of a batch, and at which second: two arrays of one length, unsorted, each pair once."""
@@ -148,7 +151,7 @@ class Schedule(ABC):
         zone = self.zone(zones)
         low = EARLIEST if self.start is None else instant_of(zone, self.start)
         high = LATEST - 1 if self.end is None else instant_of(zone, self.end)
-        return low, high
+        return max(low, EARLIEST), min(high, LATEST - 1)
 
     def zone(self, zones: ZoneSource = packaged_zone) -> Zone:
         """Its time zone, UTC if none was set."""
@@ -178,7 +181,9 @@ class Schedule(ABC):
         return ()
 
     def check_nesting(self, depth: int) -> None:
-        """Raise if schedules are nested deeper than anyone means."""
+        """Raise if this, as a part of another, is nested deeper than anyone means, or has what no part has."""
+        if self.jitter:
+            raise ScheduleError("jitter is about starts, and a part of a schedule has none; set it on the whole")
         if depth > NESTING_MAX:
             raise ScheduleError(f"schedules are nested more than {NESTING_MAX} deep; flatten them")
         for schedule in self.inner():
@@ -190,7 +195,11 @@ class Schedule(ABC):
 
     def bind(self, binding: Binding) -> Self:
         """This schedule with everything filled in that was left open."""
-        return self if self.tz else replace(self, tz=binding.timezone)
+        return self.inheriting(binding.timezone)
+
+    def inheriting(self, tz: str | None) -> Self:
+        """This schedule in a zone that it is given from outside, unless it has one of its own."""
+        return self if self.tz or tz is None else replace(self, tz=tz)
 
     # -- writing down ------------------------------------------------------------------------------------------------
 
@@ -233,6 +242,10 @@ class Schedule(ABC):
         """What every kind checks when it is built."""
         if self.tz is not None:
             check_zone(self.tz)
+        if self.jitter > JITTER_MAX:
+            raise ScheduleError(
+                f"jitter {format_duration(self.jitter)} is too long; at most {format_duration(JITTER_MAX)}"
+            )
         if (
             self.start
             and self.end
@@ -256,5 +269,5 @@ def common_arguments(
         "tz": tz,
         "start": None if start is None else Moment.of(start, "start"),
         "end": None if end is None else Moment.of(end, "end"),
-        "jitter": parse_duration(jitter) if jitter else 0,
+        "jitter": parse_duration(jitter),
     }

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from reprlib import repr as shown
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ _EPOCH: Final = date(1970, 1, 1)
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 Blackout: TypeAlias = tuple[Moment, Moment]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,18 @@ class Calendar:
         closed_on_weekends: bool = False,
     ) -> None:
         if not isinstance(name, str) or not 1 <= len(name) <= 255:
-            raise ScheduleError(f"a calendar's name is text of 1 to 255 characters, not {name!r}")
-        days = tuple(sorted({_date(name, value) for value in dates}))
-        windows = tuple(sorted({_blackout(name, window) for window in blackouts}))
+            raise ScheduleError(f"a calendar's name is text of 1 to 255 characters, not {shown(name)}")
+        if not isinstance(closed_on_weekends, bool):
+            raise ScheduleError(
+                f"calendar {name!r}: closed_on_weekends is true or false, not {shown(closed_on_weekends)}"
+            )
+        days = tuple(sorted({_date(name, value) for value in _items(name, "dates", dates)}))
+        windows = tuple(sorted({_blackout(name, window) for window in _items(name, "blackouts", blackouts)}))
         if len(days) + len(windows) > ENTRIES_MAX:
             raise ScheduleError(
                 f"calendar {name!r} has {len(days) + len(windows)} entries; at most {ENTRIES_MAX} are allowed"
             )
-        off = tuple(sorted({_weekday(name, day) for day in weekend}, key=_WEEKDAYS.index))
+        off = tuple(sorted({_weekday(name, day) for day in _items(name, "weekend", weekend)}, key=_WEEKDAYS.index))
         if len(off) == 7:
             raise ScheduleError(f"calendar {name!r} has seven days of weekend; leave at least one business day")
         values = (name, days, windows, off, closed_on_weekends)
@@ -92,19 +98,25 @@ class Calendar:
         known = ("name", "dates", "blackouts", "weekend", "closed_on_weekends")
         for key in data:
             if key not in known:
-                raise ScheduleError(f"calendar: key {key!r} is unknown; allowed are {', '.join(known)}")
+                raise ScheduleError(f"calendar: key {shown(key)} is unknown; allowed are {', '.join(known)}")
         if "name" not in data:
             raise ScheduleError("calendar: a name is missing")
         return cls(**data)
+
+
+def _items(name: str, key: str, values: Iterable[_T]) -> Iterable[_T]:
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise ScheduleError(f"calendar {name!r}: {key} is a list, not {shown(values)}")
+    return values
 
 
 def _date(name: str, value: date | str) -> date:
     try:
         parsed = date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        raise ScheduleError(f"calendar {name!r}: {value!r} is no date; write it as 2026-12-25") from None
+        parsed = None
     if isinstance(parsed, datetime) or not isinstance(parsed, date):
-        raise ScheduleError(f"calendar {name!r}: {value!r} is no date; write it as 2026-12-25")
+        raise ScheduleError(f"calendar {name!r}: {shown(value)} is no date; write it as 2026-12-25")
     return parsed
 
 
@@ -112,7 +124,7 @@ def _blackout(name: str, window: tuple[MomentLike, MomentLike]) -> Blackout:
     try:
         start, end = window
     except (TypeError, ValueError):
-        raise ScheduleError(f"calendar {name!r}: blackout {window!r} is no pair of moments") from None
+        raise ScheduleError(f"calendar {name!r}: blackout {shown(window)} is no pair of moments") from None
     first, last = (Moment.of(moment, f"calendar {name!r}: blackout") for moment in (start, end))
     if first.is_local == last.is_local and last.seconds <= first.seconds:
         raise ScheduleError(f"calendar {name!r}: blackout ends at {last}, which is not after its start {first}")
@@ -120,9 +132,12 @@ def _blackout(name: str, window: tuple[MomentLike, MomentLike]) -> Blackout:
 
 
 def _weekday(name: str, value: str) -> str:
-    matching = [day for day in _WEEKDAYS if len(str(value)) >= 3 and day.startswith(str(value).lower())]
+    text = value.lower() if isinstance(value, str) else ""
+    matching = [day for day in _WEEKDAYS if len(text) >= 3 and day.startswith(text)]
     if not matching:
-        raise ScheduleError(f"calendar {name!r}: weekend day {value!r} is unknown; allowed are {', '.join(_WEEKDAYS)}")
+        raise ScheduleError(
+            f"calendar {name!r}: weekend day {shown(value)} is unknown; allowed are {', '.join(_WEEKDAYS)}"
+        )
     return matching[0]
 
 
@@ -137,8 +152,6 @@ class Closures:
     closed_on_weekends: bool
     blackout_starts: NDArray[np.int64]
     blackout_ends: NDArray[np.int64]
-    touched_days: frozenset[int] = field(repr=False)
-    """Days on which a blackout is in force at some time."""
 
     @classmethod
     def of(cls, calendar: Calendar, zone: Zone) -> Closures:
@@ -149,15 +162,10 @@ class Closures:
                 merged[-1][1] = max(merged[-1][1], end)
             else:
                 merged.append([start, end])
-        touched = {
-            day
-            for start, end in merged
-            for day in range(start // DAY - 1, min(end // DAY, start // DAY + CLOSED_MAX) + 2)
-        }
         starts, ends = np.array(merged, np.int64).reshape(-1, 2).T
         days = np.array([(day - _EPOCH) // timedelta(days=1) for day in calendar.dates], np.int64)
         weekend = frozenset(_WEEKDAYS.index(day) for day in calendar.weekend)
-        return cls(zone, days, weekend, calendar.closed_on_weekends, starts, ends, frozenset(touched))
+        return cls(zone, days, weekend, calendar.closed_on_weekends, starts, ends)
 
     def excludes(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which instants fall on a closed day or into a blackout."""
@@ -190,10 +198,15 @@ class Closures:
         """How many days in a row, from `day` on in one direction, an instant might have to move over."""
         closed, count = {*self.closed_days.tolist()}, 0
         while count < CLOSED_MAX:
-            if day not in closed and (day + 3) % 7 not in self.weekend and day not in self.touched_days:
+            if day not in closed and (day + 3) % 7 not in self.weekend and not self._touches(day):
                 break
             day, count = day + step, count + 1
         return count
+
+    def _touches(self, day: int) -> bool:
+        """Whether a blackout may be in force at some time of a local day, wherever the zone is."""
+        at = bisect_right(self.blackout_starts, (day + 2) * DAY) - 1
+        return at >= 0 and bool(self.blackout_ends[at] > (day - 1) * DAY)
 
     def reopens_after(self, second: int) -> int | None:
         """The last second of the closure that an instant falls into, or None if it is open then."""

@@ -15,6 +15,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import islice
+from reprlib import repr as shown
 from typing import Any, Final
 
 from itinerary.errors import ScheduleError
@@ -59,13 +61,15 @@ def _read(data: object, depth: int) -> Schedule:
     if isinstance(data, str):
         return cron(data)
     if not isinstance(data, Mapping):
-        raise ScheduleError(f"a schedule is a table such as {{ every = '15m' }} or a cron expression, not {data!r:.60}")
+        raise ScheduleError(
+            f"a schedule is a table such as {{ every = '15m' }} or a cron expression, not {shown(data)}"
+        )
     kinds = [kind for kind in _READERS if kind in data]
     if len(kinds) != 1:
         found = (
             f"{' and '.join(kinds)} at once"
             if kinds
-            else f"none of them among {', '.join(map(repr, data)) or 'no keys'}"
+            else f"none of them among {', '.join(map(shown, islice(data, 10))) or 'no keys'}"
         )
         raise ScheduleError(f"a schedule has exactly one of the keys {', '.join(_READERS)}; here is {found}")
     options, reader = _READERS[kinds[0]]
@@ -79,13 +83,13 @@ def _check_keys(kind: str, data: Mapping[str, Any], allowed: tuple[str, ...]) ->
         if key not in allowed:
             close = get_close_matches(str(key), allowed, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(allowed)}"
-            raise ScheduleError(f"{kind} schedule: key {key!r} is unknown; {hint}")
+            raise ScheduleError(f"{kind} schedule: key {shown(key)} is unknown; {hint}")
 
 
 def _check_texts(kind: str, data: Mapping[str, Any]) -> None:
     for key in ("tz", "gap", "repeat", "written", "anchored", "shift"):
         if key in data and not isinstance(data[key], str):
-            raise ScheduleError(f"{kind} schedule: {key} is text, not {data[key]!r:.60}")
+            raise ScheduleError(f"{kind} schedule: {key} is text, not {shown(data[key])}")
 
 
 def _cron(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - one signature for all readers
@@ -117,7 +121,7 @@ def _iso8601(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
 def _union(data: dict[str, Any], depth: int) -> Schedule:
     members = data.pop("union")
     if not isinstance(members, list | tuple):
-        raise ScheduleError(f"union schedule: union is a list of schedules, not {members!r:.60}")
+        raise ScheduleError(f"union schedule: union is a list of schedules, not {shown(members)}")
     return union(*(_read(member, depth + 1) for member in members), **data)
 
 
@@ -133,7 +137,7 @@ def _excluding(data: dict[str, Any], depth: int) -> Schedule:
 def _custom(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
     kind = data.pop("custom")
     if not isinstance(kind, str):
-        raise ScheduleError(f"custom schedule: custom is the name of a kind, not {kind!r:.60}")
+        raise ScheduleError(f"custom schedule: custom is the name of a kind, not {shown(kind)}")
     return custom(load_custom(kind, data.pop("value", None)), **data)
 
 

@@ -3,7 +3,7 @@
     ┌───────────── second, only with six or seven fields
     │ ┌─────────── minute
     │ │ ┌───────── hour
-    │ │ │ ┌─────── day of month       both days restricted: either suffices, as in every cron
+    │ │ │ ┌─────── day of month       both days restricted: either suffices, as in Debian's
     │ │ │ │ ┌───── month
     │ │ │ │ │ ┌─── day of week
     │ │ │ │ │ │ ┌─ year, only with seven fields
@@ -22,9 +22,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from itinerary.errors import ScheduleError
 from itinerary.schedules.base import Batch, Binding, Schedule, common_arguments
 from itinerary.schedules.cron_bulk import CronBatch
-from itinerary.schedules.cron_parse import CronMasks, expand_expression, has_hash, normalise, parse_expression
+from itinerary.schedules.cron_parse import (
+    CronMasks,
+    check_length,
+    expand_expression,
+    has_hash,
+    normalise,
+    parse_expression,
+)
 from itinerary.schedules.cron_words import cron_words
 from itinerary.schedules.days import next_day
 from itinerary.schedules.durations import DurationLike
@@ -55,6 +63,8 @@ class Cron(Schedule):
         is_open = has_hash(self.expression)
         # With an open H any job's name will do to check the rest of the expression.
         text = expand_expression(self.expression, "") if is_open else self.expression
+        for part in (text, self.written or ""):
+            check_length(part)  # what is stored is read again, and H is longer when it is written out
         object.__setattr__(self, "masks", parse_expression(text))
         object.__setattr__(self, "is_open", is_open)
 
@@ -90,7 +100,7 @@ class Cron(Schedule):
         )
 
     def bind(self, binding: Binding) -> Self:
-        bound = self if self.tz else replace(self, tz=binding.timezone)
+        bound = self.inheriting(binding.timezone)
         if not self.is_open:
             return bound
         return replace(bound, expression=expand_expression(self.expression, binding.job), written=self.expression)
@@ -116,6 +126,8 @@ def cron(
     text = normalise(expression)
     common = common_arguments(tz, start, end, jitter)
     if text.lower() == "@reboot":
+        if gap is not None or repeat is not None:
+            raise ScheduleError("cron '@reboot' follows no clock; leave out gap and repeat")
         return Reboot(**common)
     return Cron(text, gap=Gap.of(gap), repeat=Repeat.of(repeat), **common)
 

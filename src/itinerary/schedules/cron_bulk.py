@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from itinerary.schedules.base import Budget, Found
+from itinerary.schedules.base import INSTANTS_MAX, Budget, Found
 from itinerary.schedules.bits import count_bits, expand_bits, span_mask
 from itinerary.schedules.cron_fields import YEAR
 from itinerary.schedules.cron_parse import CronMasks
@@ -106,9 +106,11 @@ class CronBatch:
         else:
             # A gap: whatever matches in it, however often, is one instant. It costs the budget one a row.
             budget.spend(len(rows))
-            matching, _ = self._readings(rows, first, last + 1, stretch, Budget())
-            once = np.unique(matching)
-            yield once, np.full(len(once), stretch.instant, np.int64)
+            rows_at_once = max(INSTANTS_MAX // (stretch.high - stretch.low), 1)
+            for at in range(0, len(rows), rows_at_once):
+                matching, _ = self._readings(rows[at : at + rows_at_once], first, last + 1, stretch, Budget())
+                once = np.unique(matching)
+                yield once, np.full(len(once), stretch.instant, np.int64)
 
     def _readings(self, rows: Rows, first: int, until: int, stretch: Stretch, budget: Budget) -> Found:
         """The matching readings of the days `[first, until)` within a stretch: rows and wall-clock seconds."""

@@ -44,12 +44,15 @@ class Field:
     names: tuple[str, ...] = ()
     base: int = 0
     """The number that bit 0 of its mask stands for."""
+    special: str = ""
+    """What this field takes and others do not."""
 
     @property
     def allowed(self) -> str:
         """What may stand here, for error messages."""
         names = f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
-        return f"allowed are {self.low}-{self.high}{names}, *, ranges a-b, steps */n and a-b/n, lists with commas"
+        ways = f"ranges a-b, steps */n and a-b/n, {self.special}lists with commas"
+        return f"allowed are {self.low}-{self.high}{names}, *, {ways}"
 
 
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -58,9 +61,9 @@ _WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 SECOND: Final = Field("second", 0, 59)
 MINUTE: Final = Field("minute", 0, 59)
 HOUR: Final = Field("hour", 0, 23)
-DAY_OF_MONTH: Final = Field("day of month", 1, 31, base=1)
+DAY_OF_MONTH: Final = Field("day of month", 1, 31, base=1, special="L, LW, 15W, ")
 MONTH: Final = Field("month", 1, 12, _MONTHS)
-DAY_OF_WEEK: Final = Field("day of week", 0, 7, _WEEKDAYS)
+DAY_OF_WEEK: Final = Field("day of week", 0, 7, _WEEKDAYS, special="5L, 5#2, ")
 YEAR: Final = Field("year", 1970, 2199, base=1970)
 
 
@@ -108,7 +111,8 @@ def _plain(field: Field, item: str, warnings: list[str]) -> int:
         high = low if high_text is None else _value(field, high_text)
         if step_text and high_text is None:
             top = 6 if field is DAY_OF_WEEK else field.high
-            raise ScheduleError(f"{field.label} {item} steps from a single value; write {low}-{top}/{step}")
+            instead = f"{low}-{top}/{step}" if low + step <= top else str(low)
+            raise ScheduleError(f"{field.label} {item} steps from a single value; write {instead}")
         if low > high:
             raise ScheduleError(f"{field.label} {item} runs backwards; write {_unwrapped(field, low, high)}")
     mask = sum(1 << (value - field.base) for value in range(low, high + 1, step))
@@ -143,8 +147,10 @@ def _value(field: Field, text: str) -> int:
 def _unwrapped(field: Field, low: int, high: int) -> str:
     if field is DAY_OF_WEEK and high == 0:
         return f"{low}-7"
-    upper, lower = (6 if field is DAY_OF_WEEK else field.high), field.low
-    return f"{low}-{upper},{lower}-{high}" if field is not YEAR else f"{high}-{low}"
+    if field is YEAR:
+        return f"{high}-{low}"
+    ends = ((low, 6 if field is DAY_OF_WEEK else field.high), (field.low, high))
+    return ",".join(f"{first}-{last}" if first < last else str(first) for first, last in ends)
 
 
 def _special(field: Field, item: str) -> int | None:

@@ -25,7 +25,16 @@ from itinerary.schedules.cron_fields import (
 from itinerary.schedules.cron_hash import expand_hash, is_hashed
 from itinerary.schedules.days import DayMasks, matching_days, year_kind
 
-__all__ = ["LENGTH_MAX", "NICKNAMES", "CronMasks", "expand_expression", "has_hash", "normalise", "parse_expression"]
+__all__ = [
+    "LENGTH_MAX",
+    "NICKNAMES",
+    "CronMasks",
+    "check_length",
+    "expand_expression",
+    "has_hash",
+    "normalise",
+    "parse_expression",
+]
 
 LENGTH_MAX: Final = 256
 
@@ -66,9 +75,18 @@ def normalise(expression: str) -> str:
     """The expression with single spaces. Refuses what is no text, or too long to look at."""
     if not isinstance(expression, str):
         raise ScheduleError(f"a cron expression is text such as '0 5 * * *', not {type(expression).__name__}")
+    check_length(expression)
+    if not expression.isascii():  # upper() would read a dotless i as I
+        raise ScheduleError(
+            f"cron {expression!r} has characters that are not ASCII; a field takes digits, names and * , - / #"
+        )
+    return " ".join(word for word in expression.replace("\t", " ").split(" ") if word)
+
+
+def check_length(expression: str) -> None:
+    """Refuse what is too long to look at."""
     if len(expression) > LENGTH_MAX:
         raise ScheduleError(f"cron expression is {len(expression)} characters long; at most {LENGTH_MAX} are allowed")
-    return " ".join(word for word in expression.replace("\t", " ").split(" ") if word)
 
 
 def _split(expression: str) -> tuple[list[str], tuple[Field, ...]]:
@@ -77,6 +95,8 @@ def _split(expression: str) -> tuple[list[str], tuple[Field, ...]]:
     if text[:1] == "@":
         text = NICKNAMES.get(text.lower(), "")
         if not text:
+            if expression.lower().startswith("@every "):
+                raise ScheduleError(f"cron {expression!r} is no cron expression; write every({expression[7:]!r})")
             known = " ".join((*NICKNAMES, "@reboot"))
             raise ScheduleError(f"cron {expression!r} is unknown; allowed are {known}, or five to seven fields")
     texts = text.split(" ") if text else []

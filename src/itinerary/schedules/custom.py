@@ -12,17 +12,17 @@ that goes backwards, stands still or raises is a `ScheduleFaulty`, and its job i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
+from reprlib import repr as shown
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from itinerary.errors import ItineraryError, ScheduleError, ScheduleFaulty
-from itinerary.schedules.base import INSTANTS_MAX, Batch, Budget, Found, Schedule, common_arguments
+from itinerary.errors import ScheduleError, ScheduleFaulty, WindowError
+from itinerary.schedules.base import Batch, Budget, Found, Schedule, common_arguments
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import LATEST, MomentLike, floor_second, from_seconds
 from itinerary.schedules.zones import ZoneSource
@@ -68,9 +68,14 @@ class Custom(Schedule):
             raise ScheduleError(
                 f"{type(self.value).__name__} is no schedule; it needs kind, next_after, between and to_json"
             )
+        if type(self.value).__hash__ is None:
+            raise ScheduleError(f"{type(self.value).__name__} is no value; make it hashable, as a frozen dataclass is")
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:  # noqa: ARG002 - zones are the author's business
-        answer = self._ask("next_after", lambda: self.value.next_after(from_seconds(after)))
+        return self._ask("next_after", lambda: self._next_checked(after))
+
+    def _next_checked(self, after: int) -> int | None:
+        answer = self.value.next_after(from_seconds(after))
         if answer is None:
             return None
         second = self._second(answer)
@@ -78,38 +83,39 @@ class Custom(Schedule):
             raise ScheduleFaulty(f"{self._named()} did not advance: next_after({from_seconds(after)}) gave {answer}")
         return second
 
-    def between_seconds(self, start: int, end: int) -> list[int]:
+    def between_seconds(self, start: int, end: int, budget: Budget) -> list[int]:
         """Its checked answer for a window."""
-        answers = self._ask(
-            "between",
-            lambda: list(islice(self.value.between(from_seconds(start), from_seconds(end)), INSTANTS_MAX + 1)),
-        )
-        seconds = [self._second(answer) for answer in answers]
-        for before, second in zip([start - 1, *seconds], [*seconds, end], strict=True):
-            if second <= before and before != start - 1:
-                raise ScheduleFaulty(
-                    f"{self._named()} went from {from_seconds(before)} to {from_seconds(second)} in between"
-                )
-            if second < start or second > end:
-                raise ScheduleFaulty(
-                    f"{self._named()} gave {from_seconds(second)}, which is outside the window asked for"
-                )
-        return seconds
+        return self._ask("between", lambda: list(self._between_checked(start, end, budget)))
+
+    def _between_checked(self, start: int, end: int, budget: Budget) -> Iterator[int]:
+        """One answer at a time, so that one that never ends is caught at its first fault."""
+        before = None
+        for answer in self.value.between(from_seconds(start), from_seconds(end)):
+            second = self._second(answer)
+            if not start <= second < end:
+                raise ScheduleFaulty(f"{self._named()} gave {answer}, which is outside the window asked for")
+            if before is not None and second <= before:
+                raise ScheduleFaulty(f"{self._named()} went from {from_seconds(before)} to {answer} in between")
+            budget.spend(1)
+            yield second
+            before = second
 
     def _ask(self, what: str, question: Callable[[], _T]) -> _T:
         try:
             return question()
-        except ItineraryError:
+        except (ScheduleFaulty, WindowError):
             raise
         except Exception as error:
             raise ScheduleFaulty(f"{self._named()} raised {type(error).__name__} in {what}: {error}") from error
 
     def _second(self, answer: object) -> int:
-        if not isinstance(answer, datetime) or answer.tzinfo is None:
-            raise ScheduleFaulty(f"{self._named()} gave {answer!r}; an aware datetime is needed")
+        if not isinstance(answer, datetime):
+            raise ScheduleFaulty(f"{self._named()} gave {shown(answer)}; an aware datetime is needed")
+        if answer.utcoffset() is None:
+            raise ScheduleFaulty(f"{self._named()} gave {answer}, which has no time zone; an aware datetime is needed")
         if answer.microsecond:
             raise ScheduleFaulty(f"{self._named()} gave {answer}, which is not a whole second")
-        return min(floor_second(answer.astimezone(UTC)), LATEST)
+        return min(floor_second(answer), LATEST)
 
     def _named(self) -> str:
         return f"schedule kind {self.value.kind!r}"
@@ -119,10 +125,10 @@ class Custom(Schedule):
         return _Batch(tuple(schedules))
 
     def _words(self) -> str:
-        return str(self.value)
+        return self._ask("str", lambda: str(self.value))
 
     def _fields(self) -> dict[str, Any]:
-        return {"custom": self.value.kind, "value": self.value.to_json()}
+        return {"custom": self.value.kind, "value": self._ask("to_json", self.value.to_json)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +138,7 @@ class _Batch:
     schedules: tuple[Custom, ...]
 
     def enumerate(self, start: int, end: int, budget: Budget) -> Found:
-        answers = []
-        for schedule in self.schedules:
-            answers.append(schedule.between_seconds(start, end))
-            budget.spend(len(answers[-1]))
+        answers = [schedule.between_seconds(start, end, budget) for schedule in self.schedules]
         rows = np.repeat(np.arange(len(answers)), [len(answer) for answer in answers])
         return rows, np.array([second for answer in answers for second in answer], np.int64)
 
@@ -166,6 +169,8 @@ def load_custom(kind: str, data: object) -> CustomSchedule:
         raise ScheduleError(f"schedule kind {kind!r} could not be built: {type(error).__name__}: {error}") from error
     if not isinstance(value, CustomSchedule):
         raise ScheduleError(f"schedule kind {kind!r} built a {type(value).__name__}, which is no schedule")
+    if value.kind != kind:
+        raise ScheduleError(f"schedule kind {kind!r} built one of kind {value.kind!r}, which would not be found again")
     return value
 
 

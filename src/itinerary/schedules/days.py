@@ -192,7 +192,7 @@ def matching_days(masks: DayMasks, kind: int) -> int:
 def next_day(masks: DayMasks, years: int | None, day: int, last: int) -> int | None:
     """The first matching day in `[day, last]`, as days since the epoch. Bit n of `years` is the year 1970 + n."""
     year = date.fromordinal(day + _EPOCH_ORDINAL).year
-    while (first := _first_day(year)) <= last and year <= YEAR_LAST:
+    while (first := _first_day(year)) <= last and year <= YEAR_LAST + 1:  # east of UTC 2200 begins a day early
         if years is None or (year >= 1970 and years >> (year - 1970) & 1):
             skipped = max(day - first, 0)
             if found := matching_days(masks, year_kind(year)) >> skipped:

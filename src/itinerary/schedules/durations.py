@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from reprlib import repr as shown
 from typing import Final, TypeAlias
 
 from itinerary.errors import DurationError
@@ -28,7 +29,8 @@ _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SHORT: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|us|[wdhms]))+", re.ASCII)
 _SHORT_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|us|[wdhms])", re.ASCII)
 _ISO: Final = re.compile(
-    r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII
+    r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _ALLOWED: Final = 'write seconds as a number, units as "30s", "1h30m", "2d", or ISO 8601 as "PT15M"'
 
@@ -60,9 +62,9 @@ def parse_period(text: str) -> Period:
     """Read an ISO 8601 duration: `P1M`, `P1Y2M10D`, `P3W`, `PT15M`."""
     if len(text) > _TEXT_MAX:
         raise DurationError(f"duration is {len(text)} characters long, {_TEXT_MAX} are allowed")
-    if "-" in text or "+" in text:
+    if text.lstrip("+-")[:1] in ("p", "P") and ("-" in text or "+" in text):
         raise DurationError(f"duration {text!r} has a sign; only positive durations are allowed, such as P1M or PT15M")
-    matched = _ISO.fullmatch(text.upper())
+    matched = _ISO.fullmatch(text)
     if matched is None:
         raise DurationError(f"duration {text!r} is not ISO 8601 in whole units; allowed are P1Y2M10D, P3W, PT1H30M")
     years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in matched.groups())
@@ -79,6 +81,8 @@ def parse_duration(value: DurationLike, *, whole_seconds: bool = False, minimum:
     microseconds = _microseconds(value)
     if microseconds > _LONGEST:
         raise DurationError(f"duration {value!r} is longer than 400 years")
+    if microseconds < 0:
+        raise DurationError(f"duration {value!r} is negative; give 0 or more")
     if microseconds < minimum:
         raise DurationError(f"duration {value!r} is too short; at least {format_duration(minimum)} is required")
     if whole_seconds and microseconds % SECOND:
@@ -93,6 +97,8 @@ def _microseconds(value: DurationLike) -> int:
         case timedelta():
             return value // timedelta(microseconds=1)
         case int():
+            if abs(value) > _LONGEST:  # too long to be shown, perhaps
+                raise DurationError("duration is longer than 400 years")
             return value * SECOND
         case float():
             if not abs(value) < _LONGEST:  # also false for nan
@@ -101,18 +107,19 @@ def _microseconds(value: DurationLike) -> int:
         case str():
             return _from_text(value)
         case _:
-            raise DurationError(f"duration {value!r} is of type {type(value).__name__}; {_ALLOWED}")
+            raise DurationError(f"duration {shown(value)} is of type {type(value).__name__}; {_ALLOWED}")
 
 
 def _from_text(text: str) -> int:
     if len(text) > _TEXT_MAX:
         raise DurationError(f"duration is {len(text)} characters long, {_TEXT_MAX} are allowed")
-    compact = text.strip().replace(" ", "").lower()
-    if compact[:1] == "p":
+    compact = text.strip().replace(" ", "")
+    if compact[:1] in ("p", "P"):
         period = parse_period(compact)
         if period.months:
             raise DurationError(f"duration {text!r} has years or months, whose length varies; use days or less")
         return (period.days * 86_400 + period.seconds) * SECOND
+    compact = compact.lower()
     if not _SHORT.fullmatch(compact):
         raise DurationError(f"duration {text!r} cannot be read; {_ALLOWED}")
     parts = _SHORT_PART.findall(compact)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from reprlib import repr as shown
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
 
 __all__ = ["Excluding", "Shift", "excluding"]
 
-_LOOK_AHEAD: Final = 32 * DAY
+_LOOK_AHEAD_MAX: Final = 366 * DAY
 
 
 class Shift(StrEnum):
@@ -59,6 +60,7 @@ class Excluding(Schedule):
         if not isinstance(self.schedule, Schedule):
             raise ScheduleError(f"excluding needs a schedule, not {type(self.schedule).__name__}")
         self.schedule.check_nesting(2)
+        object.__setattr__(self, "schedule", self.schedule.inheriting(self.tz))
 
     def inner(self) -> tuple[Schedule, ...]:
         return (self.schedule,)
@@ -82,17 +84,21 @@ class Excluding(Schedule):
     def _next_shifted(self, after: int, closures: Closures, zones: ZoneSource) -> int | None:
         """Moved instants need not keep their order, so the window of the next one is enumerated whole."""
         batch = _Batch(ScheduleTable.compile([self.schedule], zones), closures, self.shift)
-        reach, low = (CLOSED_MAX + 2) * DAY, after + 1
+        reach, low, look_ahead = (CLOSED_MAX + 2) * DAY, after + 1, DAY
         while low < LATEST:
+            closed_until = closures.reopens_after(low)
+            if closed_until is not None:
+                low = closed_until + 1  # nothing runs in a closure, and nothing moves into one
+                continue
             unmoved = self.schedule.next_second(low - reach - 1, zones)
             if unmoved is None:
                 return None
             low = max(low, unmoved - reach)
-            high = min(low + _LOOK_AHEAD, LATEST)
+            high = min(low + look_ahead, LATEST)
             _, seconds = batch.enumerate(low, high, Budget())
             if len(seconds):
                 return int(seconds.min())
-            low = high
+            low, look_ahead = high, min(2 * look_ahead, _LOOK_AHEAD_MAX)
         return None
 
     @classmethod
@@ -179,7 +185,9 @@ class _Batch:
                 break
             readings[waiting] += self.shift.step * DAY
             _, instants = instants_of(self.closures.zone, DEBIAN, readings[waiting])
-            is_open = self.closures.is_business_day(readings[waiting] // DAY) & ~self.closures.blacked_out(instants)
+            # The day that the instant is in, and not that of the reading: a zone may have jumped over that one.
+            days = self.closures.readings(instants) // DAY
+            is_open = self.closures.is_business_day(days) & ~self.closures.blacked_out(instants)
             moved[waiting[is_open]] = instants[is_open]
             found[waiting[is_open]] = True
             waiting = waiting[~is_open]
@@ -210,5 +218,5 @@ def excluding(
     if shift not in Shift.__members__.values():
         raise ScheduleError(f"shift {shift!r} is unknown; allowed are {', '.join(Shift)}")
     if not isinstance(calendar, Calendar | str) or calendar == "":
-        raise ScheduleError(f"excluding needs a Calendar or the name of one, not {calendar!r}")
+        raise ScheduleError(f"excluding needs a Calendar or the name of one, not {shown(calendar)}")
     return Excluding(schedule, calendar, Shift(shift), **common_arguments(tz, start, end, jitter))

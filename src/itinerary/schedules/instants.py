@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from reprlib import repr as shown
 from typing import Final, NamedTuple, TypeAlias
 
 from itinerary.errors import ScheduleError, WindowError
@@ -51,7 +52,7 @@ LATEST: Final = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _ONE_SECOND
 def microseconds_of(value: InstantLike) -> int:
     """Microseconds since the epoch of an instant given at the edge; refuses a datetime without a zone."""
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise WindowError(
                 f"{value.isoformat()} has no time zone; give an aware datetime, such as one with tzinfo=UTC"
             )
@@ -120,12 +121,14 @@ def _read_moment(value: MomentLike, what: str) -> Moment:
     if isinstance(value, datetime):
         if value.microsecond:
             raise ScheduleError(f"{what}: {value.isoformat()} is not a whole second")
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             return Moment((value - _NAIVE_EPOCH) // _ONE_SECOND, is_local=True)
         return Moment((value - _EPOCH) // _ONE_SECOND)
     if isinstance(value, date):
         return Moment((value - _NAIVE_EPOCH.date()).days * DAY, is_local=True)
-    raise ScheduleError(f"{what}: {value!r} is no moment; write ISO 8601 such as 2026-01-31T09:00, or give a datetime")
+    raise ScheduleError(
+        f"{what}: {shown(value)} is no moment; write ISO 8601 such as 2026-01-31T09:00, or give a datetime"
+    )
 
 
 def _parse_iso(text: str, what: str) -> datetime:

@@ -21,7 +21,7 @@ import numpy as np
 from itinerary.errors import DurationError, ScheduleError
 from itinerary.schedules.base import Batch, Binding, Budget, Found, Schedule, common_arguments
 from itinerary.schedules.durations import DurationLike, Period, parse_period
-from itinerary.schedules.instants import Moment, MomentLike
+from itinerary.schedules.instants import DAY, Moment, MomentLike
 from itinerary.schedules.steps import CalendarBatch, CalendarSteps, SteadyBatch, SteadySteps
 from itinerary.schedules.wallclock import DEBIAN, Gap, Policy, Repeat, instant_of
 from itinerary.schedules.zones import ZoneSource
@@ -62,6 +62,14 @@ class Iso8601(Schedule):
             raise ScheduleError(
                 f"interval {self.interval!r} has a start of its own, so it cannot be anchored at {self.anchored}"
             )
+        if parts.period.is_exact and (self.gap or self.repeat):
+            raise ScheduleError(
+                f"interval {self.interval!r} is exact, and no DST change touches it; leave out gap and repeat"
+            )
+        if parts.times is not None and self.repeat is Repeat.BOTH:
+            raise ScheduleError(
+                f"interval {self.interval!r}: repeat 'both' makes two instants of one; R<n> counts instants"
+            )
         object.__setattr__(self, "parts", parts._replace(anchor=parts.anchor or self.anchored))
 
     def open_question(self) -> str | None:
@@ -70,7 +78,7 @@ class Iso8601(Schedule):
         return f"{self.interval!r} has no start and counts from its job's registration; register it, or bind it"
 
     def bind(self, binding: Binding) -> Self:
-        bound = self if self.tz else replace(self, tz=binding.timezone)
+        bound = self.inheriting(binding.timezone)
         return bound if self.parts.anchor is not None else replace(bound, anchored=Moment(binding.registered_at))
 
     def steps(self, zones: ZoneSource) -> SteadySteps | CalendarSteps:
@@ -80,7 +88,8 @@ class Iso8601(Schedule):
         if period.is_exact:
             return SteadySteps(instant_of(zone, anchor), period.seconds, 0, times)
         policy = Policy(self.gap or DEBIAN.gap, self.repeat or DEBIAN.repeat)
-        return CalendarSteps(zone.reading(anchor), period, times, zone, policy)
+        begins_at = None if anchor.is_local else anchor.seconds
+        return CalendarSteps(zone.reading(anchor), period, times, zone, policy, begins_at)
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:
         return self.steps(zones).next_after(after)
@@ -92,7 +101,7 @@ class Iso8601(Schedule):
     def _words(self) -> str:
         times, anchor, period = self.parts
         limit = "" if times is None else f", {times} time{'s' if times > 1 else ''}"
-        return f"Every {_period_words(period)}{limit}" + (f" from {anchor}" if anchor else " from its registration")
+        return f"Every {_period_words(period)} from {anchor or 'its registration'}{limit}"
 
     def _fields(self) -> dict[str, Any]:
         anchored = None if self.anchored is None else str(self.anchored)
@@ -183,7 +192,9 @@ def _span(text: str, first: Moment, last: Moment) -> Period:
         raise ScheduleError(f"interval {text!r}: give both ends an offset, or neither")
     if last.seconds <= first.seconds:
         raise ScheduleError(f"interval {text!r}: its end {last} is not after its start {first}")
-    return Period(0, 0, last.seconds - first.seconds)
+    # On the wall clock days are days, so that the second instant is the end that was written, over a DST change too.
+    days = (last.seconds - first.seconds) // DAY if first.is_local else 0
+    return Period(0, days, last.seconds - first.seconds - days * DAY)
 
 
 def _period_words(period: Period) -> str:

@@ -1,7 +1,7 @@
 """Regular steps from an anchor: what `every`, `iso8601` and `once` share.
 
-    steady      anchor + n × interval, in real seconds calendar    anchor + n × period on the wall clock, so that 09:00
-    stays 09:00 and 31 January is followed by 28 February
+    steady      anchor + n × interval, in real seconds
+    calendar    anchor + n × period on the wall clock: 09:00 stays 09:00, and 31 January is followed by 28 February
 
 The n-th instant comes from the anchor and n alone, never from the one before it, so it cannot drift.
 """
@@ -90,10 +90,14 @@ class CalendarSteps(NamedTuple):
     times: int | None
     zone: Zone
     policy: Policy
+    begins_at: int | None = None
+    """The anchor's instant, where it was given as one: in a repeated hour its reading alone could mean another."""
 
     def next_after(self, after: int) -> int | None:
         """The first instant later than one."""
-        n = max((after - self.anchor - _SLACK) // self.longest, 0)
+        if self.begins_at is not None and self.begins_at > after:
+            return self.begins_at
+        n = max((after - self.anchor - _SLACK) // self.longest, 0 if self.begins_at is None else 1)
         while self.times is None or n < self.times:
             reading = self._reading(n)
             if reading >= LATEST + _SLACK:
@@ -137,6 +141,9 @@ class CalendarBatch:
     shortest: Numbers
     longest: Numbers
     times: Numbers
+    begins_at: Numbers
+    """The instant of step 0, for the rows in `begun`; their other steps follow from step 1 on."""
+    begun: NDArray[np.bool_]
     groups: tuple[tuple[Zone, Policy, Numbers], ...]
 
     @classmethod
@@ -160,19 +167,24 @@ class CalendarBatch:
             rows_of.setdefault((step.zone, step.policy), []).append(row)
         groups = tuple((zone, policy, np.array(rows, np.int64)) for (zone, policy), rows in rows_of.items())
         anchor, months, days, seconds, shortest, longest, times = columns.T
-        return cls(anchor, months, days, seconds, shortest, longest, times, groups)
+        begun = np.array([s.begins_at is not None for s in steps], np.bool_)
+        begins_at = np.array([s.begins_at or 0 for s in steps], np.int64)
+        return cls(anchor, months, days, seconds, shortest, longest, times, begins_at, begun, groups)
 
     def enumerate(self, start: int, end: int, budget: Budget) -> Found:
         """Every instant in the window."""
-        found_rows, found_seconds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        begun = np.flatnonzero(self.begun & (self.begins_at >= start) & (self.begins_at < end))
+        found_rows, found_seconds = [begun], [self.begins_at[begun]]
         for zone, policy, members in self.groups:
-            first = np.maximum((start - self.anchor[members] - _SLACK) // self.longest[members], 0)
+            first = np.maximum((start - self.anchor[members] - _SLACK) // self.longest[members], self.begun[members])
             until = np.minimum((end - self.anchor[members] + _SLACK) // self.shortest[members] + 1, self.times[members])
             at, n = _expand(first, until, Budget(2 * INSTANTS_MAX))  # candidates; what remains is spent below
             rows = members[at]
             position, seconds = instants_of(zone, policy, self._readings(rows, n))
             rows, seconds = rows[position], seconds + (n * self.seconds[rows])[position]
             inside = (seconds >= start) & (seconds < end)
+            # A gap of a day or more puts a step onto the next one.
+            inside[1:] &= (rows[1:] != rows[:-1]) | (seconds[1:] != seconds[:-1])
             found_rows.append(rows[inside])
             found_seconds.append(seconds[inside])
         budget.spend(sum(map(len, found_rows)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from datetime import date, timedelta
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from itinerary.schedules.instants import DAY
@@ -62,9 +63,11 @@ def _merged(instants: list[int], offsets: list[int]) -> Transitions:
 def _extend(instants: list[int], offsets: list[int], rule: _Rule, until_year: int) -> None:
     last = instants[-1] if instants else -(1 << 62)
     first_year = (_EPOCH_DAY + timedelta(days=last // DAY)).year if instants else 1900
-    changes = sorted(change for year in range(first_year, until_year + 1) for change in rule.in_year(year))
-    for instant, offset in changes:
-        if instant > last:
+    changes = [change for year in range(first_year, until_year + 1) for change in rule.in_year(year)]
+    for instant, offset in sorted(changes, key=itemgetter(0)):
+        if instants and instant == instants[-1] > last:
+            offsets[-1] = offset  # summer time all year: it ends and begins again at once
+        elif instant > last:
             instants.append(instant)
             offsets.append(offset)
 

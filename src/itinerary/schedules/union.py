@@ -37,6 +37,7 @@ class Union(Schedule):
             if not isinstance(member, Schedule):
                 raise ScheduleError(f"member {number} of a union is no schedule but {type(member).__name__}")
             member.check_nesting(2)
+        object.__setattr__(self, "members", tuple(member.inheriting(self.tz) for member in self.members))
 
     def inner(self) -> tuple[Schedule, ...]:
         return self.members
@@ -60,7 +61,8 @@ class Union(Schedule):
         return replace(self, tz=zone, members=tuple(member.bind(inherited) for member in self.members))
 
     def _words(self) -> str:
-        return "; or ".join(str(member) for member in self.members)
+        first, *others = map(str, self.members)
+        return "; or ".join((first, *(words[:1].lower() + words[1:] for words in others)))
 
     def _shows_zone(self) -> bool:
         return False

@@ -16,12 +16,13 @@ from __future__ import annotations
 import hashlib
 import struct
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import resources
 from itertools import accumulate, pairwise
+from reprlib import repr as shown
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -97,13 +98,20 @@ class Zone:
         return {"name": self.name, "starts": list(self.starts), "offsets": list(self.offsets)}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Zone:
+    def from_json(cls, data: Mapping[str, Any]) -> Zone:
         """A table that was stored; a malformed one is refused."""
-        starts, offsets = tuple(data["starts"]), tuple(data["offsets"])
-        increasing = all(earlier < later for earlier, later in pairwise(starts))
-        if not starts or len(starts) != len(offsets) or not increasing or starts[0] != _BEGINNING:
-            raise UnknownZone(f"the stored table of zone {data['name']!r} is malformed; store it again")
-        return cls(str(data["name"]), starts, offsets)
+        match data:
+            case {"name": str(name), "starts": [first, *_] as starts, "offsets": list(offsets)} if (
+                first == _BEGINNING
+                and len(starts) == len(offsets)
+                and all(type(number) is int for number in (*starts, *offsets))
+                and all(earlier < later for earlier, later in pairwise((*starts, _ENDING)))
+                and all(-DAY < offset < DAY for offset in offsets)
+            ):
+                return cls(name, tuple(starts), tuple(offsets))
+            case _:
+                named = data.get("name") if isinstance(data, Mapping) else None
+                raise UnknownZone(f"the stored table of zone {shown(named)} is malformed; store it again")
 
     @classmethod
     def from_transitions(cls, name: str, transitions: Transitions) -> Zone:
@@ -143,7 +151,8 @@ def _names_by_folded() -> dict[str, str]:
 
 
 def _unknown(name: object) -> str:
-    text = str(name)[:_NAME_MAX].lower()
+    text_of = name if isinstance(name, str) else shown(name)
+    text = text_of[:_NAME_MAX].lower()
     # Only names of like length and beginning are compared, so that a typo is answered as fast as a hit.
     alike = [known for known in _names_by_folded() if known[:1] == text[:1] and abs(len(known) - len(text)) <= 2]
     close = get_close_matches(text, alike, n=1, cutoff=0.75)
@@ -152,5 +161,5 @@ def _unknown(name: object) -> str:
         if close
         else "use an IANA name such as 'Europe/Berlin' or 'UTC'"
     )
-    shown = repr(name) if len(str(name)) <= _NAME_MAX else repr(str(name)[:_NAME_MAX] + "…")
-    return f"time zone {shown} is unknown; {hint}"
+    quoted = repr(text_of) if len(text_of) <= _NAME_MAX else repr(text_of[:_NAME_MAX] + "…")
+    return f"time zone {quoted} is unknown; {hint}"

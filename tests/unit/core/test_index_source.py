@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from itinerary.core import IndexSource, Rejected, ScheduledRunIndex
+from itinerary.errors import WindowError
 from itinerary.schedules import cron, custom, every, excluding, union
 
 SECOND = 1_000_000
@@ -65,12 +66,18 @@ def test_a_job_that_does_not_parse_is_left_out_with_the_reason_and_the_rest_is_t
             ("no name yet", {"cron": "H * * * *"}),
             ("no calendar", {"excluding": "holidays", "schedule": {"every": "1m"}}),
             ("gone", {"custom": "tides", "value": {}}),
+            ("no interval", {"every": "0s"}),
+            ("bad jitter", {"cron": "* * * * *", "jitter": "x"}),
+            ("good", {"every": "2m"}),
         ]
     )
     window = source.window(NOON, grace_period=0, lookahead_window=MINUTE)
     assert ScheduledRunIndex(window.runs).query(0, 2 * NOON) == [("good", NOON)]
     reasons = {rejected.job: rejected.reason for rejected in window.rejected}
-    assert list(reasons) == ["bad field", "bad key", "no name yet", "no calendar", "gone"]
+    assert list(reasons) == [
+        *("bad field", "bad key", "no name yet", "no calendar", "gone", "no interval", "bad jitter", "good")
+    ]
+    assert "listed twice" in reasons["good"]
     assert reasons["bad field"] == "cron '61 * * * *': minute 61 is out of range 0-59"
     assert "did you mean 'tz'" in reasons["bad key"]
     assert "'tides' is not installed" in reasons["gone"]
@@ -90,6 +97,32 @@ def test_a_schedule_that_misbehaves_takes_only_its_own_job_out_of_the_index() ->
     assert ScheduledRunIndex(window.runs).query(0, 2 * NOON) == [("fine", NOON), ("plain", NOON)]
     assert [rejected.job for rejected in window.rejected] == ["stuck", "stuck inside"]
     assert all("'stubborn'" in rejected.reason for rejected in window.rejected)
+
+
+@dataclass(frozen=True)
+class Endless(Stubborn):
+    """One that never stops answering."""
+
+    def between(self, start: datetime, end: datetime) -> Iterable[datetime]:
+        return (start + timedelta(seconds=n) for n in range(20_000_000))
+
+
+@pytest.mark.spec("S7", "quarantine")
+def test_a_custom_schedule_that_answers_without_end_takes_only_its_own_job_out() -> None:
+    source = IndexSource.of([("endless", custom(Endless())), ("plain", cron("0 * * * *"))])
+    window = source.window(NOON, grace_period=0, lookahead_window=MINUTE)
+    assert ScheduledRunIndex(window.runs).query(0, 2 * NOON) == [("plain", NOON)]
+    assert [rejected.job for rejected in window.rejected] == ["endless"]
+
+
+@pytest.mark.spec("I3", "window")
+def test_more_runs_than_fit_shorten_the_look_ahead_instead_of_leaving_no_index() -> None:
+    everyone = IndexSource.of([(f"job-{n:05}", every("1s")) for n in range(20_000)])
+    window = everyone.window(NOON, grace_period=0, lookahead_window=10 * MINUTE)
+    assert window.end == NOON + 5 * MINUTE
+    assert len(window.runs.instants) == 20_000 * 300
+    with pytest.raises(WindowError, match="more than 10,000,000 instants"):
+        everyone.window(NOON, grace_period=0, lookahead_window=120 * MINUTE)
 
 
 @pytest.mark.spec("I3", "empty")

@@ -170,7 +170,7 @@ BAD: list[tuple[Any, str]] = [
     ({"retry": {"never_retry": [int]}}, "retry.never_retry: a value of type 'type' is not an exception"),
     ({"retry": {"never_retry": ["E"] * 101}}, "retry.never_retry: 101 names are too many; 100 are allowed"),
     ({"task_timeout": 0}, "task_timeout: duration 0 is too short; at least 1ms is required"),
-    ({"task_timeout": -5}, "task_timeout: duration -5 is too short"),
+    ({"task_timeout": -5}, "task_timeout: duration -5 is negative"),
     ({"task_timeout": "367d"}, "task_timeout: 367d is too long; at most 366d"),
     ({"task_timeout": 10**5_000}, "task_timeout: a number of 16610 bits is too long"),
     ({"task_timeout": float("inf")}, "task_timeout: duration inf is not a finite"),

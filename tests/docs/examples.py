@@ -1,0 +1,44 @@
+"""The examples of a page, run in order in one namespace, as a reader would type them.
+
+`python` blocks are run, `pycon` blocks are run and their output is compared. A failure names the page and its line.
+"""
+
+from __future__ import annotations
+
+import doctest
+import runpy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.docs.pages import Block, Page
+
+
+def failures(page: Page, scratch: Path) -> list[str]:
+    """What the page says that is not so; `scratch` is a folder to run in."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    complaints: list[str] = []
+    for block in page.blocks:
+        match block.language:
+            case "python":
+                namespace |= _run(page, block, scratch, namespace)
+            case "pycon":
+                complaints += _compare(page, block, namespace)
+            case _:
+                pass
+    return complaints
+
+
+def _run(page: Page, block: Block, scratch: Path, namespace: dict[str, Any]) -> dict[str, Any]:
+    script = scratch / page.path.name
+    script.write_text("\n" * block.line + block.source, "utf-8")  # so that a traceback has the page's line numbers
+    return runpy.run_path(str(script), namespace, "__main__")
+
+
+def _compare(page: Page, block: Block, namespace: dict[str, Any]) -> list[str]:
+    test = doctest.DocTestParser().get_doctest(block.source, namespace, str(page), str(page), block.line)
+    complaints: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=complaints.append, clear_globs=False)
+    namespace |= test.globs
+    return complaints
