@@ -50,9 +50,16 @@ def _loads(text: str) -> Any:
     if len(text) > _DEFINITION_MAX:
         raise ScheduleError(f"schedule is {len(text)} characters long; at most {_DEFINITION_MAX} are allowed")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise ScheduleError(f"schedule is not valid JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ScheduleError("schedule has a key twice in one object; which of them counts would be a guess")
+    return found
 
 
 def _read(data: object, depth: int) -> Schedule:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from itinerary.errors import ScheduleError
 from itinerary.schedules.base import Batch, Budget, Found, Schedule
 from itinerary.schedules.zones import ZoneSource
 
@@ -38,6 +39,11 @@ class Reboot(Schedule):
     @classmethod
     def batch(cls, schedules: Sequence[Self], zones: ZoneSource) -> Batch:  # noqa: ARG003 - the protocol's arguments
         return _Nothing()
+
+    def check_nesting(self, depth: int) -> None:  # noqa: ARG002 - at any depth
+        raise ScheduleError(
+            "@reboot has no instants, so it cannot be part of another schedule; make it a job of its own"
+        )
 
     def _words(self) -> str:
         return "At each start of a node"

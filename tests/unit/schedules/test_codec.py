@@ -173,3 +173,9 @@ def test_any_data_is_read_or_refused_with_one_of_our_errors_and_what_is_read_sur
     if schedule.open_question() is None:
         schedule.next_after(utc("2026-01-01"))
         schedule.between(utc("2026-03-08T06:00"), utc("2026-03-08T08:00"))
+
+
+@pytest.mark.spec("Q7", "definitions")
+def test_a_key_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="has a key twice in one object"):
+        from_json('{"every": "1m", "every": "2m"}')

@@ -53,6 +53,7 @@ FIELDS = {
     "0 0 * nov-feb *": "month NOV-FEB runs backwards; write 11-12,1-2",
     "* * * * * * 2030-2026": "year 2030-2026 runs backwards; write 2026-2030",
     "5/15 * * * *": "minute 5/15 steps from a single value; write 5-59/15",
+    "55/15 * * * *": "minute 55/15 steps from a single value; write 55",
     "* * * * 3/2": "day of week 3/2 steps from a single value; write 3-6/2",
     "0 0 ? * *": "day of month ? is Quartz's way to say any; write *",
     "0 0 * * ?": "day of week ? is Quartz's way to say any; write *",

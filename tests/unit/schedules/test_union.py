@@ -104,3 +104,11 @@ def test_jitter_is_set_on_the_whole_and_is_at_most_a_day() -> None:
     with pytest.raises(ScheduleError, match="jitter 1d1s is too long; at most 1d"):
         every("1h", jitter=86_401)
     assert union(every("1h"), jitter="1d").jitter == 86_400_000_000
+
+
+@pytest.mark.spec("S1", "@reboot")
+def test_a_start_of_a_node_is_no_part_of_another_schedule() -> None:
+    with pytest.raises(ScheduleError, match="@reboot has no instants, so it cannot be part of another schedule"):
+        union(cron("@reboot"), every("1h"))
+    with pytest.raises(ScheduleError, match="make it a job of its own"):
+        excluding(cron("@reboot"), "holidays")
