@@ -1,7 +1,8 @@
 """How many expressions are tried where, cut into batches that pytest-xdist can spread.
 
-The figures are those that the engine must bear each time; FUZZ_SCALE multiplies them. The favoured years are those whose transitions are the
-reason for having the zone here; every other scene is around one of them, the rest around any from 1900 to 2198.
+The figures are those that the engine must bear each time; FUZZ_SCALE multiplies them. The favoured years are those
+whose transitions are the reason for having the zone here; every other scene is around one of them, the rest around any
+from 1900 to 2198.
 """
 
 from __future__ import annotations

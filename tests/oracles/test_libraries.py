@@ -1,8 +1,8 @@
 """The same expressions against cronsim 2.8 and croniter 6.2.4, the two best libraries.
 
-They read less than we do, so each is asked what it accepts. Where it disagrees, the reason must be known: a choice
-of ours that SPEC states, or a fault of theirs that has a name and a test of its own in test_library_defects.py. A
-disagreement that nobody can explain fails.
+They read less than we do, so each is asked what it accepts. Where it disagrees, the reason must be known: a choice of
+ours that the requirements state, or a fault of theirs that has a name and a test of its own in test_library_defects.py.
+A disagreement that nobody can explain fails.
 """
 
 from __future__ import annotations
