@@ -39,13 +39,23 @@ from itinerary.schedules.instants import (
     from_seconds,
     window_seconds,
 )
-from itinerary.schedules.wallclock import instant_of
+from itinerary.schedules.wallclock import Gap, Policy, Repeat, instant_of
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
 
 if TYPE_CHECKING:
     from itinerary.schedules.calendars import Calendar
 
-__all__ = ["INSTANTS_MAX", "Batch", "Binding", "Budget", "Found", "Schedule", "common_arguments"]
+__all__ = [
+    "INSTANTS_MAX",
+    "Batch",
+    "Binding",
+    "Budget",
+    "Found",
+    "Schedule",
+    "WallClockSchedule",
+    "common_arguments",
+    "wall_clock_arguments",
+]
 
 INSTANTS_MAX: Final = 10_000_000
 """How many instants one call may return."""
@@ -225,17 +235,20 @@ class Schedule(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `itinerary.schedules.from_json` reads back; only what was set."""
-        common = {
-            "tz": self.tz,
-            "start": None if self.start is None else str(self.start),
-            "end": None if self.end is None else str(self.end),
-            "jitter": format_duration(self.jitter) if self.jitter else None,
-        }
-        data = {**self._fields(), **common}
+        data = {**self._fields(), **self.shared_fields()}
         return {
             key: value.value if isinstance(value, StrEnum) else value
             for key, value in data.items()
             if value is not None
+        }
+
+    def shared_fields(self) -> dict[str, Any]:
+        """What the kinds share, as plain data."""
+        return {
+            "tz": self.tz,
+            "start": None if self.start is None else str(self.start),
+            "end": None if self.end is None else str(self.end),
+            "jitter": format_duration(self.jitter) if self.jitter else None,
         }
 
     def _check_common(self) -> None:
@@ -255,6 +268,23 @@ class Schedule(ABC):
             raise ScheduleError(f"end {self.end} is before start {self.start}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallClockSchedule(Schedule):
+    """A kind that matches readings of a wall clock, and so can say what happens where that clock shifts."""
+
+    gap: Gap | None = None
+    repeat: Repeat | None = None
+
+    def policy_over(self, default: Policy) -> Policy:
+        """What was chosen, and the default for what was not."""
+        if self.gap is None and self.repeat is None:
+            return default
+        return Policy(self.gap or default.gap, self.repeat or default.repeat)
+
+    def shared_fields(self) -> dict[str, Any]:
+        return {"gap": self.gap, "repeat": self.repeat, **Schedule.shared_fields(self)}
+
+
 def check_zone(name: str) -> None:
     """Raise UnknownZone if the packaged zone data has no such name."""
     if name != UTC_NAME:
@@ -271,3 +301,15 @@ def common_arguments(
         "end": None if end is None else Moment.of(end, "end"),
         "jitter": parse_duration(jitter),
     }
+
+
+def wall_clock_arguments(
+    tz: str | None,
+    start: MomentLike | None,
+    end: MomentLike | None,
+    jitter: DurationLike,
+    gap: str | None,
+    repeat: str | None,
+) -> dict[str, Any]:
+    """The arguments of every kind, and those of a wall clock."""
+    return {**common_arguments(tz, start, end, jitter), "gap": Gap.of(gap), "repeat": Repeat.of(repeat)}

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from itinerary.errors import ScheduleError
-from itinerary.schedules.base import Batch, Binding, Schedule, common_arguments
+from itinerary.schedules.base import Batch, Binding, WallClockSchedule, common_arguments, wall_clock_arguments
 from itinerary.schedules.cron_bulk import CronBatch
 from itinerary.schedules.cron_parse import (
     CronMasks,
@@ -38,21 +38,19 @@ from itinerary.schedules.days import next_day
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import DAY, LATEST, MomentLike
 from itinerary.schedules.reboot import Reboot
-from itinerary.schedules.wallclock import DEBIAN, REAL_TIME, Gap, Policy, Repeat, stretches
+from itinerary.schedules.wallclock import DEBIAN, REAL_TIME, Policy, stretches
 from itinerary.schedules.zones import ZoneSource
 
 __all__ = ["Cron", "cron"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cron(Schedule):
+class Cron(WallClockSchedule):
     """A cron expression in a time zone. Build it with `cron`."""
 
     kind: ClassVar[str] = "cron"
 
     expression: str
-    gap: Gap | None = None
-    repeat: Repeat | None = None
     written: str | None = None
     """What the person wrote, where `H` has been expanded since."""
     masks: CronMasks = field(init=False, repr=False, compare=False)
@@ -76,10 +74,7 @@ class Cron(Schedule):
     @property
     def policy(self) -> Policy:
         """What happens in a gap and in a repeated hour."""
-        default = REAL_TIME if self.masks.follows_clock else DEBIAN
-        if self.gap is None and self.repeat is None:
-            return default
-        return Policy(self.gap or default.gap, self.repeat or default.repeat)
+        return self.policy_over(REAL_TIME if self.masks.follows_clock else DEBIAN)
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:
         for stretch in stretches(self.zone(zones), self.policy, after + 1, LATEST):
@@ -109,7 +104,7 @@ class Cron(Schedule):
         return f"Spread by the job's name ({self.expression})" if self.is_open else cron_words(self.masks)
 
     def _fields(self) -> dict[str, Any]:
-        return {"cron": self.expression, "written": self.written, "gap": self.gap, "repeat": self.repeat}
+        return {"cron": self.expression, "written": self.written}
 
 
 def cron(
@@ -124,12 +119,11 @@ def cron(
 ) -> Cron | Reboot:
     """A cron schedule: `cron("0 5 * * 1-5", tz="America/New_York")`. `@reboot` is once per start of a node."""
     text = normalise(expression)
-    common = common_arguments(tz, start, end, jitter)
     if text.lower() == "@reboot":
         if gap is not None or repeat is not None:
             raise ScheduleError("cron '@reboot' follows no clock; leave out gap and repeat")
-        return Reboot(**common)
-    return Cron(text, gap=Gap.of(gap), repeat=Repeat.of(repeat), **common)
+        return Reboot(**common_arguments(tz, start, end, jitter))
+    return Cron(text, **wall_clock_arguments(tz, start, end, jitter, gap, repeat))
 
 
 def _first_match(masks: CronMasks, low: int, high: int) -> int | None:

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from itinerary.errors import DurationError, ScheduleError
-from itinerary.schedules.base import Batch, Binding, Budget, Found, Schedule, common_arguments
+from itinerary.schedules.base import Batch, Binding, Budget, Found, WallClockSchedule, wall_clock_arguments
 from itinerary.schedules.durations import DurationLike, Period, parse_period
 from itinerary.schedules.instants import DAY, Moment, MomentLike
 from itinerary.schedules.steps import CalendarBatch, CalendarSteps, SteadyBatch, SteadySteps
-from itinerary.schedules.wallclock import DEBIAN, Gap, Policy, Repeat, instant_of
+from itinerary.schedules.wallclock import DEBIAN, Repeat, instant_of
 from itinerary.schedules.zones import ZoneSource
 
 __all__ = ["Iso8601", "iso8601"]
@@ -42,15 +42,13 @@ class _Parts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Iso8601(Schedule):
+class Iso8601(WallClockSchedule):
     """A repeating interval. Build it with `iso8601`."""
 
     kind: ClassVar[str] = "iso8601"
 
     interval: str
     """As written."""
-    gap: Gap | None = None
-    repeat: Repeat | None = None
     anchored: Moment | None = None
     """Where a bare duration counts from; filled in when its job is first registered."""
     parts: _Parts = field(init=False, repr=False, compare=False)
@@ -87,9 +85,8 @@ class Iso8601(Schedule):
         zone = self.zone(zones)
         if period.is_exact:
             return SteadySteps(instant_of(zone, anchor), period.seconds, 0, times)
-        policy = Policy(self.gap or DEBIAN.gap, self.repeat or DEBIAN.repeat)
         begins_at = None if anchor.is_local else anchor.seconds
-        return CalendarSteps(zone.reading(anchor), period, times, zone, policy, begins_at)
+        return CalendarSteps(zone.reading(anchor), period, times, zone, self.policy_over(DEBIAN), begins_at)
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:
         return self.steps(zones).next_after(after)
@@ -105,7 +102,7 @@ class Iso8601(Schedule):
 
     def _fields(self) -> dict[str, Any]:
         anchored = None if self.anchored is None else str(self.anchored)
-        return {"iso8601": self.interval, "anchored": anchored, "gap": self.gap, "repeat": self.repeat}
+        return {"iso8601": self.interval, "anchored": anchored}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +145,7 @@ def iso8601(
     """A repeating interval: `iso8601("R/2026-01-31T09:00/P1M", tz="Europe/Berlin")`."""
     if not isinstance(interval, str):
         raise ScheduleError(f"an ISO 8601 interval is text, not {type(interval).__name__}; {_ALLOWED}")
-    common = common_arguments(tz, start, end, jitter)
-    return Iso8601(interval.strip(), gap=Gap.of(gap), repeat=Repeat.of(repeat), **common)
+    return Iso8601(interval.strip(), **wall_clock_arguments(tz, start, end, jitter, gap, repeat))
 
 
 def _parse(text: str) -> _Parts:

@@ -7,35 +7,34 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from itinerary.errors import ScheduleError
-from itinerary.schedules.base import Batch, Schedule, common_arguments
+from itinerary.schedules.base import Batch, WallClockSchedule, wall_clock_arguments
 from itinerary.schedules.durations import DurationLike, Period
 from itinerary.schedules.instants import Moment, MomentLike
 from itinerary.schedules.steps import CalendarBatch, CalendarSteps
-from itinerary.schedules.wallclock import DEBIAN, Gap, Policy, Repeat
+from itinerary.schedules.wallclock import DEBIAN, Repeat
 from itinerary.schedules.zones import UTC_NAME, ZoneSource
 
 __all__ = ["Once", "once"]
 
 
 @dataclass(frozen=True, slots=True)
-class Once(Schedule):
+class Once(WallClockSchedule):
     """One moment. Build it with `once`."""
 
     kind: ClassVar[str] = "once"
 
     at: Moment
-    gap: Gap | None = None
-    repeat: Repeat | None = None
 
     def __post_init__(self) -> None:
         self._check_common()
         if self.repeat is Repeat.BOTH:
             raise ScheduleError("repeat 'both' makes two instants of one; once allows first or second")
+        if not self.at.is_local and (self.gap or self.repeat):
+            raise ScheduleError(f"{self.at} is an instant, and no DST change touches it; leave out gap and repeat")
 
     def steps(self, zones: ZoneSource) -> CalendarSteps:
         zone = self.zone(zones) if self.at.is_local else zones(UTC_NAME)
-        policy = Policy(self.gap or DEBIAN.gap, self.repeat or DEBIAN.repeat)
-        return CalendarSteps(self.at.seconds, Period(0, 1, 0), 1, zone, policy)
+        return CalendarSteps(self.at.seconds, Period(0, 1, 0), 1, zone, self.policy_over(DEBIAN))
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:
         return self.steps(zones).next_after(after)
@@ -51,7 +50,7 @@ class Once(Schedule):
         return self.at.is_local
 
     def _fields(self) -> dict[str, Any]:
-        return {"once": str(self.at), "gap": self.gap, "repeat": self.repeat}
+        return {"once": str(self.at)}
 
 
 def once(
@@ -65,6 +64,4 @@ def once(
     jitter: DurationLike = 0,
 ) -> Once:
     """A single instant: `once("2026-12-31T23:59:00Z")`, or on a zone's wall clock: `once("2026-12-31T23:59", tz=…)`."""
-    return Once(
-        Moment.of(at, "once"), gap=Gap.of(gap), repeat=Repeat.of(repeat), **common_arguments(tz, start, end, jitter)
-    )
+    return Once(Moment.of(at, "once"), **wall_clock_arguments(tz, start, end, jitter, gap, repeat))

@@ -158,3 +158,9 @@ def test_jitter_is_kept_and_moves_no_instant(jitter: DurationLike) -> None:
 def test_a_jitter_that_is_no_duration_is_refused(jitter: object) -> None:
     with pytest.raises(DurationError):
         every("1h", jitter=cast("Any", jitter))
+
+
+@pytest.mark.spec("S8", "every kind")
+def test_a_single_instant_takes_no_choice_that_could_have_no_effect() -> None:
+    with pytest.raises(ScheduleError, match="is an instant, and no DST change touches it; leave out gap and repeat"):
+        once("2026-01-01T00:00:00Z", gap="skip")
