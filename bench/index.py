@@ -61,10 +61,11 @@ def _questions(*, quick: bool) -> Iterator[Result]:
     seconds = np.random.default_rng(1).integers(0, 10_000, 1_000 if quick else 10_000)
     moments = (EPOCH + seconds * SECOND).tolist()
 
-    def ours(start: int) -> list[tuple[str, int]]:
+    def ours(start: int) -> Sequence[tuple[str, int]]:
         return index.query(start, start + SECOND)
 
     our_time = timed(partial(_ask_each, ours, moments), 5) / len(moments) * 1e6
+    our_pairs_time = timed(partial(_ask_each, lambda start: list(ours(start)), moments), 5) / len(moments) * 1e6
     calls = range(100_000)
     yield Result("index", "peek_us", timed(lambda: [index.peek() for _ in calls], 5) / len(calls) * 1e6, "µs")
     yield Result("index", "bytes_per_run", index.nbytes / len(index), "bytes")
@@ -78,6 +79,7 @@ def _questions(*, quick: bool) -> Iterator[Result]:
     their_time = timed(partial(_ask_each, theirs, moments), 5) / len(moments) * 1e6
     differing = sum(ours(start) != theirs(start) for start in moments)
     yield Result("index", "query_100_us", our_time, "µs", PEER, their_time, differing=differing)
+    yield Result("index", "query_100_as_pairs_us", our_pairs_time, "µs", PEER, their_time)
 
 
 def _ask_each(question: Callable[[int], object], moments: Sequence[int]) -> None:

@@ -4,7 +4,16 @@ Time and messages come in, commands go out. Nothing here does I/O, reads a clock
 proves it. So far it holds the scheduled run index and the pure part of its building.
 """
 
-from itinerary.core.index import JobTable, ScheduledRun, ScheduledRunIndex, ScheduledRuns
+from itinerary.core.index import DueRuns, JobTable, ScheduledRun, ScheduledRunIndex, ScheduledRuns
 from itinerary.core.index_source import IndexSource, IndexWindow, Rejected
 
-__all__ = ["IndexSource", "IndexWindow", "JobTable", "Rejected", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
+__all__ = [
+    "DueRuns",
+    "IndexSource",
+    "IndexWindow",
+    "JobTable",
+    "Rejected",
+    "ScheduledRun",
+    "ScheduledRunIndex",
+    "ScheduledRuns",
+]

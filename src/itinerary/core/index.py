@@ -12,9 +12,9 @@ thread swaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from itinerary.errors import WindowError
 from itinerary.schedules.instants import MICROSECONDS, InstantLike, ceil_second, microseconds_of
 
-__all__ = ["JobTable", "RunPairs", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
+__all__ = ["DueRuns", "JobTable", "RunPairs", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
 
 _KEY_BITS: Final = 63
 
 
 ScheduledRun: TypeAlias = tuple[str, int]
-"""One due instant of one job: the job's id, and microseconds since the epoch. A plain pair: a query makes
-hundreds of them, and a named one costs four times as much."""
+"""One due instant of one job: the job's id, and microseconds since the epoch. A plain pair: there are
+hundreds of them in a query, and a named one costs four times as much."""
 
 
 class JobTable:
@@ -83,6 +83,47 @@ class ScheduledRuns:
         return cls(jobs, numbers, np.array([instant for _, instant in listed], np.int64))
 
 
+class DueRuns(Sequence[ScheduledRun]):
+    """The answer to a query: runs in order. Columns for who decides in bulk, pairs for who takes them one by one.
+
+    It is a picture of one snapshot, and stays as it is when the index is swapped.
+    """
+
+    __slots__ = ("_ids", "instants", "numbers")
+
+    def __init__(self, ids: NDArray[np.object_], numbers: NDArray[np.int64], instants: NDArray[np.int64]) -> None:
+        self._ids = ids
+        self.numbers = numbers
+        self.instants = instants
+
+    def __len__(self) -> int:
+        return len(self.instants)
+
+    def __iter__(self) -> Iterator[ScheduledRun]:
+        return iter(self._pairs(slice(None)))
+
+    @overload
+    def __getitem__(self, at: int) -> ScheduledRun: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[ScheduledRun]: ...
+    def __getitem__(self, at: int | slice) -> ScheduledRun | list[ScheduledRun]:
+        if isinstance(at, slice):
+            return self._pairs(at)
+        return self._ids[self.numbers[at]], int(self.instants[at])
+
+    def _pairs(self, at: slice) -> list[ScheduledRun]:
+        return list(zip(self._ids.take(self.numbers[at]).tolist(), self.instants[at].tolist(), strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, list | tuple | DueRuns) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 RunPairs: TypeAlias = ScheduledRuns | Iterable[tuple[str, InstantLike]]
 """What an index is built from."""
 
@@ -116,16 +157,17 @@ class _Snapshot:
     def nbytes(self) -> int:
         return self._keys.nbytes
 
-    def query(self, start: int, end: int) -> list[ScheduledRun]:
+    def query(self, start: int, end: int) -> DueRuns:
         """The runs of the seconds `[start, end)`."""
         low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
         high = self._keys.searchsorted(max(end - self._base, 0) << self._bits)
         return self._runs(self._keys[low:high])
 
-    def _runs(self, keys: NDArray[np.int64]) -> list[ScheduledRun]:
-        instants = (((keys >> self._bits) + self._base) * MICROSECONDS).tolist()
-        jobs = self._ids.take(keys & ((1 << self._bits) - 1)).tolist()
-        return list(zip(jobs, instants, strict=True))
+    def _runs(self, keys: NDArray[np.int64]) -> DueRuns:
+        instants = keys >> self._bits
+        instants += self._base
+        instants *= MICROSECONDS
+        return DueRuns(self._ids, keys & ((1 << self._bits) - 1), instants)
 
 
 class ScheduledRunIndex:
@@ -136,7 +178,7 @@ class ScheduledRunIndex:
     def __init__(self, runs: RunPairs = ()) -> None:
         self._snapshot = _Snapshot(_columns(runs))
 
-    def query(self, start: InstantLike, end: InstantLike) -> list[ScheduledRun]:
+    def query(self, start: InstantLike, end: InstantLike) -> DueRuns:
         """The runs in `[start, end)`, by instant and then by job id."""
         return self._snapshot.query(ceil_second(start), ceil_second(end))
 
