@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from croniter import CroniterBadDateError, CroniterError, croniter
 from cronsim import CronSim, CronSimError
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 WALK_MAX = 12
 TURNS_MAX = 20_000
+TRIES_MAX = 200
 
 
 class EndlessError(Exception):
-    """The library went round in circles."""
+    """The library went round in circles, or would take minutes over one step."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,27 @@ def ask_cronsim(question: Question, kind: type[BoundedCronSim] = BoundedCronSim)
     return collect(question, walk)
 
 
+def _next(self: Any) -> Any:
+    self.tries = 0
+    return croniter.__next__(self)
+
+
+def _calc(self: Any, *arguments: Any) -> Any:
+    self.tries += 1
+    if self.tries > TRIES_MAX:
+        raise EndlessError
+    return croniter._calc(self, *arguments)
+
+
+# croniter that stops when one step tries more local times than there are in two hours.
+BoundedCroniter = type("BoundedCroniter", (croniter,), {"tries": 0, "__next__": _next, "_calc": _calc})
+
+
 def ask_croniter(question: Question) -> Answer | None:
     """As Debian's cron where it can be told to be: AND of the day fields after a star, seconds first."""
     after = question.after.astimezone(zone_of(question.scene))
     try:
-        walk = croniter(question.text, after, datetime, implement_cron_bug=True, second_at_beginning=True)
+        walk = BoundedCroniter(question.text, after, datetime, implement_cron_bug=True, second_at_beginning=True)
     except CroniterError:
         return None
     return collect(question, walk)

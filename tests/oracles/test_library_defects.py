@@ -144,6 +144,18 @@ def test_cronsim_stands_still_at_a_midnight_that_comes_twice() -> None:
     assert cronsim_explained.explain(question, answer, question.scene.lay_out()) == ("DaysRepaired",)
 
 
+@pytest.mark.spec("S8")
+def test_croniter_tries_each_minute_of_samoas_lost_day() -> None:
+    question = asked("* * * * *", "Pacific/Apia", "2011-12-30T09:58", "2011-12-30T10:02")
+    answer = ask_croniter(question)
+    assert answer is not None
+    assert (times(answer.instants), answer.is_endless) == ("09:58 09:59", True)
+    assert times(ours(question)) == "09:58 09:59 10:00 10:01"
+    assert croniter_explained.explain(question, answer, question.scene.lay_out()) == (
+        "long_gaps_are_tried_time_by_time",
+    )
+
+
 @pytest.mark.spec("S1")
 def test_croniter_finds_nothing_for_days_that_never_coincide_although_they_are_ored() -> None:
     question = asked("0 5 10 * Sun#1", "UTC", "2024-06-01T00:00", "2024-06-12T00:00")
