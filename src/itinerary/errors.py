@@ -5,6 +5,7 @@ happened, to what, and what to do about it. Our own bugs are assertions instead,
 """
 
 __all__ = [
+    "CommitInDoubt",
     "ConfigError",
     "DurationError",
     "IdentityError",
@@ -13,7 +14,14 @@ __all__ = [
     "RecordError",
     "ScheduleError",
     "ScheduleFaulty",
+    "SchemaError",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "TransactionError",
     "UnknownZone",
+    "Unwritable",
     "WindowError",
 ]
 
@@ -59,3 +67,35 @@ class IdentityError(ItineraryError, ValueError):
 
 class RecordError(ItineraryError, ValueError):
     """Stored or returned data that cannot be what it should be: which record, where in it, and what was expected."""
+
+
+class StoreError(ItineraryError):
+    """A store could not do what it was asked: which store, what failed, and what to do about it."""
+
+
+class StoreUnavailable(StoreError):
+    """A store cannot be reached, and waiting for it has taken too long. Nothing is known to be lost: ask again."""
+
+
+class StoreBusy(StoreUnavailable):
+    """A store is held by somebody else for longer than its lock timeout."""
+
+
+class StoreFull(StoreError):
+    """A store has no room left on its disk or in its map. What was asked is not written; it goes on with room."""
+
+
+class SchemaError(StoreError):
+    """A store's schema is newer than this program knows, damaged, or somebody else's."""
+
+
+class Unwritable(StoreError):
+    """A value that the store can never hold, whoever asks: a number out of range, text with a NUL (PROTOCOL 12)."""
+
+
+class TransactionError(StoreError):
+    """A task's transaction that cannot be: unsupported there, over its time, refused by its fence, or misused."""
+
+
+class CommitInDoubt(TransactionError):
+    """A commit whose answer did not come: it may have happened or not, and has to be found out."""

@@ -1,0 +1,221 @@
+"""What can be read from a store, as values: each query knows the type of its answer.
+
+Pages are bounded: a query has a limit, and its answer says where the next one begins. Nothing here is ever answered
+from a node's memory; what a query says was so in the store at one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from itinerary.model.rows import (
+    AttemptRow,
+    EntryRow,
+    EventRow,
+    JobNumber,
+    JobRow,
+    Key,
+    NodeNumber,
+    NodeRow,
+    OccurrenceRow,
+    PartitionRow,
+    Ref,
+    StatisticsRow,
+    TaskRow,
+    TransitionRow,
+)
+from itinerary.model.states import OccurrenceState
+
+__all__ = [
+    "PAGE_MAX",
+    "Active",
+    "Answer",
+    "ByKey",
+    "ByRef",
+    "Decided",
+    "Detail",
+    "Details",
+    "Entries",
+    "Events",
+    "History",
+    "Jobs",
+    "JobsByName",
+    "LimitUse",
+    "Mail",
+    "Nodes",
+    "Page",
+    "Partitions",
+    "Query",
+    "Standing",
+    "Statistics",
+    "Status",
+    "Waiting",
+    "Windows",
+]
+
+PAGE_MAX: Final = 1_000
+"""The most rows on a page for people (Q4); machines set their own limit."""
+
+Answer = TypeVar("Answer")
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+class Query(msgspec.Struct, Generic[Answer_co], frozen=True):
+    """Something that can be asked of a store."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some occurrences, and where to go on: None when there are no more."""
+
+    rows: tuple[OccurrenceRow, ...]
+    next: int | None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How far a store is."""
+
+    now: int
+    revision: int
+    watermark: int
+
+
+class Standing(Query[Status], frozen=True):
+    """How far is it?"""
+
+
+class Entries(Query[Sequence[EntryRow]], frozen=True):
+    """The timeline after a revision, in order. An answer never ends in the middle of a revision."""
+
+    after: int
+    limit: int = 10_000
+
+
+class Jobs(Query[Sequence[JobRow]], frozen=True):
+    """Jobs in the order of their numbers, after one."""
+
+    after: JobNumber = JobNumber(0)
+    limit: int = 10_000
+
+
+class JobsByName(Query[Mapping[str, JobRow]], frozen=True):
+    """The jobs of these names, where there are such."""
+
+    names: tuple[str, ...]
+
+
+class History(Query[Page], frozen=True):
+    """A job's occurrences that have ended, the last first; `before` is the `next` of the page before.
+
+    What has not ended is `Active(job)`.
+    """
+
+    job: JobNumber
+    before: int | None = None
+    limit: int = PAGE_MAX
+    states: frozenset[OccurrenceState] = frozenset()
+    """Only these, or all if empty."""
+
+
+class Active(Query[Sequence[OccurrenceRow]], frozen=True):
+    """What is not final: of one job, or of all; with `due_before` what is due before that, the longest due first."""
+
+    job: JobNumber | None = None
+    due_before: int | None = None
+    limit: int = 10_000
+
+
+class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
+    """What anybody may start, the longest due first."""
+
+    due_before: int
+    limit: int
+
+
+class ByKey(Query[Mapping[Key, OccurrenceRow]], frozen=True):
+    """The occurrences of these keys, where there are such."""
+
+    keys: tuple[Key, ...]
+
+
+class ByRef(Query[Mapping[Ref, OccurrenceRow]], frozen=True):
+    """These occurrences, where they are still there."""
+
+    refs: tuple[Ref, ...]
+
+
+class Decided(Query[Sequence[Key]], frozen=True):
+    """The keys of all occurrences in a window of instants, in order: what the sweep and an audit compare with."""
+
+    start: int
+    end: int
+    limit: int = 1_000_000
+
+
+class Windows(Query[Sequence[OccurrenceRow]], frozen=True):
+    """The occurrences that answer for a window which ends after an instant."""
+
+    after: int
+    limit: int = 100_000
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """An occurrence with everything that is known of it."""
+
+    row: OccurrenceRow
+    config: str | None
+    tasks: tuple[TaskRow, ...]
+    attempts: tuple[AttemptRow, ...]
+    transitions: tuple[TransitionRow, ...]
+
+
+class Details(Query[Sequence[Detail]], frozen=True):
+    """These occurrences with everything, where they are still there."""
+
+    refs: tuple[Ref, ...]
+
+
+class Nodes(Query[Sequence[NodeRow]], frozen=True):
+    """The last nodes that joined, newest first."""
+
+    limit: int = PAGE_MAX
+
+
+class Mail(Query[Sequence[Ref]], frozen=True):
+    """What a node should look at."""
+
+    node: NodeNumber
+    limit: int = 10_000
+
+
+class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
+    """A node's statistics since an instant."""
+
+    node: NodeNumber
+    since: int = 0
+    limit: int = 10_000
+
+
+class LimitUse(Query[Sequence[Ref]], frozen=True):
+    """Who holds the shares of a limit."""
+
+    name: str
+    limit: int = 10_000
+
+
+class Partitions(Query[Sequence[PartitionRow]], frozen=True):
+    """The partitions of a stream, and who holds them."""
+
+    stream: str
+    limit: int = 100_000
+
+
+class Events(Query[Sequence[EventRow]], frozen=True):
+    """A stream's events after a number: of one partition, or of all."""
+
+    stream: str
+    after: int = 0
+    partition: str | None = None
+    limit: int = 10_000

@@ -1,0 +1,216 @@
+"""Every durable write in the life of an occurrence, as a value: what is asked for, and what is answered.
+
+    Wanted ─► Claimed           the row is created, or somebody else's stands (PROTOCOL 6)
+    Start ─► Started | Refused  its slots are taken, it begins, its first attempts are written (7, 13–15)
+    Change ─► Written | Refused each later launch, each change of state, the end (8–10)
+    Intervention ─► …           what somebody who is not the owner does to it, always with a higher fence (9, 17)
+    Cancellation, Adjustment    what people ask of it (25)
+
+Requests go in batches, and each comes back with an answer of its own, in the order of the requests. A refusal is an
+answer and not an exception: it says who is in the way, and the one who asked stops what it was doing.
+
+Answers get lost. So every request can be repeated, by the same owner with the same fence, and is answered as the first
+time: that is what `sequence` is for, a number that counts an occurrence's writes.
+
+Free text is cleaned by the store as it is written; whoever asks need not think of it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from itinerary.model.occurrence import Window
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref, TaskRow
+from itinerary.model.states import OccurrenceState
+
+__all__ = [
+    "BATCH_MAX",
+    "Adjustment",
+    "Cancellation",
+    "Change",
+    "Claimed",
+    "Intervention",
+    "Limit",
+    "Refusal",
+    "Refused",
+    "Start",
+    "Started",
+    "Step",
+    "Wanted",
+    "Written",
+]
+
+BATCH_MAX: Final = 10_000
+"""The most requests that one call takes."""
+
+
+class _Value(msgspec.Struct, frozen=True, gc=False):
+    """A request or an answer."""
+
+
+class Wanted(_Value, frozen=True):
+    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`."""
+
+    key: Key
+    version: int
+    due_at: int
+    """When it may start: its instant, and the jitter on top."""
+    status: OccurrenceState = OccurrenceState.PRERUN
+    is_recovery: bool = False
+    priority: int = 0
+    window: Window | None = None
+    overrides: str | None = None
+    """Overrides for this one alone, as JSON."""
+    details: str | None = None
+    """What it was asked for with, as JSON."""
+    reason: str | None = None
+
+
+class Claimed(_Value, frozen=True):
+    """A row that is the asker's: created now, or by an earlier try whose answer was lost."""
+
+    ref: Ref
+    key: Key
+    fence: int
+    adjustments: int
+
+
+class Limit(_Value, frozen=True):
+    """A number of shares that all occurrences which name it have together."""
+
+    name: str
+    shares: int
+
+
+class Step(_Value, frozen=True):
+    """A change of state that somebody saw: to what, when, why."""
+
+    to: OccurrenceState
+    at: int | None = None
+    """None: when the write is made, by the store's clock."""
+    why: str | None = None
+
+
+class Start(_Value, frozen=True):
+    """Begin an occurrence, now. Everything that has to be decided about it comes along."""
+
+    ref: Ref
+    fence: int | None
+    """What the asker holds it by, or None to take over what is nobody's, waits for anybody, or is overdue."""
+    adjustments: int
+    """The adjustments that `config` was made from; others have come since if the row has more."""
+    config: str
+    """The frozen configuration, as JSON."""
+    execution_timeout: int
+    """After which it is the reaper's, `kill_grace` included."""
+    overlap: Overlap
+    max_queued: int | None = None
+    limits: tuple[Limit, ...] = ()
+    to: OccurrenceState = OccurrenceState.RUNNING
+    """Its first state after `pending`."""
+    tasks: tuple[TaskRow, ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
+
+
+class Started(_Value, frozen=True):
+    """It has begun, once and for all; the asker runs it under this fence, and its next write has `sequence` + 1."""
+
+    ref: Ref
+    fence: int
+    sequence: int
+    started_at: int
+
+
+class Refusal(StrEnum):
+    """Why a write was not made."""
+
+    LOST = "lost"
+    """Somebody else has it now, or it has ended: stop."""
+    EARLY = "early"
+    """It is not due yet, by the store's clock."""
+    CANCELLED = "cancelled"
+    """It has a request to cancel it."""
+    ADJUSTED = "adjusted"
+    """Its overrides have changed since: read them and ask again."""
+    SKIPPED = "skipped"
+    """Its job is running, and it has been skipped for that."""
+    QUEUED = "queued"
+    """Its job is running, and it stands in line."""
+    LIMITED = "limited"
+    """A limit has no share left; it waits as `pending`."""
+    MOVED = "moved"
+    """The timeline has changed since: read it and ask again."""
+    ILLEGAL = "illegal"
+    """The table of transitions does not hold that step, or a write was left out: a bug, of this occurrence alone."""
+    UNWRITABLE = "unwritable"
+    """The store cannot hold what it says (PROTOCOL 12); the occurrence has been failed with the reason."""
+    GONE = "gone"
+    """There is no such occurrence."""
+
+
+class Refused(_Value, frozen=True):
+    """A write that was not made, and who or what is in the way."""
+
+    ref: Ref
+    why: Refusal
+    by: str = ""
+
+
+class Change(_Value, frozen=True):
+    """A write by the owner: steps, tasks, attempts. Also the gate of every launch after the first: an attempt that is
+    new in here may begin when the answer is `Written`, and not before."""
+
+    ref: Ref
+    fence: int
+    sequence: int
+    """One more than that of the write before it."""
+    steps: tuple[Step, ...] = ()
+    tasks: tuple[TaskRow, ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
+    takes: tuple[Limit, ...] = ()
+    """Shares that it needs again, having given them back."""
+    gives_back: bool = False
+    """It waits, and gives back its shares of limits; its job's slot stays its own. What ends gives back everything."""
+
+
+class Written(_Value, frozen=True):
+    """The change stands. `next` is the occurrence that its slot went to, which anybody may start now."""
+
+    ref: Ref
+    next: Ref | None = None
+
+
+class Intervention(_Value, frozen=True):
+    """A write by somebody who is not the owner: takeover, orphan, reaping. It raises the fence, so that whatever the
+    owner still writes is refused."""
+
+    ref: Ref
+    fence: int
+    """The fence that it was seen with; it has moved on if the row has another."""
+    to: OccurrenceState | None
+    """The new state, or None to leave it and only take it from its owner."""
+    why: str
+    owner: NodeNumber | None = None
+    """Who has it from now on; None: nobody."""
+    gives_back: bool = False
+    tasks: tuple[TaskRow, ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
+
+
+class Cancellation(_Value, frozen=True):
+    """A request to cancel. What has not started is cancelled at once; what runs is told, and ends soon."""
+
+    ref: Ref
+    by: str
+    """Who, and why: "anna: wrong data"."""
+
+
+class Adjustment(_Value, frozen=True):
+    """New overrides for an occurrence that has not started, in place of those it had."""
+
+    ref: Ref
+    overrides: str
