@@ -1,0 +1,90 @@
+"""What is the same in every store: how work is run, and how long one waits.
+
+A store runs *work*: a function of the ledger that gets a `Transaction` and returns an answer. It may run the same work
+again, after a deadlock or a lost connection; it answers only when what was written is durable.
+
+    write(work)     in a transaction of its own, or in one with other work, each of which stands or falls alone
+    read(work)      in a transaction that only reads, beside those that write
+
+`watch` tells that something has happened, never what: who hears it reads the store. By default it looks at the
+counters that `Transaction.tell` raises; a store that can be told, listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from itinerary.errors import TransactionError
+from itinerary.ports import TaskTransaction
+from itinerary.stores.tables import SIGNALS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["POLL_INTERVAL", "Engine", "T", "Work"]
+
+T = TypeVar("T")
+Work = Callable[[Transaction], T]
+
+POLL_INTERVAL: Final = 0.25
+"""Seconds between two looks at the counters."""
+_TOPICS_MAX: Final = 1_000
+
+
+class Engine(ABC):
+    """The part of a store that knows where the rows are."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where it is, as messages may name it: without a password."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, create what is not there yet, bring an older schema up to date; refuse a newer one."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finish what was asked, and let go of everything. Closing twice has no effect."""
+
+    @abstractmethod
+    async def write(self, work: Work[T]) -> T:
+        """Run work durably: when this returns it is committed; when this raises a StoreError it may not be."""
+
+    @abstractmethod
+    async def read(self, work: Work[T]) -> T:
+        """Run work that only reads."""
+
+    def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:  # noqa: ARG002
+        """A transaction for a task's own statements (D6), which `end` is run in as the last thing before the commit.
+
+        If the body or `end` raises, or more than `timeout` seconds have passed, nothing of it stands. A commit whose
+        answer did not come raises CommitInDoubt: the caller finds out what came of it (rule 24).
+        """
+        raise TransactionError(f"{self.url} has no transactions for tasks; use SQLite or PostgreSQL")
+
+    async def watch(self) -> AsyncIterator[frozenset[str]]:
+        """The topics that have been told of since the last look; the first look yields those that ever were."""
+        seen: dict[str, int] = {}
+        while True:
+            counts = await self.read(_counts)
+            if news := frozenset(topic for topic, count in counts.items() if seen.get(topic) != count):
+                seen = counts
+                yield news
+            await asyncio.sleep(POLL_INTERVAL)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _counts(tx: Transaction) -> dict[str, int]:
+    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=_TOPICS_MAX)}

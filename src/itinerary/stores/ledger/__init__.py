@@ -1,0 +1,56 @@
+"""The ledger: the rules of the durable protocol, once, for every engine.
+
+Each function here is one transaction. It locks the rows that it is about, decides about each in plain Python, and
+writes in bulk. An engine brings the transaction, and with it isolation and durability; the rules are here, in the order
+in which an occurrence meets them:
+
+    amending      the timeline: versions, pauses, removal; alone behind the gate
+    claiming      create-if-absent; then read which are mine
+    starting      due, not cancelled, still mine or free to take; slots and limits; the first attempts
+    writing       what the owner reports, every later launch, the end; what others and people do to it
+    sweeping      that nothing due is without a row
+    attendance, events, history, pruning, reading     nodes, logs, what was, forgetting, queries
+    pages         the rows under lock, and the invariants that hold whoever changes them
+
+Whatever writes passes the gate first: it finds out there that a migration has changed the schema under it (rule 26).
+
+Nothing in here knows which engine it runs on, waits, or reads a clock; any function may be run twice.
+"""
+
+from itinerary.stores.ledger.amending import TIMELINE_TOPIC, amend
+from itinerary.stores.ledger.attendance import beat, join, leave, note_statistics
+from itinerary.stores.ledger.claiming import claim, prepare
+from itinerary.stores.ledger.configs import number_configs
+from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic
+from itinerary.stores.ledger.pages import mail_topic
+from itinerary.stores.ledger.pruning import prune
+from itinerary.stores.ledger.reading import answer
+from itinerary.stores.ledger.starting import start
+from itinerary.stores.ledger.sweeping import advance_sweep, begin_sweep
+from itinerary.stores.ledger.writing import control, has_made, intervene, write, write_once
+
+__all__ = [
+    "TIMELINE_TOPIC",
+    "advance_sweep",
+    "amend",
+    "answer",
+    "append_events",
+    "beat",
+    "begin_sweep",
+    "claim",
+    "control",
+    "has_made",
+    "intervene",
+    "join",
+    "lease_partitions",
+    "leave",
+    "mail_topic",
+    "note_statistics",
+    "number_configs",
+    "prepare",
+    "prune",
+    "start",
+    "stream_topic",
+    "write",
+    "write_once",
+]

@@ -1,0 +1,127 @@
+"""Claiming: the race to create an occurrence's row (rules 2, 4 and 6).
+
+The row's name is (instant, job, kind, request); whoever creates it has won. Created and read are two calls: an earlier
+try of the same asker, whose answer was lost, may be committing at this moment, and its rows are the asker's too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import (
+    ActiveRow,
+    BooksRow,
+    NodeNumber,
+    OccurrenceRow,
+    Ref,
+    SweepRow,
+    TransitionRow,
+    WaitingRow,
+    WindowRow,
+)
+from itinerary.model.states import FINAL, OccurrenceState, advance
+from itinerary.model.writes import Claimed, Refusal, Wanted
+from itinerary.stores.ledger.history import append
+from itinerary.stores.ledger.pages import clean, is_open
+from itinerary.stores.tables import ACTIVE, BOOKS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["THE_ONE", "born", "claim", "create", "prepare", "revision_of"]
+
+THE_ONE = (0,)
+"""The key of a table with one row."""
+_NO_REF = Ref(0)
+
+
+def prepare(tx: Transaction) -> None:
+    """Write the rows that there is one of, into a store that is new: everything is decided up to now."""
+    if not tx.get(BOOKS, [THE_ONE]):
+        tx.gate(exclusive=True)
+        tx.add(SWEEP, [SweepRow(0, tx.now())])
+        tx.add(BOOKS, [BooksRow(0)])
+
+
+def revision_of(tx: Transaction) -> int:
+    """The timeline's revision, read behind the gate."""
+    return tx.get(BOOKS, [THE_ONE])[THE_ONE].revision
+
+
+def claim(
+    tx: Transaction, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+) -> list[Claimed] | Refusal:
+    """Create what is wanted and not there yet. Returns what belongs to `owner`, created now or by an earlier try.
+
+    With `owner` None the rows are nobody's (triggers, replays), and all of them come back, whoever made them. With
+    `revision` None the asker does not depend on the timeline.
+    """
+    tx.gate()
+    if revision is not None and revision_of(tx) != revision:
+        return Refusal.MOVED
+    created = create(tx, owner, wanted)
+    names = {tuple(item.key) for item in wanted}.difference(map(OCCURRENCES.name_of, created))
+    found = tx.named(OCCURRENCES, names).values() if names else ()
+    mine = [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
+    return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in (*created, *mine)]
+
+
+def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:
+    """Create the rows that are not there yet, with all that belongs to a new one; the gate is passed already."""
+    now = tx.now()
+    created = tx.add(OCCURRENCES, [_row(item, owner, now) for item in wanted])
+    if not created:
+        return created
+    if lines := [born(row) for row in created if not is_plain(row)]:
+        tx.insert(TRANSITIONS, lines)
+    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in created if row.ended_at is None]:
+        tx.insert(ACTIVE, active)
+    if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:
+        tx.insert(WAITING, waiting)
+    if windows := [WindowRow(row.window_end, row.ref) for row in created if row.window_end is not None]:
+        tx.insert(WINDOWS, windows)
+    if ended := [row for row in created if row.ended_at is not None]:
+        append(tx, ended)
+    return created
+
+
+def is_plain(row: OccurrenceRow) -> bool:
+    """Whether a new row says all that there is to say of its making: most do, and a line for each would cost a tenth
+    of everything that is written about an occurrence."""
+    return row.status is OccurrenceState.PRERUN and row.reason is None
+
+
+def born(row: OccurrenceRow, status: OccurrenceState | None = None) -> TransitionRow:
+    """The first line of a row's audit trail."""
+    after = row.status if status is None else status
+    return TransitionRow(
+        row.ref, 0, 0, None, after, row.created_at, row.created_by, row.reason if status is None else None
+    )
+
+
+def _row(item: Wanted, owner: NodeNumber | None, now: int) -> OccurrenceRow:
+    key, window = item.key, item.window
+    assert key.kind is not Kind.RECOVERY, "recovery has the key of scheduled"
+    is_final = advance(None, item.status) in FINAL
+    return OccurrenceRow(
+        _NO_REF,
+        key.instant,
+        key.job,
+        key.kind,
+        key.request,
+        item.version,
+        item.due_at,
+        item.is_recovery,
+        item.priority,
+        now,
+        owner,
+        item.status,
+        None if item.status is OccurrenceState.QUEUED else owner,
+        1,
+        ended_at=now if is_final else None,
+        overrides=item.overrides,
+        details=item.details,
+        window_start=None if window is None else window.start,
+        window_end=None if window is None else window.end,
+        window_count=None if window is None else window.count,
+        reason=clean(item.reason),
+    )

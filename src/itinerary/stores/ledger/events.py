@@ -1,0 +1,96 @@
+"""Event logs and the leases on their partitions (rule 29, E1, E8).
+
+An append locks its partition's row and checks the fence there, then locks the stream's row and takes the next numbers
+from it. So numbers have no gaps and are committed in their order: a reader who has seen 2 has seen 1. Numbers from a
+serial column commit out of order, and a fence that is checked in the insert's WHERE lets a stale holder through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from itinerary.model.events import Lease, NewEvent
+from itinerary.model.rows import CauseRow, EventRow, NodeNumber, PartitionRow, StreamRow
+from itinerary.model.writes import Refusal
+from itinerary.stores.tables import CAUSES, EVENTS, PARTITIONS, STREAMS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["append_events", "lease_partitions", "stream_topic"]
+
+
+def stream_topic(stream: str) -> str:
+    """What those watch who follow a stream."""
+    return f"stream/{stream}"
+
+
+def append_events(
+    tx: Transaction, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None
+) -> list[int] | Refusal:
+    """Append what is new of these events, and return the numbers of all.
+
+    Producers have no lease; a scheduler that lost its own is refused.
+    """
+    tx.gate()
+    row = _locked_partitions(tx, stream, [partition])[stream, partition]
+    if lease is not None and (row.holder, row.fence) != (lease.holder, lease.fence):
+        return Refusal.LOST
+    known = {cause: old.sequence for (_, cause), old in _known(tx, stream, events).items()}
+    fresh = list({event.cause: event for event in events if event.cause not in known}.values())
+    if fresh:
+        if not tx.get(STREAMS, [(stream,)]):
+            tx.add(STREAMS, [StreamRow(stream)])
+        last = tx.lock(STREAMS, [(stream,)])[stream,].last
+        # Behind the stream's lock, look again: another partition may have had the same cause a moment ago.
+        known |= {cause: old.sequence for (_, cause), old in _known(tx, stream, fresh).items()}
+        fresh = [event for event in fresh if event.cause not in known]
+        numbered = list(enumerate(fresh, start=last + 1))
+        now = tx.now()
+        tx.insert(
+            EVENTS,
+            [
+                EventRow(stream, partition, number, event.kind, event.record, now, event.data)
+                for number, event in numbered
+            ],
+        )
+        tx.insert(CAUSES, [CauseRow(stream, event.cause, number) for number, event in numbered])
+        tx.save(STREAMS, [StreamRow(stream, last + len(fresh))], ("last",))
+        tx.tell([stream_topic(stream)])
+        known |= {event.cause: number for number, event in numbered}
+    return [known[event.cause] for event in events]
+
+
+def _known(tx: Transaction, stream: str, events: Sequence[NewEvent]) -> dict[tuple[str, ...], CauseRow]:
+    return tx.get(CAUSES, {(stream, event.cause) for event in events})
+
+
+def lease_partitions(
+    tx: Transaction, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int
+) -> list[Lease]:
+    """Take or renew leases on partitions that are free, expired or the node's own; returns those it has then.
+
+    A lease that comes from another holder, or had run out, has a higher fence. With `lease_for` 0 they are given back.
+    """
+    tx.gate()
+    now = tx.now()
+    rows = _locked_partitions(tx, stream, partitions)
+    mine = []
+    for row in rows.values():
+        if lease_for == 0 and row.holder == node:
+            mine.append(replace(row, holder=None, lease_until=0))
+        elif lease_for > 0 and row.holder == node and row.lease_until > now:
+            mine.append(replace(row, lease_until=now + lease_for))
+        elif lease_for > 0 and (row.holder is None or row.lease_until <= now):
+            mine.append(replace(row, holder=node, fence=row.fence + 1, lease_until=now + lease_for))
+    tx.save(PARTITIONS, mine, ("holder", "fence", "lease_until"))
+    return [Lease(row.partition, node, row.fence, row.lease_until) for row in mine if row.holder == node]
+
+
+def _locked_partitions(
+    tx: Transaction, stream: str, partitions: Collection[str]
+) -> dict[tuple[str, ...], PartitionRow]:
+    keys = [(stream, partition) for partition in sorted(set(partitions))]
+    if len(tx.get(PARTITIONS, keys)) < len(keys):
+        tx.add(PARTITIONS, [PartitionRow(*key) for key in keys])
+    return tx.lock(PARTITIONS, keys)

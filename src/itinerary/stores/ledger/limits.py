@@ -1,0 +1,27 @@
+"""Limits that all nodes share (X11): so many at a time, counted under a lock (rule 13).
+
+The limit's row is locked first, and who holds shares is counted in a later statement. Numbered shares would miscount
+when a limit is lowered; a stored count would drift, and could not be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from itinerary.model.rows import LimitRow
+from itinerary.stores.ledger.pages import LINE_MAX
+from itinerary.stores.tables import LIMITS, SHARES
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["held_shares"]
+
+
+def held_shares(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+    """How many shares of each limit are held, by the transaction that may take more."""
+    if not names:
+        return {}
+    keys = [(name,) for name in sorted(names)]
+    if len(tx.get(LIMITS, keys)) < len(keys):
+        tx.add(LIMITS, [LimitRow(name) for (name,) in keys])
+    tx.lock(LIMITS, keys)
+    return {name: len(tx.scan(SHARES, (name,), limit=LINE_MAX)) for (name,) in keys}

@@ -1,0 +1,355 @@
+"""The rows that one transaction is about: locked, changed in memory, written at the end in one go.
+
+`Pages` is where the ledger's decisions become rows. It keeps the invariants that hold whoever makes a change: a state
+is only ever left as the transition table says, every step leaves a line in the audit trail, what ends gives back what
+it held, a slot that is given back goes to the next in line, and the tables that serve as indexes follow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.model.rows import (
+    ActiveRow,
+    AttemptRow,
+    ChapterRow,
+    JobNumber,
+    MailRow,
+    NodeNumber,
+    OccurrenceRow,
+    Ref,
+    ShareRow,
+    SlotRow,
+    TaskRow,
+    TransitionRow,
+    WaitingRow,
+)
+from itinerary.model.states import FINAL, OccurrenceState, advance
+from itinerary.model.text import clean_text
+from itinerary.model.writes import Step
+from itinerary.stores.ledger.history import lengthened
+from itinerary.stores.tables import (
+    ACTIVE,
+    ATTEMPTS,
+    CHAPTERS,
+    MAIL,
+    OCCURRENCES,
+    SHARES,
+    SLOTS,
+    TASKS,
+    TRANSITIONS,
+    WAITING,
+    Values,
+)
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["LINE_MAX", "OUTPUT_MAX", "Pages", "clean", "is_open", "mail_topic", "stand_in_line", "whose"]
+
+LINE_MAX: Final = 100_000
+"""The most occurrences of one job that stand in line or wait at a time."""
+OUTPUT_MAX: Final = 1_000_000
+"""The longest output of an attempt that is kept, in characters (Q4)."""
+
+_WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
+_SLOT: Final = ("ref", "fence", "has_line")
+_SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
+_OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
+
+
+def is_open(row: OccurrenceRow) -> bool:
+    """Whether anybody may start it: nobody's, or due and waiting for a node with room (rule 15)."""
+    if row.started_at is not None or row.status not in _OPEN:
+        return False
+    return row.owner is None or row.status is OccurrenceState.PENDING
+
+
+def whose(row: OccurrenceRow) -> str:
+    """Who has a row, for those who have not."""
+    return f"{row.status}, fence {row.fence}, owner {row.owner or 'nobody'}"
+
+
+def mail_topic(node: NodeNumber) -> str:
+    """What a node watches to hear that one of its occurrences has been cancelled or adjusted."""
+    return f"mail/{node}"
+
+
+def clean(text: str | None) -> str | None:
+    """Text from outside, as every store can hold it (rule 12)."""
+    return None if text is None else clean_text(text)
+
+
+def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
+    """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already.
+
+    Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (rule 11). And nobody
+    is overlooked, since nobody joins the line without the slot.
+    """
+    active = tx.get(OCCURRENCES, [(row.ref,) for row in tx.scan(ACTIVE, (slot.job,), limit=LINE_MAX)])
+    rows = tx.lock(OCCURRENCES, [key for key, row in active.items() if row.status is OccurrenceState.QUEUED]).values()
+    return sorted((row for row in rows if row.status is OccurrenceState.QUEUED), key=lambda row: row.key)
+
+
+class Pages:
+    """Occurrences under lock, and what is to be written about them."""
+
+    def __init__(self, tx: Transaction, refs: Collection[Ref], by: NodeNumber | None) -> None:
+        self.tx = tx
+        self.now = tx.now()
+        self.rows: dict[Ref, OccurrenceRow] = {}
+        self.handed: dict[Ref, Ref] = {}
+        """Whose slot went to whom."""
+        self.by = by
+        self._before: dict[Ref, OccurrenceRow] = {}
+        self._columns: set[str] = set()
+        self._tasks: list[TaskRow] = []
+        self._attempts: list[AttemptRow] = []
+        self._first_attempts: list[AttemptRow] = []
+        self._log: list[TransitionRow] = []
+        self._shares: list[ShareRow] = []
+        self._returned: list[Values] = []
+        self._freed: dict[Ref, None] = {}
+        self._ended: dict[Ref, None] = {}
+        self._slots: dict[JobNumber, SlotRow] = {}
+        self._changed_slots: set[JobNumber] = set()
+        self._mail: list[MailRow] = []
+        self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
+
+    def open(self, rows: Iterable[OccurrenceRow]) -> None:
+        """Take up rows that are locked, if they are not here already."""
+        for row in rows:
+            self.rows.setdefault(row.ref, row)
+
+    def look_at(self, ref: Ref) -> OccurrenceRow:
+        """A row, locked now if it was not."""
+        if ref not in self.rows:
+            self.open(self.tx.lock(OCCURRENCES, [(ref,)]).values())
+        return self.rows[ref]
+
+    # -- changing rows -----------------------------------------------------------------------------------------------
+
+    def change(self, row: OccurrenceRow, **values: Any) -> OccurrenceRow:
+        """Give a row new values."""
+        self._before.setdefault(row.ref, row)
+        self._columns.update(values)
+        self.rows[row.ref] = row = replace(row, **values)
+        return row
+
+    def turn(
+        self, row: OccurrenceRow, steps: Sequence[Step], *, by_update: bool = False, **values: Any
+    ) -> OccurrenceRow:
+        """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
+        sequence, status, lines = row.sequence + 1, row.status, []
+        for line, step in enumerate(steps):
+            before, status = status, advance(status, step.to, by_update=by_update)
+            why = clean(step.why)
+            lines.append(TransitionRow(row.ref, sequence, line, before, status, step.at or self.now, self.by, why))
+            if why is not None:
+                values["reason"] = why
+        self._log += lines
+        if status in FINAL:
+            values["ended_at"] = self.now
+            self._ended[row.ref] = None
+            if row.status not in _WITHOUT_SLOT:
+                self._freed[row.ref] = None
+            row = self.give_back(row)
+        return self.change(row, status=status, sequence=sequence, **values)
+
+    def take_over(self, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
+        """Take a row from its owner: nothing that the owner writes from now on is accepted (rule 9)."""
+        return self.change(row, owner=owner, fence=row.fence + 1, touched_by=self.by)
+
+    def forget(self, row: OccurrenceRow) -> None:
+        """Undo what was done to a row since it was this, which was not allowed after all."""
+        self.rows[row.ref] = row
+        if self._before.get(row.ref) is row:
+            del self._before[row.ref]
+
+    def begin(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
+        """Write the first tasks and attempts of an occurrence: an occurrence starts once, so they are new."""
+        self.note(ref, tasks, ())
+        self._first_attempts += map(_clean_attempt, attempts)
+
+    def note(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
+        """Write tasks and attempts of an occurrence."""
+        for task in tasks:
+            assert task.ref == ref, "a write is about one occurrence"
+            self._tasks.append(_clean_task(task))
+        for attempt in attempts:
+            assert attempt.ref == ref, "a write is about one occurrence"
+            self._attempts.append(_clean_attempt(attempt))
+
+    def ask_to_end(self, row: OccurrenceRow, who: str) -> OccurrenceRow:
+        """Leave a request to cancel on a row that somebody runs, and tell them."""
+        if row.status in FINAL or row.cancelled_by is not None:
+            return row
+        self.write_to_owner(row)
+        return self.change(row, cancelled_by=clean(who))
+
+    def write_to_owner(self, row: OccurrenceRow) -> None:
+        """Tell the owner to look at a row."""
+        if row.owner is not None:
+            self._mail.append(MailRow(row.owner, row.ref))
+
+    # -- limits ------------------------------------------------------------------------------------------------------
+
+    def hold(self, row: OccurrenceRow, names: Sequence[str]) -> OccurrenceRow:
+        """Hold a share of each of these limits, which have one left."""
+        if not names:
+            return row
+        self._shares += [ShareRow(name, row.ref) for name in names]
+        held: list[str] = [] if row.holds is None else msgspec.json.decode(row.holds)
+        return self.change(row, holds=msgspec.json.encode(list(dict.fromkeys([*held, *names]))).decode())
+
+    def give_back(self, row: OccurrenceRow) -> OccurrenceRow:
+        """Give back the shares that a row holds."""
+        if row.holds is None:
+            return row
+        names: list[str] = msgspec.json.decode(row.holds)
+        self._shares = [share for share in self._shares if share.ref != row.ref]
+        self._returned += [(name, row.ref) for name in names]
+        return self.change(row, holds=None)
+
+    # -- slots -------------------------------------------------------------------------------------------------------
+
+    def slots(self, jobs: Iterable[JobNumber]) -> dict[JobNumber, SlotRow]:
+        """The slots of jobs, locked, as they are by now."""
+        missing = [(job,) for job in dict.fromkeys(jobs) if job not in self._slots]
+        if missing:
+            self._slots.update({row.job: row for row in self.tx.lock(SLOTS, missing).values()})
+        return self._slots
+
+    def put_in(self, row: OccurrenceRow) -> None:
+        """Put an occurrence into its job's slot."""
+        slot = self._slots[row.job]
+        self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
+
+    def hand_over(self, slot: SlotRow, row: OccurrenceRow) -> SlotRow:
+        """Give a slot, in place, to one that stands in line; anybody may start it then (rule 14)."""
+        row = self.take_over(self.rows.setdefault(row.ref, row))
+        row = self.turn(row, (Step(OccurrenceState.PENDING, why="its turn has come"),))
+        return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
+
+    def join_line(self, row: OccurrenceRow, why: str) -> OccurrenceRow:
+        """Let an occurrence stand in line for its job's slot, which is locked; nobody owns it then."""
+        slot = self._slots[row.job]
+        if not slot.has_line:
+            self._set_slot(replace(slot, has_line=True))
+        return self.turn(row, (Step(OccurrenceState.QUEUED, why=why),), owner=None)
+
+    def leave_line(self, row: OccurrenceRow, why: str) -> None:
+        """Skip one that stands in line."""
+        row = self.take_over(self.rows.setdefault(row.ref, row))
+        self.turn(row, (Step(OccurrenceState.SKIPPED, why=why),))
+
+    def _set_slot(self, slot: SlotRow) -> SlotRow:
+        self._slots[slot.job] = slot
+        self._changed_slots.add(slot.job)
+        return slot
+
+    def _write_history(self) -> None:
+        """Add what has ended to the histories of its jobs, in the order of its ending."""
+        by_job: defaultdict[JobNumber, list[Ref]] = defaultdict(list)
+        for ref in self._ended:
+            by_job[self.rows[ref].job].append(ref)
+        slots = self.slots(sorted(by_job))
+        closed: list[ChapterRow] = []
+        for job, refs in by_job.items():
+            for place, ref in enumerate(refs, slots[job].count):
+                self.change(self.rows[ref], place=place)
+            slot, chapters = lengthened(slots[job], refs)
+            self._set_slot(slot)
+            closed += chapters
+        if closed:
+            self.tx.insert(CHAPTERS, closed)
+
+    def _free_slots(self) -> None:
+        """Each slot that is given back goes to the oldest in line; with nobody in line it is free."""
+        freed, self._freed = self._freed, {}
+        slots = self.slots(sorted({self.rows[ref].job for ref in freed}))
+        for ref in freed:
+            slot = slots[self.rows[ref].job]
+            if slot.ref != ref:
+                continue
+            line = self._line(slot) if slot.has_line else []
+            if line:
+                self.handed[ref] = line[0].ref
+                self.hand_over(slot, line[0])
+            else:
+                self._set_slot(replace(slot, ref=None, fence=0, has_line=False))
+
+    def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
+        """Who stands in line, as it is by now: rows that this transaction has changed count as changed."""
+        self.open(stand_in_line(self.tx, slot))
+        line = [row for row in self.rows.values() if row.job == slot.job and row.status is OccurrenceState.QUEUED]
+        return sorted(line, key=lambda row: row.key)
+
+    # -- and all of it, written --------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write it all."""
+        tx = self.tx
+        if self._ended:
+            self._write_history()
+        if self._freed:
+            self._free_slots()
+        if self._changed_slots:
+            columns = _SLOT_AND_HISTORY if self._ended else _SLOT
+            tx.save(SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
+        if self._before:
+            tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._before)], self._columns)
+            self._keep_indexes()
+        if self._tasks:
+            tx.put(TASKS, self._tasks)
+        if self._first_attempts:
+            tx.insert(ATTEMPTS, self._first_attempts)
+        if self._attempts:
+            tx.put(ATTEMPTS, self._attempts)
+        if self._returned:
+            tx.remove(SHARES, self._returned)
+        if self._shares:
+            tx.put(SHARES, self._shares)
+        if self._log:
+            tx.insert(TRANSITIONS, self._log)
+        if self._mail:
+            tx.put(MAIL, self._mail)
+            tx.tell(sorted({mail_topic(mail.node) for mail in self._mail}))
+
+    def _keep_indexes(self) -> None:
+        ended, revived, opened, closed = [], [], [], []
+        for ref, before in self._before.items():
+            row = self.rows[ref]
+            if row.status in FINAL and before.status not in FINAL:
+                ended.append((row.job, ref))
+            elif before.status in FINAL and row.status not in FINAL:
+                revived.append(ActiveRow(row.job, ref, row.due_at))
+            was_open, now_open = is_open(before), is_open(row)
+            if was_open and not now_open:
+                closed.append((row.due_at, ref))
+            elif now_open and not was_open:
+                opened.append(WaitingRow(row.due_at, ref))
+        if ended:
+            self.tx.remove(ACTIVE, ended)
+        if revived:
+            self.tx.put(ACTIVE, revived)
+        if closed:
+            self.tx.remove(WAITING, closed)
+        if opened:
+            self.tx.put(WAITING, opened)
+
+
+def _clean_task(row: TaskRow) -> TaskRow:
+    if row.reason is None and row.cancelled_by is None:
+        return row
+    return replace(row, reason=clean(row.reason), cancelled_by=clean(row.cancelled_by))
+
+
+def _clean_attempt(row: AttemptRow) -> AttemptRow:
+    if row.error is None and row.output is None:
+        return row
+    output = None if row.output is None else clean_text(row.output, OUTPUT_MAX)
+    return replace(row, error=clean(row.error), output=output)

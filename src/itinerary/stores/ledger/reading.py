@@ -1,0 +1,144 @@
+"""Reading: every query of `model.queries`, answered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from itinerary.model import queries as q
+from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, Ref, TaskRow, TransitionRow
+from itinerary.model.states import OccurrenceState
+from itinerary.stores.ledger.claiming import THE_ONE, born, revision_of
+from itinerary.stores.ledger.history import history
+from itinerary.stores.tables import (
+    ACTIVE,
+    ATTEMPTS,
+    CONFIGS,
+    ENTRIES,
+    EVENTS,
+    JOBS,
+    MAIL,
+    NODES,
+    OCCURRENCES,
+    PARTITIONS,
+    SHARES,
+    STATISTICS,
+    SWEEP,
+    TASKS,
+    TRANSITIONS,
+    WAITING,
+    WINDOWS,
+)
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["answer"]
+
+_ACTIVE_MAX = 1_000_000
+_OF_ONE_MAX = 100_000
+"""The most tasks, attempts or transitions of one occurrence."""
+
+
+def answer(tx: Transaction, query: q.Query[q.Answer]) -> q.Answer:
+    """The answer to a query."""
+    return cast("q.Answer", _ANSWERS[type(query)](tx, query))
+
+
+def _standing(tx: Transaction, _: q.Standing) -> q.Status:
+    return q.Status(tx.now(), revision_of(tx), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
+
+
+def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
+    rows = tx.scan(ENTRIES, low=(query.after + 1,), limit=query.limit)
+    if len(rows) < query.limit:
+        return rows
+    last = rows[-1].revision  # its end may be missing: what is left of it is read whole, however long
+    return [row for row in rows if row.revision < last] + tx.scan(ENTRIES, (last,), limit=_OF_ONE_MAX)
+
+
+def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
+    prefix = () if query.job is None else (query.job,)
+    if query.due_before is None:
+        return _by_ref(tx, [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)])
+    due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
+    due.sort(key=lambda row: row.due_at)
+    return _by_ref(tx, [row.ref for row in due[: query.limit]])
+
+
+def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
+    return _by_ref(tx, [row.ref for row in tx.scan(WAITING, high=(query.due_before,), limit=query.limit)])
+
+
+def _windows(tx: Transaction, query: q.Windows) -> list[OccurrenceRow]:
+    return _by_ref(tx, [row.ref for row in tx.scan(WINDOWS, low=(query.after + 1,), limit=query.limit)])
+
+
+def _by_ref(tx: Transaction, refs: Sequence[Ref]) -> list[OccurrenceRow]:
+    found = tx.get(OCCURRENCES, [(ref,) for ref in refs])
+    return [found[ref,] for ref in refs if (ref,) in found]
+
+
+def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
+    return [Key(*name) for name in tx.names(OCCURRENCES, low=(query.start,), high=(query.end,), limit=query.limit)]
+
+
+def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
+    rows = _by_ref(tx, query.refs)
+    configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
+    tasks: defaultdict[Ref, list[TaskRow]] = defaultdict(list)
+    attempts: defaultdict[Ref, list[AttemptRow]] = defaultdict(list)
+    transitions: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
+    for ref in query.refs:
+        tasks[ref] = tx.scan(TASKS, (ref,), limit=_OF_ONE_MAX)
+        attempts[ref] = tx.scan(ATTEMPTS, (ref,), limit=_OF_ONE_MAX)
+        transitions[ref] = tx.scan(TRANSITIONS, (ref,), limit=_OF_ONE_MAX)
+    return [
+        q.Detail(
+            row,
+            row.own_config if row.config is None else configs[row.config,].body,
+            tuple(tasks[row.ref]),
+            tuple(attempts[row.ref]),
+            _whole(row, transitions[row.ref]),
+        )
+        for row in rows
+    ]
+
+
+def _whole(row: OccurrenceRow, lines: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
+    """A row's audit trail with its first line, which is not kept where the row itself says it (see `claiming`)."""
+    if lines and lines[0].before is None:
+        return tuple(lines)
+    return (born(row, OccurrenceState.PRERUN), *lines)
+
+
+def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:
+    low = (query.after + 1,)
+    if query.partition is None:
+        return tx.scan(EVENTS, (query.stream,), low=low, limit=query.limit, by_name=True)
+    return tx.scan(EVENTS, (query.stream, query.partition), low=low, limit=query.limit)
+
+
+_ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
+    q.Standing: _standing,
+    q.Entries: _entries,
+    q.Jobs: lambda tx, query: tx.scan(JOBS, low=(query.after + 1,), limit=query.limit),
+    q.JobsByName: lambda tx, query: {
+        row.name: row for row in tx.named(JOBS, [(name,) for name in query.names]).values()
+    },
+    q.History: lambda tx, query: history(tx, query.job, query.before, query.limit, query.states),
+    q.Active: _active,
+    q.Waiting: _waiting,
+    q.Windows: _windows,
+    q.Decided: _decided,
+    q.ByKey: lambda tx, query: {
+        row.key: row for row in tx.named(OCCURRENCES, [tuple(key) for key in query.keys]).values()
+    },
+    q.ByRef: lambda tx, query: {row.ref: row for row in _by_ref(tx, query.refs)},
+    q.Details: _details,
+    q.Nodes: lambda tx, query: tx.scan(NODES, limit=query.limit, newest_first=True),
+    q.Mail: lambda tx, query: [row.ref for row in tx.scan(MAIL, (query.node,), limit=query.limit)],
+    q.Statistics: lambda tx, query: tx.scan(STATISTICS, (query.node,), low=(query.since,), limit=query.limit),
+    q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
+    q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
+    q.Events: _events,
+}

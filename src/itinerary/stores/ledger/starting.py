@@ -1,0 +1,256 @@
+"""The start of an occurrence: the one write that must never happen twice (rules 7 and 13 to 15).
+
+In one transaction, for each of a batch:
+
+    is it still there to be started?      due by the store's clock, not cancelled, not begun, mine by owner and fence,
+                                          or free to be taken: nobody's, waiting for anybody, or overdue
+    is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says
+    do its limits have a share left?      else it waits as `pending`, and keeps nothing but a slot it was handed
+    then it has begun                     slot, shares, tasks, attempts, state and audit are written together
+
+Finding oneself in the slot is success: the slot was handed to it while it stood in line. A batch is worked off in the
+order of keys, so of two occurrences of one job the earlier one gets it. A job's slot is a row that is always there, so
+that whoever finds it taken can lock it and stand in line: there is no moment at which the one who runs ends unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.writes import Refusal, Refused, Start, Started, Step
+from itinerary.stores.ledger.claiming import revision_of
+from itinerary.stores.ledger.limits import held_shares
+from itinerary.stores.ledger.pages import LINE_MAX, Pages, is_open, stand_in_line, whose
+from itinerary.stores.tables import OCCURRENCES, SLOTS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["start"]
+
+
+_PENDING: Final = Step(OccurrenceState.PENDING)
+
+
+def start(
+    tx: Transaction,
+    owner: NodeNumber,
+    revision: int,
+    starts: Sequence[Start],
+    takeover_after: int,
+    configs: Mapping[str, int],
+) -> list[Started | Refused]:
+    """Begin what can be begun; every request is answered, in order. `configs` are the numbers of configurations."""
+    tx.gate()
+    if revision_of(tx) != revision:
+        return _moved(tx, owner, starts)
+    return _Starting(tx, owner, starts, takeover_after, configs).answers()
+
+
+class _Starting:
+    """One batch of starts. It is narrowed down step by step; what falls out on the way has been answered."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        owner: NodeNumber,
+        starts: Sequence[Start],
+        takeover_after: int,
+        configs: Mapping[str, int],
+    ) -> None:
+        self.tx, self.owner, self.takeover_after, self.configs = tx, owner, takeover_after, configs
+        self.order = [request.ref for request in starts]
+        self.starts = {request.ref: request for request in starts}
+        self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
+        self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
+        self.answer: dict[Ref, Started | Refused] = {}
+
+    def answers(self) -> list[Started | Refused]:
+        """Decide about each, then write everything."""
+        for row in self._let_in(self._ready()):
+            self._begin(self.pages.rows[row.ref])  # somebody of the same batch may have asked it to end since
+        self.pages.save()
+        return [self._as_it_came(self.answer[ref]) for ref in self.order]
+
+    def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
+        """An answer as it is in the end: what stood in line may have been replaced by another of the same batch."""
+        row = self.pages.rows.get(answer.ref)
+        if row is None or row.status is not OccurrenceState.SKIPPED:
+            return answer
+        return Refused(row.ref, Refusal.SKIPPED, row.reason or "")
+
+    def _refuse(self, row: OccurrenceRow, why: Refusal, by: str) -> None:
+        self.answer[row.ref] = Refused(row.ref, why, by)
+
+    # -- is it still there to be started? ----------------------------------------------------------------------------
+
+    def _ready(self) -> list[OccurrenceRow]:
+        """The rows that only limits and slots can still hold up, in the order of their keys."""
+        ready = []
+        for ref, request in self.starts.items():
+            row = self.pages.rows.get(ref)
+            if row is None:
+                self.answer[ref] = Refused(ref, Refusal.GONE)
+            elif (answer := self._hindered(row, request)) is not None:
+                self.answer[ref] = answer
+            else:
+                ready.append(row)
+        return sorted(ready, key=lambda row: row.key)
+
+    def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
+        mine = row.owner == self.owner and request.fence in (None, row.fence)
+        refusal: tuple[Refusal, str] | None = None
+        if (begun := _begun(row, self.owner, request)) is not None:
+            return begun
+        if row.status is OccurrenceState.SKIPPED:
+            refusal = Refusal.SKIPPED, row.reason or ""
+        elif row.cancelled_by is not None and row.started_at is None:
+            refusal = Refusal.CANCELLED, row.cancelled_by
+        elif row.started_at is not None or row.status in FINAL:
+            refusal = Refusal.LOST, whose(row)
+        elif row.status is OccurrenceState.QUEUED and request.fence is not None:
+            refusal = Refusal.QUEUED, row.reason or ""
+        elif self.pages.now < row.due_at:
+            refusal = Refusal.EARLY, str(row.due_at)
+        elif not mine and (request.fence is not None or not self._is_free(row)):
+            refusal = Refusal.LOST, whose(row)
+        elif row.adjustments != request.adjustments:
+            refusal = Refusal.ADJUSTED, row.overrides or ""
+        return None if refusal is None else Refused(row.ref, *refusal)
+
+    def _is_free(self, row: OccurrenceRow) -> bool:
+        """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
+        return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
+
+    # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
+
+    def _let_in(self, rows: Sequence[OccurrenceRow]) -> list[OccurrenceRow]:
+        """The rows that may begin: each gets everything that it needs, or nothing."""
+        slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
+        lines: dict[JobNumber, list[OccurrenceRow]] = {}
+        let_in = []
+        for row in rows:
+            request = self.starts[row.ref]
+            needs_slot = request.overlap is not Overlap.ALLOW
+            if needs_slot:
+                slot = slots[row.job]
+                line = lines.setdefault(row.job, stand_in_line(self.tx, slot) if slot.has_line else [])
+                if not self._gets(row, slot, line):
+                    self._give_up(row, slots[row.job], line, request)
+                    continue
+            lacking = next((limit.name for limit in request.limits if self.shares[limit.name] >= limit.shares), None)
+            if lacking is not None:
+                self._wait(row, lacking)
+                continue
+            if needs_slot:
+                row = self._mine(row)  # noqa: PLW2901 - the slot is held under the fence that it starts with
+                self.pages.put_in(row)
+            for limit in request.limits:
+                self.shares[limit.name] += 1
+            let_in.append(row)
+        return let_in
+
+    def _wait(self, row: OccurrenceRow, limit: str) -> None:
+        if row.status is OccurrenceState.PRERUN:
+            step = Step(OccurrenceState.PENDING, why=f"limit {limit} has no share left")
+            self.pages.turn(self._mine(row), (step,))
+        self._refuse(row, Refusal.LIMITED, limit)
+
+    def _mine(self, row: OccurrenceRow) -> OccurrenceRow:
+        """The row as the asker's own; taken from another, it has a higher fence."""
+        return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
+
+    def _gets(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow]) -> bool:
+        """Whether it may have the slot: it is in there already, or it is free and nobody stands in line before it."""
+        if slot.ref == row.ref:
+            return True
+        if slot.ref is not None:
+            return False
+        ahead = line[0] if line and line[0].key < row.key else None
+        if ahead is None:
+            return True
+        line.pop(0)
+        self.pages.hand_over(slot, ahead)  # a line that nobody had woken
+        return False
+
+    def _give_up(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow], request: Start) -> None:
+        assert slot.ref is not None, "what does not get a slot finds somebody in it"
+        overlaps = f"overlaps occurrence {slot.ref}"
+        is_in_line = row.status is OccurrenceState.QUEUED
+        if request.overlap is Overlap.SKIP:
+            self._skip(row, overlaps)
+        elif request.overlap is Overlap.REPLACE:
+            self._replace(row, slot.ref, line)
+        elif not is_in_line and len(line) >= (LINE_MAX if request.max_queued is None else request.max_queued):
+            self._skip(row, f"{overlaps}, and {len(line)} stand in line already")
+        if row.ref not in self.answer:
+            if not is_in_line:
+                line.append(self.pages.join_line(self._mine(row), f"waits for occurrence {slot.ref}"))
+            self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
+
+    def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> None:
+        """The newest waits alone in line, and the one that runs is asked to end."""
+        self.pages.ask_to_end(self.pages.look_at(holder), f"replaced by occurrence {row.ref}")
+        for other in [other for other in line if other.ref != row.ref]:
+            line.remove(other)
+            self.pages.leave_line(other, f"replaced by occurrence {row.ref}")
+
+    def _skip(self, row: OccurrenceRow, why: str) -> None:
+        steps = [Step(OccurrenceState.SKIPPED, why=why)]
+        if row.status is OccurrenceState.PENDING:
+            steps.insert(0, Step(OccurrenceState.QUEUED, why=why))  # the table's way from there to skipped
+        self.pages.turn(self._mine(row), steps)
+        self._refuse(row, Refusal.SKIPPED, why)
+
+    # -- then it has begun -------------------------------------------------------------------------------------------
+
+    def _begin(self, row: OccurrenceRow) -> None:
+        request, row = self.starts[row.ref], self._mine(row)
+        steps: tuple[Step, ...] = (Step(request.to),)
+        if row.status is not OccurrenceState.PENDING:
+            steps = (_PENDING, *steps)
+        if request.limits:
+            row = self.pages.hold(row, [limit.name for limit in request.limits])
+        now = self.pages.now
+        values: dict[str, Any] = {"started_at": now, "expires_at": now + request.execution_timeout}
+        if row.overrides is None:
+            values["config"] = self.configs[request.config]
+        else:
+            values["own_config"] = request.config
+        if row.reason is not None:
+            values["reason"] = None
+        self.pages.turn(row, steps, **values)
+        self.pages.begin(row.ref, request.tasks, request.attempts)
+        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, self.pages.now)
+
+
+def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:
+    """What an earlier try of the same asker has begun, whose answer was lost."""
+    if row.started_at is None or row.status in FINAL or row.owner != owner or request.fence not in (None, row.fence):
+        return None
+    return Started(row.ref, row.fence, row.sequence, row.started_at)
+
+
+def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[Started | Refused]:
+    """The timeline is another by now: ask again. But what an earlier try has begun, runs, whatever the timeline says.
+
+    No such try can be in the middle of it: it would be behind the gate, and the timeline would not have changed.
+    """
+    rows = tx.get(OCCURRENCES, [(request.ref,) for request in starts])
+    answers: list[Started | Refused] = []
+    for request in starts:
+        row = rows.get((request.ref,))
+        begun = None if row is None else _begun(row, owner, request)
+        answers.append(begun or Refused(request.ref, Refusal.MOVED))
+    return answers
+
+
+def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
+    """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (rule 11)."""
+    replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE]
+    if not replacing:
+        return []
+    slots = tx.get(SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})
+    return [slot.ref for slot in slots.values() if slot.ref is not None]

@@ -1,0 +1,92 @@
+"""The sweep: one plan at a time, stored before it is worked off (rules 19 and 20).
+
+Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
+the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
+move in one transaction, and the watermark moves with the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from itinerary.model.rows import NodeNumber, SweepRow, WindowRow
+from itinerary.model.states import FINAL
+from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
+from itinerary.model.writes import Refusal
+from itinerary.stores.ledger.claiming import THE_ONE, create, revision_of
+from itinerary.stores.ledger.pages import Pages
+from itinerary.stores.tables import SWEEP, WINDOWS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["advance_sweep", "begin_sweep"]
+
+_COLUMNS = ("watermark", "owner", "fence", "step", "plan_from", "plan_to", "cursor")
+
+
+def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) -> SweepPlan | None:
+    """Begin a plan from the watermark to `end`, or find the one that is being worked off, whose owner may be another.
+
+    With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. None: all is decided.
+    """
+    tx.gate()
+    row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+    if row.plan_to is None:
+        end = min(end, tx.now())
+        if end <= row.watermark:
+            return None
+        row = replace(row, owner=by, fence=row.fence + 1, step=0, cursor="", plan_from=row.watermark, plan_to=end)
+        tx.save(SWEEP, [row], _COLUMNS)
+    elif row.owner != by and seize == row.fence:
+        row = replace(row, owner=by, fence=row.fence + 1)
+        tx.save(SWEEP, [row], _COLUMNS)
+    return _plan(row)
+
+
+def _plan(row: SweepRow) -> SweepPlan:
+    assert row.plan_from is not None, "a plan has a beginning"
+    assert row.plan_to is not None, "and an end"
+    assert row.owner is not None, "and somebody who works it off"
+    return SweepPlan(row.plan_from, row.plan_to, row.cursor, row.step, row.owner, row.fence)
+
+
+def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
+    """Do a step of the plan. Returns the plan as it is then, None after the last step, or why it was not done."""
+    tx.gate()
+    if revision_of(tx) != revision:
+        return Refusal.MOVED
+    row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+    if row.fence != step.fence or (row.owner != by and row.plan_to is not None):
+        return Refusal.LOST
+    if step.step <= row.step:
+        return None if row.plan_to is None else _plan(row)  # an earlier try, whose answer was lost
+    if row.plan_to is None or step.step != row.step + 1:
+        return Refusal.ILLEGAL
+    create(tx, None, step.wanted)
+    _extend(tx, step.extensions)
+    row = replace(row, step=step.step, cursor=step.cursor)
+    if step.is_last:
+        assert row.plan_to is not None, "it was there a moment ago"
+        row = replace(row, watermark=row.plan_to, plan_from=None, plan_to=None, cursor="")
+    tx.save(SWEEP, [row], _COLUMNS)
+    return None if step.is_last else _plan(row)
+
+
+def _extend(tx: Transaction, extensions: Sequence[Extension]) -> None:
+    """Move the ends of stretches; one that reaches as far already is left alone."""
+    if not extensions:
+        return
+    pages = Pages(tx, [extension.ref for extension in extensions], None)
+    left, reached = [], []
+    for extension in extensions:
+        row = pages.rows[extension.ref]
+        assert row.window_end is not None, "only a row with a window is extended"
+        assert row.status in FINAL, "only a stretch that was decided is extended"
+        if extension.end > row.window_end:
+            left.append((row.window_end, row.ref))
+            reached.append(WindowRow(extension.end, row.ref))
+            pages.change(row, window_end=extension.end, window_count=extension.count)
+    pages.save()
+    tx.remove(WINDOWS, left)
+    tx.put(WINDOWS, reached)

@@ -1,0 +1,204 @@
+"""What becomes of an occurrence after its start: what its owner reports, and what others do (rules 8 to 10, 17, 25).
+
+What can go wrong is time: a node that was frozen for an hour sends its write now. So nothing is decided by what the
+asker believes. Every row is compared, under its lock, with the owner and the fence that the asker holds it by; a write
+that was made already is known by its sequence number, and everything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar, assert_never
+
+from itinerary.errors import IllegalTransition
+from itinerary.model.rows import NodeNumber, OccurrenceRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.writes import (
+    Adjustment,
+    Cancellation,
+    Change,
+    Intervention,
+    Refusal,
+    Refused,
+    Step,
+    Written,
+)
+from itinerary.stores.ledger.limits import held_shares
+from itinerary.stores.ledger.pages import Pages, is_open, whose
+from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["control", "has_made", "intervene", "write", "write_once"]
+
+_NOBODYS: Final = FINAL | {OccurrenceState.QUEUED}
+_BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
+
+Q = TypeVar("Q", Intervention, Cancellation | Adjustment)
+
+
+def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    """What the owner reports of its occurrences. Each is accepted where owner and fence still match, or refused."""
+    tx.gate()
+    shares = held_shares(tx, {limit.name for change in changes for limit in change.takes})
+    pages = Pages(tx, [change.ref for change in changes], owner)
+    answers = [_written(pages, owner, change, shares) for change in changes]
+    pages.save()
+    return [
+        Written(answer.ref, pages.handed[answer.ref])
+        if isinstance(answer, Written) and answer.ref in pages.handed
+        else answer
+        for answer in answers
+    ]
+
+
+def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | Refused:
+    """A write that must not have been made before: the end of a task's own transaction (rule 24).
+
+    There, "it was made already" would be wrong: this transaction holds rows of the task that were not.
+    """
+    tx.gate()
+    row = Pages(tx, [change.ref], owner).rows.get(change.ref)
+    if row is not None and (row.owner, row.fence) == (owner, change.fence) and change.sequence <= row.sequence:
+        return Refused(row.ref, Refusal.LOST, f"write {change.sequence} has been made already")
+    return write(tx, owner, [change])[0]
+
+
+def has_made(tx: Transaction, change: Change) -> bool:
+    """Whether it was this change that was written: by its attempts, since another may have taken its number."""
+    wanted = {(row.ref, row.place, row.number): row.status for row in change.attempts}
+    assert wanted, "a change that is asked about names an attempt"
+    found = tx.get(ATTEMPTS, wanted)
+    return all(key in found and found[key].status is status for key, status in wanted.items())
+
+
+def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, int]) -> Written | Refused:
+    row = pages.rows.get(change.ref)
+    if row is None:
+        return Refused(change.ref, Refusal.GONE)
+    if row.owner != owner or row.fence != change.fence:
+        return Refused(row.ref, Refusal.LOST, whose(row))
+    if change.sequence <= row.sequence:
+        return _written_before(pages, row)
+    if row.status in FINAL:
+        return Refused(row.ref, Refusal.LOST, whose(row))
+    if change.sequence != row.sequence + 1:
+        return Refused(row.ref, Refusal.ILLEGAL, f"write {change.sequence} came before write {row.sequence + 1}")
+    lacking = next((limit.name for limit in change.takes if shares[limit.name] >= limit.shares), None)
+    if lacking is not None:
+        return Refused(row.ref, Refusal.LIMITED, lacking)
+    try:
+        _check(row, change.steps, is_launch=bool(change.attempts or change.takes))
+        row = pages.turn(row, change.steps)
+    except IllegalTransition as error:
+        return Refused(row.ref, Refusal.ILLEGAL, str(error))
+    if change.gives_back:
+        row = pages.give_back(row)
+    if row.status not in FINAL:
+        for limit in change.takes:
+            shares[limit.name] += 1
+        pages.hold(row, [limit.name for limit in change.takes])
+    pages.note(row.ref, change.tasks, change.attempts)
+    return Written(row.ref)
+
+
+def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> None:
+    """Refuse what only a start may do: it takes the slot, and stands in line where that is taken."""
+    if any(step.to is OccurrenceState.QUEUED for step in steps):
+        raise IllegalTransition("an occurrence is queued by its start, which finds the slot taken, and by nothing else")
+    begins = next((step.to for step in steps if step.to not in _BEFORE_THE_START), None)
+    if row.started_at is None and (begins is not None or is_launch):
+        raise IllegalTransition(f"an occurrence that has not started cannot go to {begins or 'an attempt'}; start it")
+
+
+def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
+    """The answer to a write whose first answer was lost; who got its slot then may still wait to be started.
+
+    Nothing is locked for that: these slots come in no order, and who is in one may be starting (rule 11).
+    """
+    if row.status not in FINAL:
+        return Written(row.ref)
+    slot = pages.tx.get(SLOTS, [(row.job,)])[row.job,]
+    if slot.ref is None or slot.ref == row.ref:
+        return Written(row.ref)
+    successor = pages.rows.get(slot.ref) or pages.tx.get(OCCURRENCES, [(slot.ref,)]).get((slot.ref,))
+    return Written(row.ref, slot.ref if successor is not None and is_open(successor) else None)
+
+
+def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+    """What somebody does who is not the owner. It succeeds once for each fence that a row was seen with."""
+    return _each(tx, by, interventions, _intervened)
+
+
+def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written | Refused:
+    owner = None if (item.to or row.status) in _NOBODYS else item.owner
+    stands = row.owner == owner if item.to is None else row.status is item.to
+    if row.fence == item.fence + 1 and row.touched_by == pages.by and stands:
+        return Written(row.ref)  # an earlier try, whose answer was lost
+    if row.fence != item.fence or row.status in FINAL:
+        return Refused(row.ref, Refusal.LOST, whose(row))
+    steps = () if item.to is None else (Step(item.to, why=item.why),)
+    try:
+        _check(row, steps, is_launch=False)
+        taken = pages.turn(pages.take_over(row, owner), steps)
+    except IllegalTransition as error:
+        pages.forget(row)
+        return Refused(row.ref, Refusal.ILLEGAL, str(error))
+    if item.gives_back:
+        pages.give_back(taken)
+    pages.note(row.ref, item.tasks, item.attempts)
+    return Written(row.ref)
+
+
+def control(
+    tx: Transaction, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment]
+) -> list[Written | Refused]:
+    """What people ask of occurrences. What is owned by a node is left for it to find, and it is told."""
+    return _each(tx, by, requests, _controlled)
+
+
+def _controlled(pages: Pages, row: OccurrenceRow, request: Cancellation | Adjustment) -> Written | Refused:
+    match request:
+        case Cancellation():
+            return _cancelled(pages, row, request)
+        case Adjustment():
+            return _adjusted(pages, row, request)
+        case _:
+            assert_never(request)
+
+
+def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Written | Refused:
+    """What has not started is cancelled at once; on what has, a request is left."""
+    if row.status in FINAL:
+        cancelled = row.cancelled_by is not None and not row.is_withdrawn
+        return Written(row.ref) if cancelled else Refused(row.ref, Refusal.LOST, whose(row))
+    if row.cancelled_by is None:
+        row = pages.ask_to_end(row, request.by)
+        if row.started_at is None:
+            pages.turn(pages.take_over(row), (Step(OccurrenceState.CANCELLED, why=request.by),))
+    return Written(row.ref)
+
+
+def _adjusted(pages: Pages, row: OccurrenceRow, request: Adjustment) -> Written | Refused:
+    """A start that did not know of the new overrides is refused, once."""
+    if row.started_at is not None or row.status in FINAL:
+        return Refused(row.ref, Refusal.LOST, whose(row))
+    if row.overrides != request.overrides:
+        pages.write_to_owner(row)
+        pages.change(row, overrides=request.overrides, adjustments=row.adjustments + 1)
+    return Written(row.ref)
+
+
+def _each(
+    tx: Transaction,
+    by: NodeNumber | None,
+    requests: Sequence[Q],
+    decide: Callable[[Pages, OccurrenceRow, Q], Written | Refused],
+) -> list[Written | Refused]:
+    tx.gate()
+    pages = Pages(tx, [request.ref for request in requests], by)
+    answers: list[Written | Refused] = []
+    for request in requests:
+        row = pages.rows.get(request.ref)
+        answers.append(Refused(request.ref, Refusal.GONE) if row is None else decide(pages, row, request))
+    pages.save()
+    return answers

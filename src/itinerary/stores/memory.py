@@ -1,0 +1,205 @@
+"""The memory engine: the reference that the others are held against, and the store of the simulator.
+
+Each table is a dictionary, with its keys in order beside it. A transaction keeps a journal of what it overwrote, and
+undoes it if the work raises; nothing else is needed for isolation, since nothing here waits. It is gone when the
+process is.
+
+Its clock is handed to it. A test moves it, the simulator makes it jump; in a program it is the machine's.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from itinerary.model.rows import SignalRow
+from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.tables import ALL, SIGNALS, R, Table, Values
+
+__all__ = ["MemoryEngine", "wall_clock"]
+
+
+def wall_clock() -> int:
+    """The machine's time in microseconds since the epoch."""
+    return time.time_ns() // 1_000
+
+
+class _Stored:
+    """One table's rows, and its keys and names in order."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Values, Any] = {}
+        self.keys: list[Values] = []
+        self.by_name: dict[Values, Any] = {}
+        self.names: list[Values] = []
+        self.last_number = 0
+
+
+class MemoryEngine(Engine):
+    """Everything in this process, and only there."""
+
+    def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
+        self._clock = clock
+        self._tables = {table.title: _Stored() for table in ALL}
+
+    @property
+    def url(self) -> str:
+        return "memory:"
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do: what is in memory goes with it."""
+
+    async def write(self, work: Work[T]) -> T:
+        tx = MemoryTransaction(self._tables, self._clock())
+        try:
+            return work(tx)
+        except BaseException:
+            tx.undo()
+            raise
+
+    async def read(self, work: Work[T]) -> T:
+        return await self.write(work)
+
+
+class MemoryTransaction:
+    """One transaction on the tables."""
+
+    def __init__(self, tables: dict[str, _Stored], now: int) -> None:
+        self._tables = tables
+        self._now = now
+        self._journal: list[tuple[Table[Any], Values, Any]] = []
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for table, key, before in reversed(self._journal):
+            self._set(table, key, before)
+
+    # -- Transaction -------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return self._now
+
+    def gate(self, *, exclusive: bool = False) -> None:
+        """Nothing else runs meanwhile."""
+
+    def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
+        rows = self._tables[table.title].rows
+        return {key: rows[key] for key in keys if key in rows}
+
+    def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
+        return self.get(table, sorted(keys))
+
+    def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
+        by_name = self._tables[table.title].by_name
+        return {name: by_name[name] for name in names if name in by_name}
+
+    def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
+        stored = self._tables[table.title]
+        identity = table.name_of if table.is_serial else table.key_of
+        created = []
+        for row in sorted(rows, key=identity):
+            if table.is_serial:
+                if table.name_of(row) in stored.by_name:
+                    continue
+                stored.last_number += 1  # not given back when the work is undone: a gap does no harm
+                row = msgspec.structs.replace(row, **{table.key[0]: stored.last_number})  # noqa: PLW2901
+            elif table.key_of(row) in stored.rows or (table.name and table.name_of(row) in stored.by_name):
+                continue
+            self._keep(table, table.key_of(row), row)
+            created.append(row)
+        return created
+
+    def insert(self, table: Table[R], rows: Sequence[R]) -> None:
+        stored = self._tables[table.title].rows
+        for row in rows:
+            assert table.key_of(row) not in stored, f"{row} is not new"
+            self._keep(table, table.key_of(row), row)
+
+    def put(self, table: Table[R], rows: Sequence[R]) -> None:
+        for row in rows:
+            self._keep(table, table.key_of(row), row)
+
+    def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:  # noqa: ARG002
+        self.put(table, rows)
+
+    def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
+        for prefix in prefixes:
+            for key in _along(self._tables[table.title].keys, prefix, (), ()):
+                self._keep(table, key, None)
+
+    def scan(
+        self,
+        table: Table[R],
+        prefix: Values = (),
+        *,
+        low: Values = (),
+        high: Values = (),
+        limit: int,
+        newest_first: bool = False,
+        by_name: bool = False,
+    ) -> list[R]:
+        stored = self._tables[table.title]
+        found = _along(stored.names if by_name else stored.keys, prefix, low, high)
+        if newest_first:
+            found.reverse()
+        rows = stored.by_name if by_name else stored.rows
+        return [rows[key] for key in found[:limit]]
+
+    def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
+        return _along(self._tables[table.title].names, (), low, high)[:limit]
+
+    def tell(self, topics: Collection[str]) -> None:
+        known = self.get(SIGNALS, [(topic,) for topic in topics])
+        none = SignalRow("", 0)
+        self.put(SIGNALS, [SignalRow(topic, known.get((topic,), none).count + 1) for topic in topics])
+
+    # -- one row at a time -------------------------------------------------------------------------------------------
+
+    def _keep(self, table: Table[Any], key: Values, row: Any) -> None:
+        self._journal.append((table, key, self._tables[table.title].rows.get(key)))
+        self._set(table, key, row)
+
+    def _set(self, table: Table[Any], key: Values, row: Any) -> None:
+        """Have this row under this key; None: have none."""
+        stored = self._tables[table.title]
+        before = stored.rows.get(key)
+        if row is not None:
+            stored.rows[key] = row
+            if before is None:
+                insort(stored.keys, key)
+        elif before is not None:
+            del stored.rows[key]
+            del stored.keys[bisect_left(stored.keys, key)]
+        if table.name:
+            _rename(table, stored, before, row)
+
+
+def _rename(table: Table[Any], stored: _Stored, before: Any, row: Any) -> None:
+    old = None if before is None else table.name_of(before)
+    new = None if row is None else table.name_of(row)
+    if old is not None and old != new:
+        del stored.by_name[old]
+        del stored.names[bisect_left(stored.names, old)]
+    if new is not None:
+        stored.by_name[new] = row
+        if old != new:
+            insort(stored.names, new)
+
+
+def _along(ordered: list[Values], prefix: Values, low: Values, high: Values) -> list[Values]:
+    """The keys that begin with `prefix` and go on from `low` to before `high`."""
+    size = len(prefix)
+    begin = bisect_left(ordered, prefix + low)
+    if high:
+        upto = size + len(high)
+        end = bisect_left(ordered, prefix + high, key=lambda key: key[:upto])
+    else:
+        end = bisect_right(ordered, prefix, lo=begin, key=lambda key: key[:size]) if size else len(ordered)
+    return ordered[begin:end]

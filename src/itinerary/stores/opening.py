@@ -1,0 +1,129 @@
+"""Stores by their URL, as settings and commands name them.
+
+    sqlite:///itinerary.db            a file beside the program; four slashes for an absolute path
+    postgresql://user@host/database   everything lives in a schema of its own
+    lmdb:///itinerary                 a directory, for one node
+    memory:                           gone with the process
+
+Options follow a question mark (`sqlite:///itinerary.db?synchronous=normal`). One that no store knows is an error, and
+so is a value that it cannot take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from itinerary.errors import ConfigError
+from itinerary.model.text import shown
+from itinerary.stores.base import Engine
+from itinerary.stores.memory import MemoryEngine
+from itinerary.stores.store import EngineStore
+
+__all__ = ["open_store"]
+
+
+def open_store(url: str) -> EngineStore:
+    """The store of that URL, to be opened: `async with open_store(url) as store`."""
+    scheme, _, rest = url.partition(":")
+    if scheme not in _ENGINES:
+        raise ConfigError(f"store {_shown(url)}: unknown kind {shown(scheme)}; allowed: {', '.join(_EXAMPLES)}")
+    if scheme == "memory" and rest.strip("/"):
+        raise ConfigError(f"store {_shown(url)}: a store in memory has no path; write memory:")
+    return EngineStore(_ENGINES[scheme](url))
+
+
+def _memory(_: str) -> Engine:
+    return MemoryEngine()
+
+
+def _sqlite(url: str) -> Engine:
+    from itinerary.stores.sqlite import SqliteEngine  # noqa: PLC0415
+
+    path, options = _path_and_options(url, {"synchronous": str, "busy_timeout": float})
+    return SqliteEngine(path, **options)
+
+
+def _lmdb(url: str) -> Engine:
+    _require("lmdb", "lmdb")
+    from itinerary.stores.lmdb import LmdbEngine  # noqa: PLC0415
+
+    path, options = _path_and_options(url, {"map_size": int, "map_max": int, "sync": _switch})
+    return LmdbEngine(path, **options)
+
+
+def _postgres(url: str) -> Engine:
+    _require("psycopg", "postgres")
+    from itinerary.stores.postgres import PostgresEngine  # noqa: PLC0415
+
+    address, _, query = url.partition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    ours = {name: given.pop(name) for name in list(given) if name in _POSTGRES_OPTIONS}
+    if given:  # the rest is for libpq, which checks it
+        address = f"{address}?{urlencode(given, quote_via=quote)}"
+    return PostgresEngine(address, **_converted(url, ours, _POSTGRES_OPTIONS))
+
+
+def _path_and_options(url: str, allowed: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path:
+        scheme = parts.scheme
+        raise ConfigError(
+            f"store {_shown(url)}: write {scheme}:///relative/path with three slashes, or {scheme}:////absolute/path"
+        )
+    return path, _converted(url, dict(parse_qsl(parts.query, keep_blank_values=True)), allowed)
+
+
+def _converted(url: str, given: Mapping[str, str], allowed: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    options = {}
+    for name, value in given.items():
+        if name not in allowed:
+            raise ConfigError(f"store {_shown(url)}: unknown option {shown(name)}; allowed: {', '.join(allowed)}")
+        try:
+            options[name] = allowed[name](value)
+        except ValueError as error:
+            raise ConfigError(f"store {_shown(url)}: {name} cannot be {shown(value)}") from error
+    return options
+
+
+def _shown(url: str) -> str:
+    """A URL as a message may quote it: without what may be a password, wherever it stands."""
+    before, at, after = url.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    without = f"{scheme}{slashes}…@{after}" if at else url
+    return shown(re.sub(r"(?i)(password|passfile|sslpassword)=[^&]*", r"\1=…", without))
+
+
+def _switch(value: str) -> bool:
+    if value not in _SWITCHES:
+        raise ValueError(value)
+    return _SWITCHES[value]
+
+
+def _require(module: str, extra: str) -> None:
+    if find_spec(module) is None:
+        raise ConfigError(f"this store needs the package {module}; install itinerary[{extra}]")
+
+
+_SWITCHES: Final = {"on": True, "true": True, "off": False, "false": False}
+_POSTGRES_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "schema": str,
+    "connections": int,
+    "task_connections": int,
+    "prepared_statements": _switch,
+    "listen": _switch,
+    "patience": float,
+    "lock_timeout": float,
+}
+_ENGINES: Final[Mapping[str, Callable[[str], Engine]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "lmdb": _lmdb,
+}
+_EXAMPLES: Final = ("sqlite:///file", "postgresql://host/database", "lmdb:///directory", "memory:")

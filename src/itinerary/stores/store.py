@@ -1,0 +1,261 @@
+"""The store: the ledger's functions, run on an engine.
+
+What it adds is what no transaction can do for itself. A batch that holds something which can never be written must not
+be tried for ever (rule 12): it is halved until the one is found, and that one's occurrence is failed with the reason.
+Configurations are numbered once and remembered. A task's commit whose answer was lost is found out about (24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from itinerary.errors import CommitInDoubt, StoreError, TransactionError, Unwritable
+from itinerary.model.events import Lease, NewEvent
+from itinerary.model.nodes import Beat
+from itinerary.model.queries import Answer, ByRef, Query
+from itinerary.model.retention import PruneCursor, Pruned, Retention
+from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
+from itinerary.model.states import OccurrenceState
+from itinerary.model.sweeps import SweepPlan, SweepStep
+from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
+from itinerary.model.writes import (
+    BATCH_MAX,
+    Adjustment,
+    Cancellation,
+    Change,
+    Claimed,
+    Intervention,
+    Refusal,
+    Refused,
+    Start,
+    Started,
+    Step,
+    Wanted,
+    Written,
+)
+from itinerary.ports import TaskTransaction
+from itinerary.stores import ledger
+from itinerary.stores.base import Engine
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["EngineStore"]
+
+A = TypeVar("A")
+Q = TypeVar("Q")
+
+_CONFIGS_MAX: Final = 50_000
+"""How many numbers of configurations are remembered."""
+
+
+class EngineStore:
+    """A `ports.Store` on any engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._configs: dict[str, int] = {}
+
+    @property
+    def url(self) -> str:
+        return self._engine.url
+
+    async def open(self) -> None:
+        await self._engine.open()
+        await self._engine.write(ledger.prepare)
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- nodes and the timeline --------------------------------------------------------------------------------------
+
+    async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
+        return await self._engine.write(lambda tx: ledger.join(tx, incarnation, name, about))
+
+    async def beat(self, node: NodeNumber, seen: Collection[Ref] = ()) -> Beat:
+        return await self._engine.write(lambda tx: ledger.beat(tx, node, seen))
+
+    async def leave(self, node: NodeNumber) -> None:
+        await self._engine.write(lambda tx: ledger.leave(tx, node))
+
+    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+        _check_size(entries)
+        return await self._engine.write(lambda tx: ledger.amend(tx, entries, judge))
+
+    # -- the life of an occurrence -----------------------------------------------------------------------------------
+
+    async def claim(
+        self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+    ) -> list[Claimed] | Refusal:
+        _check_size(wanted)
+        return await self._engine.write(lambda tx: ledger.claim(tx, owner, revision, wanted))
+
+    async def start(
+        self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
+    ) -> list[Started | Refused]:
+        _check_size(starts)
+        configs = await self._numbered({request.config for request in starts})
+
+        async def run(some: Sequence[Start]) -> list[Started | Refused]:
+            return await self._engine.write(lambda tx: ledger.start(tx, owner, revision, some, takeover_after, configs))
+
+        async def fail(request: Start, error: Unwritable) -> Refused:
+            return await self._fail_unstarted(owner, request, error)
+
+        return await _halving(run, starts, fail)
+
+    async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+        _check_size(changes)
+
+        async def run(some: Sequence[Change]) -> list[Written | Refused]:
+            return await self._engine.write(lambda tx: ledger.write(tx, owner, some))
+
+        async def fail(change: Change, error: Unwritable) -> Refused:
+            return await self._fail(owner, change, error)
+
+        return await _halving(run, changes, fail)
+
+    async def _fail(self, owner: NodeNumber, change: Change, error: Unwritable) -> Refused:
+        """End an occurrence that has something to say which cannot be written."""
+        why = f"a write could not be stored: {error}"
+        end = Change(
+            change.ref,
+            change.fence,
+            change.sequence,
+            steps=(Step(OccurrenceState.FAILED, why=why),),
+        )
+        (answer,) = await self._engine.write(lambda tx: ledger.write(tx, owner, [end]))
+        return answer if isinstance(answer, Refused) else Refused(change.ref, Refusal.UNWRITABLE, why)
+
+    async def _fail_unstarted(self, owner: NodeNumber, request: Start, error: Unwritable) -> Refused:
+        """End an occurrence that can never be started, since its first rows cannot be written."""
+        why = f"its start could not be stored: {error}"
+
+        def end(tx: Transaction) -> Refused:
+            row = ledger.answer(tx, ByRef((request.ref,))).get(request.ref)
+            if row is None or row.started_at is not None or (request.fence or row.fence) != row.fence:
+                return Refused(request.ref, Refusal.LOST)
+            ledger.intervene(tx, owner, [Intervention(row.ref, row.fence, OccurrenceState.FAILED, why)])
+            return Refused(request.ref, Refusal.UNWRITABLE, why)
+
+        return await self._engine.write(end)
+
+    async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+        _check_size(interventions)
+        return await self._engine.write(lambda tx: ledger.intervene(tx, by, interventions))
+
+    async def control(
+        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment]
+    ) -> list[Written | Refused]:
+        _check_size(requests)
+        return await self._engine.write(lambda tx: ledger.control(tx, by, requests))
+
+    async def _numbered(self, bodies: Collection[str]) -> dict[str, int]:
+        """The numbers of configurations: remembered, or given out in a transaction of its own."""
+        known = {body: self._configs[body] for body in bodies if body in self._configs}
+        if missing := [body for body in bodies if body not in known]:
+            given = await self._engine.write(lambda tx: ledger.number_configs(tx, missing))
+            known |= given
+            if len(self._configs) + len(given) > _CONFIGS_MAX:
+                self._configs.clear()
+            self._configs |= given
+        return known
+
+    # -- the sweep, and forgetting -----------------------------------------------------------------------------------
+
+    async def begin_sweep(self, by: NodeNumber, end: int, seize: int | None = None) -> SweepPlan | None:
+        return await self._engine.write(lambda tx: ledger.begin_sweep(tx, by, end, seize))
+
+    async def advance_sweep(self, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
+        _check_size(step.wanted)
+        return await self._engine.write(lambda tx: ledger.advance_sweep(tx, by, revision, step))
+
+    async def prune(self, rules: Retention, cursor: PruneCursor) -> Pruned:
+        return await self._engine.write(lambda tx: ledger.prune(tx, rules, cursor))
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    async def append(
+        self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
+    ) -> list[int] | Refusal:
+        _check_size(events)
+        return await self._engine.write(lambda tx: ledger.append_events(tx, stream, partition, events, lease))
+
+    async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
+        return await self._engine.write(lambda tx: ledger.lease_partitions(tx, node, stream, partitions, lease_for))
+
+    # -- everything else ---------------------------------------------------------------------------------------------
+
+    async def note_statistics(self, rows: Sequence[StatisticsRow]) -> None:
+        _check_size(rows)
+        await self._engine.write(lambda tx: ledger.note_statistics(tx, rows))
+
+    async def read(self, query: Query[Answer]) -> Answer:
+        return await self._engine.read(lambda tx: ledger.answer(tx, query))
+
+    def watch(self) -> AsyncIterator[frozenset[str]]:
+        return self._engine.watch()
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        owner: NodeNumber,
+        success: Change,
+        failure: Change,
+        *,
+        timeout: float,  # noqa: ASYNC109 - the engine's
+    ) -> AsyncIterator[TaskTransaction]:
+        assert success.sequence == failure.sequence, "one of the two takes the other's place"
+
+        def end(tx: Transaction) -> None:
+            answer = ledger.write_once(tx, owner, success)
+            if isinstance(answer, Refused):
+                raise TransactionError(
+                    f"the task's transaction on {self.url} is not committed: its occurrence is no longer this node's "
+                    f"({answer.by or answer.why})"
+                )
+
+        try:
+            async with self._engine.transaction(end, timeout=timeout) as transaction:
+                yield transaction
+        except CommitInDoubt as doubt:
+            if not await self._has_happened(owner, success, failure):
+                raise TransactionError(f"the task's transaction on {self.url} was not committed: {doubt}") from doubt
+
+    async def _has_happened(self, owner: NodeNumber, success: Change, failure: Change) -> bool:
+        """Whether a commit in doubt happened. Where it did not, `failure` is written, and it never can (rule 24)."""
+
+        def find_out(tx: Transaction) -> bool:
+            return isinstance(ledger.write_once(tx, owner, failure), Refused) and ledger.has_made(tx, success)
+
+        return await self._engine.write(find_out)
+
+
+def _check_size(batch: Sequence[object]) -> None:
+    if len(batch) > BATCH_MAX:
+        raise StoreError(f"{len(batch)} requests in one call, {BATCH_MAX} are allowed; ask in several calls")
+
+
+async def _halving(
+    run: Callable[[Sequence[Q]], Awaitable[list[A]]],
+    batch: Sequence[Q],
+    fail: Callable[[Q, Unwritable], Awaitable[A]],
+) -> list[A]:
+    """Run a batch; if something in it cannot be written, find that one, fail it, and run the others (rule 12)."""
+    try:
+        return await run(batch)
+    except Unwritable as error:
+        if len(batch) == 1:
+            return [await fail(batch[0], error)]
+    middle = len(batch) // 2
+    return [*await _halving(run, batch[:middle], fail), *await _halving(run, batch[middle:], fail)]

@@ -1,0 +1,146 @@
+"""The tables that every store has, each read off its row.
+
+A table is a name, a row type and a key. Everything the protocol needs of a store is lookups by key and walks along a
+key, so that is all a table declares; an index is a table of its own that the ledger keeps (`ACTIVE`, `WAITING`). What a
+SQL store's migrations create must equal what stands here, and a test compares them.
+
+`name` is a second key of some tables. With `serial`, the first column is a number that the store gives out, and the
+name is what makes two rows the same: creating an occurrence is a race for its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from operator import attrgetter
+from types import NoneType
+from typing import Any, Final, Generic, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from itinerary.model import rows
+
+__all__ = ["ALL", "Column", "R", "Table", "Values"]
+
+R = TypeVar("R", bound=msgspec.Struct)
+Values = tuple[Any, ...]
+"""A key, a name, or the beginning of one: plain values."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column: what plain type it has, whether it can be missing, and what turns a stored value into ours."""
+
+    name: str
+    type: type[int] | type[str] | type[bytes] | type[bool]
+    is_optional: bool
+    decode: Mapping[Any, Any] | None = None
+
+
+class Table(Generic[R]):
+    """A table, as declared; `row` is the struct that its columns are read off."""
+
+    def __init__(
+        self,
+        title: str,
+        row: type[R],
+        *,
+        key: tuple[str, ...],
+        name: tuple[str, ...] = (),
+        is_serial: bool = False,
+        under: Table[Any] | None = None,
+    ) -> None:
+        self.title = title
+        self.row = row
+        self.columns = _columns(row)
+        self.names = tuple(column.name for column in self.columns)
+        self.key = key
+        self.name = name
+        self.is_serial = is_serial
+        """The first column is a number that the store gives out."""
+        self.under = under
+        """The table whose key this one's begins with, if its rows live and die with that one's."""
+        self.key_of = _picker(key)
+        self.name_of = _picker(name)
+        self.build = _builder(row, self.columns)
+        """A row from its stored values, in the order of the columns."""
+        assert not is_serial or key == self.names[:1], "a serial number is the first column, and the key"
+
+    def __repr__(self) -> str:
+        return f"<table {self.title}>"
+
+
+def _columns(row: type[msgspec.Struct]) -> tuple[Column, ...]:
+    hints = get_type_hints(row)
+    return tuple(_column(name, hints[name]) for name in row.__struct_fields__)
+
+
+def _column(name: str, hint: Any) -> Column:
+    is_optional = NoneType in get_args(hint)
+    if is_optional:
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    plain = getattr(hint, "__supertype__", hint)
+    if issubclass(plain, Enum):
+        decode: dict[Any, Any] = {member.value: member for member in plain}
+        return Column(name, str, is_optional, {**decode, None: None} if is_optional else decode)
+    if plain is bool:
+        return Column(name, bool, is_optional, {0: False, 1: True})
+    return Column(name, plain, is_optional)
+
+
+def _picker(wanted: tuple[str, ...]) -> Callable[[Any], Values]:
+    if len(wanted) == 1:
+        pick_one = attrgetter(*wanted)
+        return lambda row: (pick_one(row),)
+    return attrgetter(*wanted) if wanted else lambda _: ()
+
+
+def _builder(row: type[R], columns: tuple[Column, ...]) -> Callable[[Any], R]:
+    decoded = [(place, column.decode) for place, column in enumerate(columns) if column.decode is not None]
+    if not decoded:
+        return lambda values: row(*values)
+
+    def build(values: Any) -> R:
+        values = list(values)
+        for place, decode in decoded:
+            values[place] = decode[values[place]]
+        return row(*values)
+
+    return build
+
+
+BOOKS: Final = Table("books", rows.BooksRow, key=("one",))
+SWEEP: Final = Table("sweep", rows.SweepRow, key=("one",))
+SIGNALS: Final = Table("signals", rows.SignalRow, key=("topic",))
+
+JOBS: Final = Table("jobs", rows.JobRow, key=("number",), name=("name",), is_serial=True)
+ENTRIES: Final = Table("entries", rows.EntryRow, key=("revision", "line"), name=("job", "request"))
+CONFIGS: Final = Table("configs", rows.ConfigRow, key=("number",), name=("digest",), is_serial=True)
+
+OCCURRENCES: Final = Table(
+    "occurrences",
+    rows.OccurrenceRow,
+    key=("ref",),
+    name=("instant", "job", "kind", "request"),
+    is_serial=True,
+)
+TASKS: Final = Table("tasks", rows.TaskRow, key=("ref", "place"), under=OCCURRENCES)
+ATTEMPTS: Final = Table("attempts", rows.AttemptRow, key=("ref", "place", "number"), under=OCCURRENCES)
+TRANSITIONS: Final = Table("transitions", rows.TransitionRow, key=("ref", "sequence", "line"), under=OCCURRENCES)
+ACTIVE: Final = Table("active", rows.ActiveRow, key=("job", "ref"))
+WAITING: Final = Table("waiting", rows.WaitingRow, key=("due_at", "ref"))
+WINDOWS: Final = Table("windows", rows.WindowRow, key=("end", "ref"))
+SLOTS: Final = Table("slots", rows.SlotRow, key=("job",))
+CHAPTERS: Final = Table("chapters", rows.ChapterRow, key=("job", "number"))
+LIMITS: Final = Table("limits", rows.LimitRow, key=("name",))
+SHARES: Final = Table("shares", rows.ShareRow, key=("name", "ref"))
+
+NODES: Final = Table("nodes", rows.NodeRow, key=("number",), name=("incarnation",), is_serial=True)
+MAIL: Final = Table("mail", rows.MailRow, key=("node", "ref"))
+STATISTICS: Final = Table("statistics", rows.StatisticsRow, key=("node", "at"))
+
+STREAMS: Final = Table("streams", rows.StreamRow, key=("stream",))
+PARTITIONS: Final = Table("partitions", rows.PartitionRow, key=("stream", "partition"))
+EVENTS: Final = Table("events", rows.EventRow, key=("stream", "partition", "sequence"), name=("stream", "sequence"))
+CAUSES: Final = Table("causes", rows.CauseRow, key=("stream", "cause"))
+
+ALL: Final = tuple(value for value in list(globals().values()) if isinstance(value, Table))
