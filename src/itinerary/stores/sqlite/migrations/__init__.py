@@ -1,0 +1,1 @@
+"""The migrations of SQLite stores: SQL, and nothing else."""

@@ -1,0 +1,84 @@
+"""Those who read: a few threads, each with a connection of its own while it reads.
+
+Readers and the writer do not wait for each other. What a reader sees is the file as it was when it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, LifoQueue
+from typing import Final
+
+from itinerary.errors import StoreUnavailable
+from itinerary.stores.base import T
+from itinerary.stores.sqlite import schema
+from itinerary.stores.sqlite.connections import connect
+from itinerary.stores.sqlite.failures import failure
+from itinerary.stores.sqlite.guard import Guard
+from itinerary.stores.sqlite.transaction import SqliteTransaction
+
+__all__ = ["READERS", "Readers"]
+
+READERS: Final = 4
+
+
+class _Reader:
+    """A connection that only reads."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        self.connection = connect(path, busy_timeout=busy_timeout, synchronous="normal", reads_only=True)
+        self.guard = Guard(self.connection, reads_only=True)
+
+
+class Readers:
+    """The threads, and the connections that are not in use."""
+
+    def __init__(self, path: Path, *, busy_timeout: float, clock: Callable[[], int]) -> None:
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._clock = clock
+        self._idle: LifoQueue[_Reader] = LifoQueue()
+        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(READERS, thread_name_prefix=f"{path.name} reader")
+
+    async def run(self, work: Callable[[SqliteTransaction], T]) -> T:
+        """Run this in a transaction that only reads."""
+        return await self.call(lambda: self._read(work))
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run this in one of the threads."""
+        if self._threads is None:
+            raise StoreUnavailable(f"{self._path} is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    async def close(self) -> None:
+        """Let those who read finish, and close the connections."""
+        threads, self._threads = self._threads, None
+        if threads is None:
+            return
+        await asyncio.to_thread(threads.shutdown)
+        while not self._idle.empty():
+            self._idle.get_nowait().connection.close()
+
+    def _read(self, work: Callable[[SqliteTransaction], T]) -> T:
+        reader = self._take()
+        connection = reader.connection
+        try:
+            connection.execute("BEGIN")
+            number = schema.number_of(connection)
+            return work(SqliteTransaction(connection, reader.guard, self._path, self._clock, number))
+        except sqlite3.Error as error:
+            raise failure(error, self._path) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._idle.put(reader)
+
+    def _take(self) -> _Reader:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return _Reader(self._path, self._busy_timeout)

@@ -1,0 +1,87 @@
+"""Whose file it is, which schema it has, and how it is brought to ours (D7).
+
+A file is ours if its `application_id` is; a new, empty one becomes ours. `user_version` is the schema's number: that of
+the last migration. Both are read in the transaction that migrates, so that of several processes that open a file
+at the same time one migrates and the others wait, look, and find nothing left to do. Every later transaction looks at
+the number again (rule 26), since a newer program may have moved on meanwhile.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from itinerary.errors import SchemaError
+from itinerary.stores.migrations import Migration, migrations_of
+
+__all__ = ["MIGRATIONS", "NUMBER", "check_number", "check_owner", "migrate", "number_of"]
+
+APPLICATION: Final = 0x49544E59
+"""`ITNY`, as `file` shows it."""
+MIGRATIONS: Final[list[Migration]] = migrations_of("itinerary.stores.sqlite.migrations")
+NUMBER: Final = MIGRATIONS[-1].number
+"""The schema that this program knows."""
+
+
+def check_owner(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise if the file is somebody else's. Nothing is written to it for that."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application == APPLICATION or (application == 0 and tables == 0):
+        return
+    raise SchemaError(
+        f"{path}: is a SQLite database of another program (application_id {application}, {tables} tables and indexes);"
+        " choose a path of its own for the store"
+    )
+
+
+def number_of(connection: sqlite3.Connection) -> int:
+    """The number of the file's schema."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)
+
+
+def check_number(number: int, path: Path) -> None:
+    """Raise unless this is the schema that we know."""
+    if number > NUMBER:
+        raise SchemaError(
+            f"{path}: has schema {number}, and this program knows schemas up to {NUMBER}; upgrade Itinerary here"
+        )
+    if number < NUMBER:
+        raise SchemaError(
+            f"{path}: has schema {number} where this program had made {NUMBER}: an older file was put in its place;"
+            " open the store again"
+        )
+
+
+def migrate(connection: sqlite3.Connection, path: Path, migrations: list[Migration] = MIGRATIONS) -> None:
+    """Run what has not been run yet: all of it, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        check_owner(connection, path)
+        before = number_of(connection)
+        if before > migrations[-1].number:
+            check_number(before, path)
+        for migration in migrations[before:]:
+            for statement in _statements(migration.statements):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {migrations[-1].number}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(text: str) -> Iterator[str]:
+    """The statements of a script one by one: `executescript` would commit in between."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    assert not statement.strip(), f"a migration ends within a statement: {statement}"

@@ -1,0 +1,102 @@
+"""What the writer's thread does (see `stores.writer`): one connection, and a savepoint for each piece of work.
+
+Some errors make SQLite roll back the whole transaction and not only a statement: a full disk, a failed one, a statement
+of a task that was stopped in the middle. `undo` notices, and the group is run again: without the task that spoilt it,
+which raises at once the second time, or in halves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from itinerary.errors import StoreError
+from itinerary.stores.sqlite import schema
+from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, use_log
+from itinerary.stores.sqlite.failures import failure
+from itinerary.stores.sqlite.guard import Guard
+from itinerary.stores.sqlite.transaction import SqliteTransaction
+
+__all__ = ["SpoiltByTask", "SqliteSession"]
+
+
+class SpoiltByTask(StoreError):
+    """A task's statement has ended the transaction that others were in. Nobody is told this: they are run again."""
+
+
+class SqliteSession:
+    """The connection that writes."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        synchronous: Synchronous,
+        busy_timeout: float,
+        clock: Callable[[], int],
+        on_told: Callable[[], None],
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._on_told = on_told
+        self._told = False
+        create_file(path)
+        self._connection = connect(path, busy_timeout=busy_timeout, synchronous=synchronous)
+        try:
+            schema.check_owner(self._connection, path)
+            use_log(self._connection, path)
+            schema.migrate(self._connection, path)
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise failure(error, path) from error
+        except BaseException:
+            self._connection.close()
+            raise
+        self._guard = Guard(self._connection, reads_only=False)
+        self._number = schema.NUMBER
+        self._tx: SqliteTransaction | None = None
+
+    def begin(self) -> None:
+        self._told = False
+        self._run("BEGIN IMMEDIATE")
+        # Nobody can change it while we hold the file.
+        self._number = schema.number_of(self._connection)
+
+    def savepoint(self) -> SqliteTransaction:
+        self._run("SAVEPOINT work")
+        self._tx = SqliteTransaction(self._connection, self._guard, self._path, self._clock, self._number)
+        return self._tx
+
+    def release(self) -> None:
+        assert self._tx is not None
+        self._run("RELEASE work")
+        self._told |= self._tx.told
+
+    def undo(self, error: Exception) -> None:
+        assert self._tx is not None
+        if not self._connection.in_transaction:
+            raise self._tx.failure or error
+        self._run("ROLLBACK TO work")
+        self._run("RELEASE work")
+
+    def commit(self) -> None:
+        self._run("COMMIT")
+        if self._told:
+            self._on_told()
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._run("ROLLBACK")
+
+    def repair(self, error: Exception) -> Exception | None:
+        return None if isinstance(error, SpoiltByTask) else error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _run(self, statement: str) -> None:
+        try:
+            self._connection.execute(statement)
+        except sqlite3.Error as error:
+            raise failure(error, self._path) from error
