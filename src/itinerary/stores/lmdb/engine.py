@@ -1,0 +1,126 @@
+"""The store in an LMDB directory: one thread that writes, a few that read, and a bell for those who watch.
+
+Writers do not hinder readers, nor readers the writer: a reader sees the store as it was when it began. A write is
+durable when it is answered, a power cut included (`sync=True`). What is damaged outside of LMDB, by a file cut short
+or a disk that cannot be read, shows itself in a memory map as a signal that ends the process; what helps then is a
+backup (`mdb_copy` makes one while the store is in use).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.lmdb.files import Directory
+from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
+from itinerary.stores.memory import wall_clock
+from itinerary.stores.tables import SIGNALS
+from itinerary.stores.transaction import Transaction
+from itinerary.stores.writer import Writer
+
+__all__ = ["MAP_MAX", "MAP_SIZE", "LmdbEngine"]
+
+MAP_SIZE: Final = 256 << 20
+"""Bytes of address space to begin with; the file grows with what is in it."""
+MAP_MAX: Final = 64 << 30
+"""Bytes up to which the map grows."""
+_TOPICS_MAX: Final = 1_000
+
+
+class LmdbEngine(Engine):
+    """A directory, opened by one process.
+
+    `sync=False` leaves it to the system when something reaches the disk: a power cut can then lose, or damage, the
+    store; the death of the process cannot.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        map_size: int = MAP_SIZE,
+        map_max: int = MAP_MAX,
+        sync: bool = True,
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
+        self._path = Path(path).absolute()
+        self._directory = Directory(self._path, map_size=map_size, sync=sync)
+        self._map_max = max(map_size, map_max)
+        self._clock = clock
+        self._process = os.getpid()
+        self._map: Map | None = None
+        self._writer: Writer | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._bells: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+
+    @property
+    def url(self) -> str:
+        return f"lmdb:///{self._path}"
+
+    async def open(self) -> None:
+        assert self._map is None, "it is open already"
+        self._process = os.getpid()
+        opened = await asyncio.to_thread(lambda: Map(self._directory, map_max=self._map_max, clock=self._clock))
+        self._map = opened
+        self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix=f"{self.url} reader")
+        self._writer = Writer(self.url, lambda: LmdbSession(opened, self._ring))
+        await self._writer.start()
+
+    async def close(self) -> None:
+        if self._map is None or self._process != os.getpid():
+            return
+        opened, self._map = self._map, None
+        assert self._writer is not None
+        assert self._readers is not None
+        await self._writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        opened.close()
+        self._ring()
+
+    async def write(self, work: Work[T]) -> T:
+        self._check()
+        assert self._writer is not None
+        return await self._writer.run(work)
+
+    async def read(self, work: Work[T]) -> T:
+        opened = self._check()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, opened.read, work)
+
+    async def watch(self) -> AsyncIterator[frozenset[str]]:
+        bell = asyncio.Event()
+        self._bells[bell] = asyncio.get_running_loop()
+        seen: dict[str, int] = {}
+        try:
+            while True:
+                bell.clear()
+                counts = await self.read(_counts)
+                if news := frozenset(topic for topic, count in counts.items() if seen.get(topic) != count):
+                    seen = counts
+                    yield news
+                await bell.wait()
+        finally:
+            del self._bells[bell]
+
+    def _check(self) -> Map:
+        if self._process != os.getpid():
+            raise StoreError(f"{self.url} was opened before a fork, by process {self._process}: open another one here")
+        if self._map is None:
+            raise StoreUnavailable(f"{self.url} is not open")
+        return self._map
+
+    def _ring(self) -> None:
+        """Wake all who watch. There is no other process that could have told them anything."""
+        for bell, loop in list(self._bells.items()):
+            with suppress(RuntimeError):  # the loop is closed: nobody watches there any more
+                loop.call_soon_threadsafe(bell.set)
+
+
+def _counts(tx: Transaction) -> dict[str, int]:
+    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=_TOPICS_MAX)}

@@ -1,0 +1,60 @@
+"""Walking along the keys, from one to before another, in either direction.
+
+In one stretch of keys there can be those of several tables: below a job are its occurrences, below a task its attempts.
+Keys of numbers are all of the same length in one table, and of another in the next, so that the length tells what is
+ours. What lies below one of ours is stepped over in one go, however much it is: a list of jobs must not read their
+history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmdb import Cursor
+
+from itinerary.stores.lmdb.keys import Bounds, after
+
+__all__ = ["walk"]
+
+
+def walk(
+    cursor: Cursor[bytes], bounds: Bounds, *, size: int | None, newest_first: bool = False
+) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and values between these bounds; with `size`, only keys of that length."""
+    return _back(cursor, bounds, size) if newest_first else _forth(cursor, bounds, size)
+
+
+def _forth(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
+    start, stop = bounds
+    is_there = cursor.set_range(start)
+    while is_there:
+        for item in cursor.iternext():
+            key = item[0]
+            if key >= stop:
+                return
+            if size is not None and len(key) > size:
+                is_there = cursor.set_range(after(key[: size + 1]))
+                break
+            if size is None or len(key) == size:
+                yield item
+        else:
+            return
+
+
+def _back(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
+    start, stop = bounds
+    is_there = cursor.prev() if cursor.set_range(stop) else cursor.last()
+    while is_there:
+        item = cursor.item()
+        key = item[0]
+        if key < start:
+            return
+        if size is not None and len(key) > size:
+            # To the row that this lies below, or, if there is none, to what is before it.
+            above = key[:size]
+            is_there = cursor.set_range(above)
+            if cursor.key() == above:
+                continue
+        elif size is None or len(key) == size:
+            yield item
+        is_there = cursor.prev()
