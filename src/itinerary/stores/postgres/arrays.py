@@ -1,0 +1,132 @@
+"""Columns of values, as PostgreSQL takes them: one array for a thousand rows.
+
+An array in the server's binary form is a header and then, for each value, its length and its bytes. They are built here
+and not by the driver, which goes through its adapters for every single value: measured on a thousand new occurrences,
+2 ms of our time against 7 (binary) and 15 (text). COPY into a temporary table and JSON were slower than either of
+them on the server's side.
+
+What a column cannot hold is found here: a number beyond 64 bits, a lone surrogate. A NUL in a text is found by the
+server. Both are `Unwritable`.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import psycopg
+from psycopg.adapt import Dumper
+
+from itinerary.errors import Unwritable
+from itinerary.stores.tables import Column
+
+__all__ = ["Packed", "pack", "register"]
+
+_HEADER: Final = struct.Struct(">iiiii")
+_NULL: Final = b"\xff\xff\xff\xff"
+_NUMBER: Final = struct.Struct(">iq")
+_NUMBERS: Final = np.dtype([("length", ">i4"), ("value", ">i8")])
+_FALSE: Final = b"\x00\x00\x00\x01\x00"
+_TRUE: Final = b"\x00\x00\x00\x01\x01"
+
+_BIGINT, _TEXT, _BYTEA, _BOOLEAN = 20, 25, 17, 16
+
+
+class Packed:
+    """An array in the server's binary form."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class _Bigints(Packed):
+    __slots__ = ()
+
+
+class _Texts(Packed):
+    __slots__ = ()
+
+
+class _Byteas(Packed):
+    __slots__ = ()
+
+
+class _Booleans(Packed):
+    __slots__ = ()
+
+
+class _PackedDumper(Dumper):
+    format = psycopg.pq.Format.BINARY
+
+    def dump(self, obj: Any) -> bytes:
+        data: bytes = obj.data
+        return data
+
+
+def register(connection: psycopg.Connection[Any]) -> None:
+    """Have this connection take packed arrays."""
+    for packed, oid in ((_Bigints, 1016), (_Texts, 1009), (_Byteas, 1001), (_Booleans, 1000)):
+        connection.adapters.register_dumper(packed, type(packed.__name__, (_PackedDumper,), {"oid": oid}))
+
+
+def pack(column: Column, values: Sequence[Any]) -> Packed:
+    """One column's values."""
+    try:
+        return _PACKERS[column.type](values)
+    except (OverflowError, UnicodeEncodeError, struct.error) as error:
+        raise Unwritable(
+            f"column {column.name}: {error}; a number has to fit into 64 bits, a text must not have lone surrogates"
+        ) from error
+
+
+def _bigints(values: Sequence[int | None]) -> Packed:
+    try:
+        plain = array("q", cast("Sequence[int]", values))
+    except TypeError:  # there are some missing
+        pieces = [_NULL if value is None else _NUMBER.pack(8, value) for value in values]
+        return _Bigints(_HEADER.pack(1, 1, _BIGINT, len(values), 1) + b"".join(pieces))
+    packed = np.empty(len(values), _NUMBERS)
+    packed["length"] = 8
+    packed["value"] = np.frombuffer(plain, np.int64) if plain else ()
+    return _Bigints(_HEADER.pack(1, 0, _BIGINT, len(values), 1) + packed.tobytes())
+
+
+class _PackedTexts(dict[str | None, bytes]):
+    """Texts and their packed form: in a column of a batch the same few come again and again."""
+
+    def __missing__(self, text: str | None) -> bytes:
+        packed = _NULL if text is None else _with_length(text.encode())
+        self[text] = packed
+        return packed
+
+
+def _with_length(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _texts(values: Sequence[str | None]) -> Packed:
+    pieces = map(_PackedTexts().__getitem__, values)
+    return _Texts(_HEADER.pack(1, 1, _TEXT, len(values), 1) + b"".join(pieces))
+
+
+def _byteas(values: Sequence[bytes | None]) -> Packed:
+    pieces = [_NULL if value is None else _with_length(value) for value in values]
+    return _Byteas(_HEADER.pack(1, 1, _BYTEA, len(values), 1) + b"".join(pieces))
+
+
+def _booleans(values: Sequence[bool | None]) -> Packed:
+    pieces = [_NULL if value is None else _TRUE if value else _FALSE for value in values]
+    return _Booleans(_HEADER.pack(1, 1, _BOOLEAN, len(values), 1) + b"".join(pieces))
+
+
+_PACKERS: Final[dict[type, Callable[[Sequence[Any]], Packed]]] = {
+    int: _bigints,
+    str: _texts,
+    bytes: _byteas,
+    bool: _booleans,
+}

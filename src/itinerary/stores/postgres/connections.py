@@ -1,0 +1,203 @@
+"""Where the server is, and the connections to it.
+
+The address is what libpq understands, a URL or `key=value` pairs. In a URL three parameters are ours, and never get as
+far as libpq: `schema`, `prepared_statements=off` and `listen=off`.
+
+**A dead peer** that says nothing, because its machine or the network is gone, is noticed: connecting has a timeout, an
+idle connection is asked for signs of life, and what was sent has to be received within half a minute.
+
+**A pooler** between us and the server (PgBouncer and its kind) may give each transaction another session. It is known
+by this: the process that answers is not the one that was announced when connecting. Then nothing is prepared. Where a
+pooler hides too well for that, the options above say so.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+
+from itinerary.errors import StoreError
+from itinerary.stores.postgres import arrays
+from itinerary.stores.postgres.failures import said
+from itinerary.stores.postgres.statements import SHAPES_MAX
+
+__all__ = ["Address", "Connections", "is_pooled", "parse", "sever"]
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "application_name": "itinerary",
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+_OURS: Final = ("schema", "prepared_statements", "listen")
+_SCHEMA_BYTES_MAX: Final = 63
+
+_FINAL_REFUSALS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "not permitted to log in",
+    "permission denied for database",
+    "not currently accepting connections",
+    "does not support SSL",
+)
+"""Answers to a connection attempt that will be the same next time. The server gives no code with them."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a store is, and how to speak to it."""
+
+    options: dict[str, Any]
+    """What libpq is told."""
+    shown: str
+    """The same for people: without a password."""
+    schema: str
+    is_prepared: bool
+    """Whether statements may be prepared."""
+    is_listening: bool
+    """Whether LISTEN may be tried."""
+
+
+def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bool = True) -> Address:
+    """Read an address; what it says itself counts more than the other arguments."""
+    url, ours = _split_off_ours(url)
+    try:
+        options = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:  # its message quotes what it could not read, which may be the password
+        raise StoreError(
+            "the store's address is not one of PostgreSQL: expected postgresql://user@host:port/database, with special"
+            " characters in it percent-encoded"
+        ) from None
+    schema = ours.get("schema", schema)
+    if not schema or len(schema.encode()) > _SCHEMA_BYTES_MAX or schema.startswith("pg_"):
+        raise StoreError(f"schema {schema!r}: expected 1 to {_SCHEMA_BYTES_MAX} bytes that do not begin with pg_")
+    return Address(
+        {**_DEFAULTS, **options, "client_encoding": "UTF8"},
+        _shown(options, schema),
+        schema,
+        _switch(ours, "prepared_statements", default=prepared_statements),
+        _switch(ours, "listen", default=listen),
+    )
+
+
+def _shown(options: Mapping[str, Any], schema: str) -> str:
+    """The address as people may see it: user, hosts, database and schema, and nothing else."""
+    hosts = str(options.get("host") or options.get("hostaddr") or "").split(",")
+    ports = str(options.get("port") or "").split(",")
+    if len(ports) < len(hosts):
+        ports = ports[:1] * len(hosts)  # one for all of them
+    where = ",".join(quote(host, safe=":[]") + (port and f":{port}") for host, port in zip(hosts, ports, strict=False))
+    user = f"{quote(str(options['user']))}@" if "user" in options else ""
+    return f"postgresql://{user}{where}/{quote(str(options.get('dbname', '')))}?schema={quote(schema)}"
+
+
+def _split_off_ours(url: str) -> tuple[str, dict[str, str]]:
+    if "://" not in url:
+        return url, {}
+    parts = urlsplit(url)
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    ours = {name: value for name, value in parameters if name in _OURS}
+    if not ours:
+        return url, {}
+    rest = urlencode([pair for pair in parameters if pair[0] not in _OURS], quote_via=quote)
+    return urlunsplit(parts._replace(query=rest)), ours
+
+
+def _switch(ours: dict[str, str], name: str, *, default: bool) -> bool:
+    value = ours.get(name)
+    if value not in (None, "on", "off"):
+        raise StoreError(f"the store's address has {name}={value}: expected on or off")
+    return default if value is None else value == "on"
+
+
+def is_pooled(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], answered_by: int) -> bool:
+    """Whether somebody stands between us and the server process that answered."""
+    return connection.info.backend_pid != answered_by
+
+
+def sever(connection: psycopg.Connection[Any]) -> None:
+    """Cut a connection off while another thread waits on it: that one gets an error, and lets go."""
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as its_socket:
+            its_socket.shutdown(socket.SHUT_RDWR)
+    except (psycopg.OperationalError, OSError):
+        return  # it is closed already
+
+
+class Connections:
+    """Connections for one kind of use. Who borrows has it alone; how many there are is bounded by who borrows."""
+
+    def __init__(self, address: Address, *, is_prepared: bool) -> None:
+        self._address = address
+        self._is_prepared = is_prepared and address.is_prepared
+        self._idle: deque[psycopg.Connection[Any]] = deque()
+        self._is_closed = False
+        self.is_pooled = False
+        """Whether the last connection turned out to lead to a pooler."""
+
+    def borrow(self) -> psycopg.Connection[Any]:
+        """An idle connection, or a new one. Raises StoreError if the server will never let us in."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def give_back(self, connection: psycopg.Connection[Any]) -> None:
+        """Return it. Unless it is as it was when it was lent, it is closed instead."""
+        is_clean = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+        if is_clean and not self._is_closed:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        if self._is_closed:
+            self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close those that nobody has: when one is found to be dead, the others are likely to be as well."""
+        while True:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
+
+    def close(self) -> None:
+        """Close them all, those that are lent as they come back."""
+        self._is_closed = True
+        self.close_idle()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        try:
+            connection = psycopg.Connection.connect(autocommit=True, **self._address.options)
+        except psycopg.OperationalError as error:
+            if any(words in str(error) for words in _FINAL_REFUSALS):
+                raise StoreError(
+                    f"{self._address.shown} does not let us in: {said(error)}; check the address, the user and the"
+                    " password"
+                ) from error
+            raise
+        try:
+            arrays.register(connection)
+            connection.prepare_threshold = None
+            answer = connection.execute("SELECT pg_backend_pid()").fetchone()
+            assert answer is not None
+            self.is_pooled = is_pooled(connection, answer[0])
+            if self._is_prepared and not self.is_pooled:
+                connection.prepare_threshold = 1
+                connection.prepared_max = SHAPES_MAX
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,124 @@
+"""The PostgreSQL engine itself: who runs what where.
+
+    write       threads and connections of their own, each work a transaction, repeated until it stands
+    read        the same beside them, so that a report does not wait for a batch
+    transaction a task's own, on connections that neither of them uses
+    watch       one more connection that listens
+
+Connections are made when they are first needed. At most `connections + task_connections` and two are open, and one for
+each `watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import psycopg
+
+from itinerary.errors import ConfigError, StoreUnavailable
+from itinerary.ports import TaskTransaction
+from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.migrations import migrations_of
+from itinerary.stores.postgres import checks
+from itinerary.stores.postgres.connections import parse
+from itinerary.stores.postgres.listening import Listener
+from itinerary.stores.postgres.migrating import bring_up_to_date
+from itinerary.stores.postgres.running import Books, Runner
+from itinerary.stores.postgres.statements import Statements
+from itinerary.stores.postgres.tasks import TaskTransactions
+
+__all__ = ["PostgresEngine"]
+
+_CONNECTIONS_MAX: Final = 100
+_READERS: Final = 2
+
+
+class PostgresEngine(Engine):
+    """A schema in a PostgreSQL database.
+
+    `patience`: for how many seconds work is repeated while the server is away or others are in the way.
+    `lock_timeout`: for how many seconds one try waits for a lock, so that one transaction does not hold up many.
+    `prepared_statements`, `listen`: switched off where a pooler needs it and is not recognised as one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "itinerary",
+        connections: int = 4,
+        task_connections: int = 4,
+        prepared_statements: bool = True,
+        listen: bool = True,
+        patience: float = 60.0,
+        lock_timeout: float = 2.0,
+    ) -> None:
+        for name, count in (("connections", connections), ("task_connections", task_connections)):
+            if not 1 <= count <= _CONNECTIONS_MAX:
+                raise ConfigError(f"{name} = {count}: expected 1 to {_CONNECTIONS_MAX}")
+        if patience < 0 or lock_timeout <= 0:
+            raise ConfigError(f"patience = {patience}, lock_timeout = {lock_timeout}: expected seconds above 0")
+        self._address = parse(url, schema=schema, prepared_statements=prepared_statements, listen=listen)
+        self._known = migrations_of("itinerary.stores.postgres.migrations")
+        self._made = Statements(self._address.schema)
+        self._books = Books(self._made, self._known[-1].number, lock_timeout)
+        self._patience = patience
+        self._writers = Runner(self._address, threads=connections, patience=patience)
+        self._readers = Runner(self._address, threads=_READERS, patience=patience)
+        self._tasks = TaskTransactions(self._address, self._books, places=task_connections)
+        self._listener = Listener(self._address, self._made, patience=patience)
+        self._is_open = False
+
+    @property
+    def url(self) -> str:
+        return self._address.shown
+
+    async def open(self) -> None:
+        try:
+            await self._writers.run(lambda connection: bring_up_to_date(connection, self._made, self._known))
+        except BaseException:
+            self._writers.rest()  # nobody closes what could not be opened
+            raise
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+        self._listener.is_closed = True
+        await self._tasks.close()
+        await self._writers.close()
+        await self._readers.close()
+
+    async def write(self, work: Work[T]) -> T:
+        self._check_open()
+        return await self._writers.run(self._books.write(work))
+
+    async def read(self, work: Work[T]) -> T:
+        self._check_open()
+        return await self._readers.run(self._books.read(work))
+
+    def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:
+        self._check_open()
+        return self._tasks.one(end, allowed=timeout)
+
+    async def watch(self) -> AsyncIterator[frozenset[str]]:
+        self._check_open()
+        if self._address.is_listening:
+            async for news in self._listener.news():
+                yield news
+        async for news in super().watch():  # there can be no listening here
+            yield news
+
+    async def warnings(self) -> list[str]:
+        """Settings of the server with which our promises do not hold, in words (rule 27)."""
+        self._check_open()
+        return checks.warnings(await self._readers.run(_settings))
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreUnavailable(f"{self.url} is not open")
+
+
+def _settings(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    return dict(connection.execute(checks.SETTINGS_READ).fetchall())

@@ -1,0 +1,1 @@
+"""The migrations of PostgreSQL stores: SQL, and nothing else."""

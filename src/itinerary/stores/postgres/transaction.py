@@ -1,0 +1,183 @@
+"""The row primitives on PostgreSQL.
+
+Statements go out in pipeline mode: one whose answer nobody needs (`put`, `save`, `remove`) is sent while the server is
+still at the one before, and what it says is heard at the next that is waited for, at the latest at the commit. With the
+server on the same machine that measures no different; over a network each is a round trip less, while rows are locked.
+Each is still a statement of its own, with a look of its own at what has been committed (READ COMMITTED), which is what
+rules 4 and 6 need.
+
+`tell` comes last, whenever it was called: a counter's row is locked from then until the commit, and everybody who has
+something to tell waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from msgspec.structs import astuple
+from psycopg import Connection, RawCursor
+from psycopg.types.numeric import Int8
+
+from itinerary.errors import SchemaError
+from itinerary.stores.postgres import statements
+from itinerary.stores.postgres.statements import Span, Statements
+from itinerary.stores.tables import SIGNALS, R, Table, Values
+
+__all__ = ["PostgresTransaction"]
+
+
+class PostgresTransaction:
+    """One transaction, on a connection that is in pipeline mode and has begun it."""
+
+    def __init__(self, connection: Connection[Any], made: Statements, schema_number: int) -> None:
+        self._connection = connection
+        self._made = made
+        self._schema_number = schema_number
+        self._now: int | None = None
+        self._topics: set[str] = set()
+
+    def finish(self) -> None:
+        """Do what was left for last. Only the commit may follow."""
+        if self._topics:
+            arrays = statements.arguments(SIGNALS, ("topic",), [tuple(sorted(self._topics))])
+            self._send(self._made.tell, [*arrays, self._made.channel])
+            self._topics.clear()
+
+    # -- Transaction -------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        if self._now is None:
+            ((self._now,),) = self._ask(statements.CLOCK)
+        assert self._now is not None
+        return self._now
+
+    def gate(self, *, exclusive: bool = False) -> None:
+        kind = "" if exclusive else "_shared"
+        self._send(f"SELECT pg_advisory_xact_lock{kind}($1)", [self._made.gate_key])
+        ((number, now),) = self._ask(self._made.schema_and_clock)
+        if number != self._schema_number:
+            raise SchemaError(
+                f"schema {self._made.schema} has been brought from number {self._schema_number} to {number} while this"
+                f" program was running, and it does not know that one: upgrade it, and start it again"
+            )
+        if self._now is None:
+            self._now = now
+
+    def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
+        return self._under(table, table.key, keys, locked=False)
+
+    def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
+        return self._under(table, table.key, keys, locked=True)
+
+    def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
+        return self._under(table, table.name, names, locked=False)
+
+    def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
+        identity = table.name_of if table.is_serial else table.key_of
+        first: dict[Values, R] = {}
+        for row in rows:
+            first.setdefault(identity(row), row)
+        if not first:
+            return []
+        in_order = [first[wanted] for wanted in sorted(first)]
+        created = self._ask(*self._inserted(table, in_order, over=False))
+        if not table.is_serial:
+            return [first[key] for key in sorted(created)]
+        created.sort(key=itemgetter(slice(1, None)))
+        return [table.row(number, *astuple(first[name])[1:]) for number, *rest in created for name in (tuple(rest),)]
+
+    def insert(self, table: Table[R], rows: Sequence[R]) -> None:
+        if rows:
+            self._send(*self._inserted(table, list(rows), over=None))
+
+    def put(self, table: Table[R], rows: Sequence[R]) -> None:
+        last = {table.key_of(row): row for row in rows}
+        if last:
+            self._send(*self._inserted(table, [last[key] for key in sorted(last)], over=True))
+
+    def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
+        names = tuple(name for name in table.names if name in columns)
+        last = {table.key_of(row): row for row in rows}
+        if last and names:
+            pick = itemgetter(*[table.names.index(name) for name in table.key + names])
+            values = zip(*[pick(astuple(row)) for row in last.values()], strict=True)
+            arrays = statements.arguments(table, table.key + names, values)
+            self._send(self._made.update(table, names), arrays)
+
+    def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
+        by_size: defaultdict[int, set[Values]] = defaultdict(set)
+        for prefix in prefixes:
+            by_size[len(prefix)].add(prefix)
+        for size, same in by_size.items():
+            arrays = statements.arguments(table, table.key[:size], zip(*sorted(same), strict=True))
+            self._send(self._made.delete(table, size), arrays)
+
+    def scan(
+        self,
+        table: Table[R],
+        prefix: Values = (),
+        *,
+        low: Values = (),
+        high: Values = (),
+        limit: int,
+        newest_first: bool = False,
+        by_name: bool = False,
+    ) -> list[R]:
+        span = Span(len(prefix), len(low), len(high))
+        sql = self._made.scan(table, span, newest_first=newest_first, by_name=by_name)
+        return [table.build(values) for values in self._ask(sql, _plain((*prefix, *low, *high, limit)))]
+
+    def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
+        sql = self._made.scan(table, Span(0, len(low), len(high)), by_name=True, whole=False)
+        decoders = [table.columns[table.names.index(name)].decode for name in table.name]
+        return [
+            tuple([value if decode is None else decode[value] for value, decode in zip(name, decoders, strict=True)])
+            for name in self._ask(sql, _plain((*low, *high, limit)))
+        ]
+
+    def tell(self, topics: Collection[str]) -> None:
+        self._topics.update(topics)
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def _under(
+        self, table: Table[R], by: tuple[str, ...], keys: Collection[Values], *, locked: bool
+    ) -> dict[Values, R]:
+        asked = sorted(set(keys)) if locked else list(dict.fromkeys(keys))
+        if not asked:
+            return {}
+        arrays = statements.arguments(table, by, zip(*asked, strict=True))
+        built = map(table.build, self._ask(self._made.select(table, by, locked=locked), arrays))
+        key_of = table.key_of if by == table.key else table.name_of
+        found = {key_of(row): row for row in built}
+        return {key: found[key] for key in asked if key in found}
+
+    def _inserted(self, table: Table[R], rows: list[R], *, over: bool | None) -> tuple[str, list[Any]]:
+        """The statement that inserts these, without the columns that are empty in all of them, and its arrays."""
+        columns = zip(*map(astuple, rows), strict=True)
+        present = [
+            (column.name, values)
+            for column, values in zip(table.columns, columns, strict=True)
+            if not column.is_optional or values.count(None) < len(values)
+        ]
+        if table.is_serial and over is False:
+            del present[0]
+        names = tuple(name for name, _ in present)
+        arrays = statements.arguments(table, names, [values for _, values in present])
+        return self._made.insert(table, names, over=over), arrays
+
+    def _send(self, sql: str, arguments: Sequence[Any] = ()) -> None:
+        RawCursor(self._connection).execute(sql, arguments, binary=True)
+
+    def _ask(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        cursor = RawCursor(self._connection)
+        cursor.execute(sql, arguments, binary=True)
+        return cursor.fetchall()
+
+
+def _plain(values: Iterable[Any]) -> list[Any]:
+    """Single values: numbers as the columns have them, and of our own kinds of text only the text."""
+    return [Int8(value) if type(value) is int else str(value) if isinstance(value, str) else value for value in values]
