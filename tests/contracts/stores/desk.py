@@ -1,0 +1,139 @@
+"""What the stores' contract tests do most: nodes that join, jobs, and occurrences that are claimed, started and ended.
+
+Nothing here sets a clock. The store has its own, and `Desk` makes occurrences that were due some seconds ago.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.policies import Overlap
+from itinerary.model.queries import ByRef, Detail, Details, Standing
+from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.writes import Change, Claimed, Refused, Start, Started, Step, Wanted, Written
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.stores.base import Engine
+from itinerary.stores.store import EngineStore
+
+__all__ = ["HOUR", "Desk", "told"]
+
+HOUR = 3600 * SECOND
+CONFIG = '{"mode":"sequential"}'
+
+
+def told(test: Callable[[Desk], Awaitable[None]]) -> Callable[[Engine], None]:
+    """A test that is told as a story with a `Desk`, on each engine."""
+
+    def on_engine(engine: Engine) -> None:
+        async def story() -> None:
+            async with EngineStore(engine) as store:
+                await test(Desk(store, engine))
+
+        asyncio.run(story())
+
+    functools.update_wrapper(on_engine, test)
+    del on_engine.__dict__["__wrapped__"]
+    on_engine.__annotations__ = {"engine": Engine, "return": None}
+    return on_engine
+
+
+class Desk:
+    """A store, and the usual things to do with it."""
+
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self.store = store
+        self.engine = engine
+        self.revision = 0
+        self._numbers = count(1)
+        self._last = 0
+
+    async def now(self) -> int:
+        return (await self.store.read(Standing())).now
+
+    async def node(self, name: str = "a") -> NodeNumber:
+        return await self.store.join(f"{name}-{next(self._numbers)}", name, "{}")
+
+    async def job(self, name: str = "backup") -> JobNumber:
+        entry = NewEntry(job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}")
+        (entered,) = await self.store.amend([entry])
+        assert isinstance(entered, Entered), entered
+        self.revision = entered.revision
+        return entered.job
+
+    async def wanted(self, job: JobNumber, *, ago: int = 60, **values: Any) -> Wanted:
+        """An instant so many seconds ago, later with each call: the store's order is the order of calls."""
+        now = await self.now()
+        instant = max((now // SECOND - ago) * SECOND, self._last + SECOND)
+        self._last = instant
+        return Wanted(Key(instant, job, Kind.SCHEDULED), 1, values.pop("due_at", instant), **values)
+
+    async def claim(self, node: NodeNumber | None, *wanted: Wanted) -> list[Claimed]:
+        claimed = await self.store.claim(node, self.revision, wanted)
+        assert isinstance(claimed, list), claimed
+        return claimed
+
+    async def due(self, node: NodeNumber | None, job: JobNumber, **values: Any) -> Claimed:
+        """An occurrence that was due a minute ago and is claimed."""
+        (claimed,) = await self.claim(node, await self.wanted(job, **values))
+        return claimed
+
+    def request(self, claimed: Claimed, **values: Any) -> Start:
+        """The start of an occurrence with one task."""
+        first = AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING, 1)
+        given = {"overlap": Overlap.SKIP, "attempts": (first,), "fence": claimed.fence, **values}
+        return Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given)
+
+    async def start(
+        self, node: NodeNumber, *claimed: Claimed, takeover_after: int = HOUR, **values: Any
+    ) -> list[Started | Refused]:
+        requests = [self.request(one, **values) for one in claimed]
+        return await self.store.start(node, self.revision, requests, takeover_after)
+
+    async def started(self, node: NodeNumber, claimed: Claimed, **values: Any) -> Started:
+        (answer,) = await self.start(node, claimed, **values)
+        assert isinstance(answer, Started), answer
+        return answer
+
+    async def run(self, node: NodeNumber, job: JobNumber, **values: Any) -> Started:
+        """An occurrence that is claimed and started."""
+        return await self.started(node, await self.due(node, job), **values)
+
+    def end(self, started: Started, to: OccurrenceState = OccurrenceState.COMPLETED, **values: Any) -> Change:
+        """The end of an occurrence with one task that went well."""
+        return Change(
+            started.ref,
+            values.pop("fence", started.fence),
+            values.pop("sequence", started.sequence + 1),
+            steps=(Step(to),),
+            tasks=(TaskRow(started.ref, 0, "main", TaskState.SUCCESS),),
+            attempts=(AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, 1, 2),),
+        )
+
+    async def finish(self, node: NodeNumber, started: Started, **values: Any) -> Written:
+        (answer,) = await self.store.write(node, [self.end(started, **values)])
+        assert isinstance(answer, Written), answer
+        return answer
+
+    async def row(self, ref: Ref) -> OccurrenceRow:
+        return (await self.store.read(ByRef((ref,))))[ref]
+
+    async def status(self, ref: Ref) -> OccurrenceState:
+        return (await self.row(ref)).status
+
+    async def detail(self, ref: Ref) -> Detail:
+        (detail,) = await self.store.read(Details((ref,)))
+        return detail
+
+    async def trail(self, ref: Ref) -> list[str]:
+        """The states that it went through, by its audit trail, each of which follows the one before."""
+        lines = (await self.detail(ref)).transitions
+        assert [line.before for line in lines[1:]] == [line.after for line in lines[:-1]]
+        return [str(line.after) for line in lines]

@@ -1,0 +1,268 @@
+"""History, forgetting, nodes, statistics and watching (PROTOCOL 1, 16, 22; D8, L10, L12)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from itinerary.errors import StoreError
+from itinerary.model.occurrence import Kind, Window
+from itinerary.model.queries import (
+    Active,
+    ByRef,
+    Decided,
+    Details,
+    History,
+    JobsByName,
+    Nodes,
+    Standing,
+    Statistics,
+    Windows,
+)
+from itinerary.model.retention import PruneCursor, Retention
+from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
+from itinerary.model.states import OccurrenceState
+from itinerary.model.sweeps import SweepStep
+from itinerary.model.writes import Cancellation, Wanted
+from itinerary.schedules.durations import SECOND
+from tests.contracts.stores.desk import Desk, told
+
+NOTHING_KEPT = Retention(keep_for=0, keep_failed_for=0, margin=0)
+
+
+async def missed(desk: Desk, job: JobNumber, count: int) -> list[Ref]:
+    """So many occurrences that are final from the beginning, the last of them an hour ago."""
+    last = await desk.now() // SECOND - 3_600
+    keys = [Key((last - number) * SECOND, job, Kind.SCHEDULED) for number in range(count, 0, -1)]
+    wanted = [Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys]
+    return [claimed.ref for claimed in await desk.claim(None, *wanted)]
+
+
+async def sweep(desk: Desk, node: NodeNumber) -> None:
+    plan = await desk.store.begin_sweep(node, await desk.now())
+    assert plan is not None
+    step = SweepStep(fence=plan.fence, step=1, cursor="", is_last=True)
+    assert await desk.store.advance_sweep(node, desk.revision, step) is None
+
+
+async def pruned(desk: Desk, rules: Retention) -> int:
+    """A whole round. How many rows it removed."""
+    removed, cursor = 0, PruneCursor()
+    while cursor is not None:
+        step = await desk.store.prune(rules, cursor)
+        removed, cursor = removed + step.removed, step.next  # type: ignore[assignment]
+    return removed
+
+
+# -- history ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 32, 100])
+@pytest.mark.parametrize("limit", [1, 7, 16, 40])
+def test_history_pages_are_whole_newest_first_and_without_repeats(engine: object, count: int, limit: int) -> None:
+    @told
+    async def story(desk: Desk) -> None:
+        job, other = await desk.job("a"), await desk.job("b")
+        refs = await missed(desk, job, count)
+        await missed(desk, other, 3)
+        found: list[Ref] = []
+        before: int | None = None
+        while True:
+            page = await desk.store.read(History(job, before, limit))
+            assert len(page.rows) <= limit
+            found += [row.ref for row in page.rows]
+            if page.next is None:
+                break
+            assert before is None or page.next < before
+            before = page.next
+        assert found == refs[::-1]
+
+    story(engine)  # type: ignore[arg-type]
+
+
+@told
+async def test_history_can_be_asked_for_some_states_only(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await missed(desk, job, 20)
+    started = await desk.run(node, job)
+    await desk.finish(node, started)
+    page = await desk.store.read(History(job, states=frozenset({OccurrenceState.COMPLETED})))
+    assert [row.ref for row in page.rows] == [started.ref]
+
+
+@told
+async def test_a_job_that_never_ran_has_an_empty_history(desk: Desk) -> None:
+    assert (await desk.store.read(History(await desk.job()))).rows == ()
+    assert (await desk.store.read(History(JobNumber(987)))).rows == ()
+
+
+# -- forgetting ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("D8")
+@told
+async def test_what_ended_long_ago_is_forgotten_and_its_job_remembers_its_last_run(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    started = await desk.run(node, job)
+    await desk.finish(node, started)
+    instant = (await desk.row(started.ref)).instant
+    await missed(desk, job, 40)
+    await sweep(desk, node)
+    assert await pruned(desk, Retention(margin=0)) == 0, "30 days are kept"
+    assert await pruned(desk, NOTHING_KEPT) == 41
+    assert await desk.store.read(Details((started.ref,))) == []
+    assert (await desk.store.read(History(job))).rows == ()
+    kept = (await desk.store.read(JobsByName(("backup",))))["backup"]
+    assert kept.last_run_at == instant
+    assert kept.history_floor > instant
+    await desk.run(node, job)
+
+
+@pytest.mark.spec("D8")
+@told
+async def test_nothing_above_the_watermark_is_forgotten(desk: Desk) -> None:
+    job = await desk.job()
+    watermark = (await desk.store.read(Standing())).watermark
+    key = Key((watermark // SECOND + 1) * SECOND, job, Kind.SCHEDULED)
+    await desk.claim(None, Wanted(key, 1, key.instant, OccurrenceState.MISSED))
+    assert await pruned(desk, NOTHING_KEPT) == 0
+
+
+@told
+async def test_what_is_not_final_is_never_forgotten(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    started = await desk.run(node, job)
+    await sweep(desk, node)
+    assert await pruned(desk, NOTHING_KEPT) == 0
+    await desk.finish(node, started)
+
+
+@told
+async def test_failures_are_kept_for_longer(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    well, badly = await desk.run(node, job), None
+    await desk.finish(node, well)
+    badly = await desk.run(node, job)
+    await desk.finish(node, badly, to=OccurrenceState.FAILED)
+    await sweep(desk, node)
+    assert await pruned(desk, Retention(keep_for=0, margin=0)) == 1
+    assert set(await desk.store.read(ByRef((well.ref, badly.ref)))) == {badly.ref}
+    assert [row.ref for row in (await desk.store.read(History(job))).rows] == [badly.ref]
+
+
+@pytest.mark.spec("D8")
+@told
+async def test_a_job_keeps_its_newest_so_many(desk: Desk) -> None:
+    node, job, other = await desk.node(), await desk.job("a"), await desk.job("b")
+    refs = await missed(desk, job, 100)
+    await missed(desk, other, 10)
+    await sweep(desk, node)
+    removed = await pruned(desk, Retention(keep_max=20, margin=0))
+    left = [row.ref for row in (await desk.store.read(History(job))).rows]
+    assert left == refs[::-1][: len(left)]
+    assert 20 <= len(left) < 20 + 16
+    assert removed == 100 - len(left)
+
+
+@told
+async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    start = (await desk.wanted(job)).key.instant
+    watermark = (await desk.store.read(Standing())).watermark
+    window = Window(start, watermark + 3600 * SECOND, 3660)
+    await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
+    await sweep(desk, node)
+    assert await pruned(desk, NOTHING_KEPT) == 0
+    assert len(await desk.store.read(Windows(watermark))) == 1
+
+
+@told
+async def test_more_than_a_batch_is_forgotten_step_by_step(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await missed(desk, job, 2_500)
+    await sweep(desk, node)
+    assert await pruned(desk, NOTHING_KEPT) == 2_500
+    assert await desk.store.read(Decided(0, 10**18)) == []
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+@told
+async def test_each_start_of_a_node_has_a_number_of_its_own(desk: Desk) -> None:
+    first = await desk.store.join("incarnation 1", "web-1", "{}")
+    assert await desk.store.join("incarnation 1", "web-1", "{}") == first
+    assert await desk.store.join("incarnation 2", "web-1", "{}") != first
+
+
+@pytest.mark.spec("N1")
+@told
+async def test_a_heartbeat_raises_a_counter_that_the_others_see(desk: Desk) -> None:
+    first, second = await desk.node("first"), await desk.node("second")
+    for expected in (1, 2, 3):
+        beat = await desk.store.beat(first)
+        counters = {node.number: node.counter for node in beat.nodes}
+        assert counters == {first: expected, second: 0}
+        assert (await desk.store.read(Standing())).now >= beat.now
+
+
+@told
+async def test_a_node_that_left_is_seen_to_have_left(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    await desk.store.leave(first)
+    await desk.store.leave(first)
+    left = {node.number: node.left_at is not None for node in (await desk.store.beat(second)).nodes}
+    assert left == {first: True, second: False}
+    assert len(await desk.store.read(Nodes())) == 2
+
+
+@told
+async def test_a_node_that_never_joined_cannot_beat(desk: Desk) -> None:
+    with pytest.raises(StoreError, match="node 99 has not joined"):
+        await desk.store.beat(NodeNumber(99))
+
+
+@pytest.mark.spec("L10")
+@told
+async def test_statistics_are_kept_once(desk: Desk) -> None:
+    node = await desk.node()
+    rows = [StatisticsRow(node, at, 1, 2, 3, 4, 5, 6, 7) for at in (10, 20, 30)]
+    await desk.store.note_statistics(rows[:2])
+    await desk.store.note_statistics(rows)
+    assert list(await desk.store.read(Statistics(node, since=20))) == rows[1:]
+
+
+# -- watching --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("L12")
+@told
+async def test_who_watches_hears_of_changes_to_the_timeline_and_of_mail(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    started = await desk.run(node, job)
+    heard: asyncio.Queue[frozenset[str]] = asyncio.Queue()
+
+    async def listen() -> None:
+        async for topics in desk.store.watch():
+            heard.put_nowait(topics)
+
+    async with asyncio.TaskGroup() as group:
+        listening = group.create_task(listen())
+        assert "timeline" in await heard.get(), "the first look tells of everything that ever was"
+        await desk.store.control(None, [Cancellation(started.ref, "anna")])
+        while f"mail/{node}" not in await heard.get():
+            pass
+        await desk.job("another")
+        while "timeline" not in await heard.get():
+            pass
+        listening.cancel()
+
+
+@told
+async def test_a_batch_beyond_the_limit_is_refused_before_it_is_sent(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    wanted = await desk.wanted(job)
+    with pytest.raises(StoreError, match="10001 requests in one call, 10000 are allowed"):
+        await desk.store.claim(node, desk.revision, [wanted] * 10_001)
+    assert await desk.store.read(Active()) == []

@@ -1,0 +1,91 @@
+"""Event logs and leases (PROTOCOL 29; E1, E8, E10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from itinerary.model.events import Lease, NewEvent
+from itinerary.model.queries import Events, Partitions
+from itinerary.model.writes import Refusal
+from tests.contracts.stores.desk import HOUR, Desk, told
+
+
+def created(record: str, cause: str | None = None) -> NewEvent:
+    return NewEvent(kind="RecordCreated", record=record, cause=cause or f"created {record}", data='{"a":1}')
+
+
+@pytest.mark.spec("E1")
+@told
+async def test_events_are_numbered_without_gaps_over_all_partitions(desk: Desk) -> None:
+    first = await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2")])
+    second = await desk.store.append("folio", "tokyo", [created("F-3")])
+    third = await desk.store.append("folio", "lisbon", [created("F-4")])
+    other = await desk.store.append("invoices", "lisbon", [created("I-1")])
+    assert first == [1, 2]
+    assert (second, third, other) == (
+        [3],
+        [4],
+        [1],
+    )
+    assert [event.sequence for event in await desk.store.read(Events("folio"))] == [1, 2, 3, 4]
+    assert [event.record for event in await desk.store.read(Events("folio", partition="lisbon"))] == [
+        "F-1",
+        "F-2",
+        "F-4",
+    ]
+    assert [event.sequence for event in await desk.store.read(Events("folio", after=2, limit=1))] == [3]
+
+
+@pytest.mark.spec("E10")
+@told
+async def test_one_cause_makes_one_event(desk: Desk) -> None:
+    first = await desk.store.append("folio", "lisbon", [created("F-1")])
+    assert first == [1]
+    again = await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2"), created("F-2")])
+    assert again == [1, 2, 2]
+    elsewhere = await desk.store.append("folio", "tokyo", [created("F-1")])
+    assert elsewhere == [1]
+    assert len(await desk.store.read(Events("folio"))) == 2
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_a_lease_is_one_nodes_until_it_runs_out_or_is_given_back(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    (lease,) = await desk.store.lease(first, "folio", ["lisbon"], HOUR)
+    assert (lease.holder, lease.fence) == (first, 1)
+    assert await desk.store.lease(second, "folio", ["lisbon"], HOUR) == []
+    (renewed,) = await desk.store.lease(first, "folio", ["lisbon"], HOUR)
+    assert renewed.fence == lease.fence
+    assert await desk.store.lease(first, "folio", ["lisbon"], 0) == []
+    (taken,) = await desk.store.lease(second, "folio", ["lisbon"], HOUR)
+    assert (taken.holder, taken.fence) == (second, 2)
+    assert [(row.partition, row.holder) for row in await desk.store.read(Partitions("folio"))] == [("lisbon", second)]
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_a_stale_holders_append_is_refused(desk: Desk) -> None:
+    frozen, other = await desk.node(), await desk.node()
+    (stale,) = await desk.store.lease(frozen, "folio", ["lisbon"], 1)
+    assert await desk.store.append("folio", "lisbon", [created("F-1")], stale) == [1]
+    (lease,) = await desk.store.lease(other, "folio", ["lisbon"], HOUR)
+    assert await desk.store.append("folio", "lisbon", [created("F-2")], stale) is Refusal.LOST
+    assert await desk.store.append("folio", "lisbon", [created("F-3")], lease) == [2]
+    assert await desk.store.append("folio", "lisbon", [created("F-4")]) == [3], "a producer"
+
+
+@told
+async def test_somebody_elses_lease_does_not_serve(desk: Desk) -> None:
+    holder, other = await desk.node(), await desk.node()
+    (lease,) = await desk.store.lease(holder, "folio", ["lisbon"], HOUR)
+    forged = Lease("lisbon", other, lease.fence, lease.until)
+    assert await desk.store.append("folio", "lisbon", [created("F-1")], forged) is Refusal.LOST
+
+
+@told
+async def test_many_partitions_are_leased_in_one_call(desk: Desk) -> None:
+    node = await desk.node()
+    names = [f"hotel {number}" for number in range(300)]
+    leases = await desk.store.lease(node, "folio", names, HOUR)
+    assert sorted(lease.partition for lease in leases) == sorted(names)

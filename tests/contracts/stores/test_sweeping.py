@@ -1,0 +1,137 @@
+"""The sweep's plan and the watermark (PROTOCOL 19, 20)."""
+
+from __future__ import annotations
+
+import pytest
+
+from itinerary.model.occurrence import Window
+from itinerary.model.queries import Standing, Waiting, Windows
+from itinerary.model.states import OccurrenceState
+from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
+from itinerary.model.writes import Refusal, Wanted
+from tests.contracts.stores.desk import HOUR, Desk, told
+
+
+async def begun(desk: Desk, node: object, **values: object) -> SweepPlan:
+    plan = await desk.store.begin_sweep(node, await desk.now(), **values)  # type: ignore[arg-type]
+    assert plan is not None
+    return plan
+
+
+@pytest.mark.spec("R2")
+@told
+async def test_a_plan_is_stored_and_whoever_goes_on_has_the_same_end(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    await desk.job()
+    plan = await begun(desk, first)
+    assert plan.owner == first
+    assert await begun(desk, first) == plan, "asked again, it is the same plan"
+    assert await begun(desk, second) == plan, "somebody else is told whose it is"
+    taken = await begun(desk, second, seize=plan.fence)
+    assert (taken.owner, taken.fence) == (second, plan.fence + 1)
+    assert (taken.start, taken.end, taken.step) == (plan.start, plan.end, plan.step)
+
+
+@told
+async def test_a_plan_never_reaches_into_the_future(desk: Desk) -> None:
+    node = await desk.node()
+    plan = await desk.store.begin_sweep(node, await desk.now() + HOUR)
+    assert plan is not None
+    assert plan.end <= await desk.now()
+
+
+@told
+async def test_there_is_no_plan_where_all_is_decided(desk: Desk) -> None:
+    node = await desk.node()
+    watermark = (await desk.store.read(Standing())).watermark
+    assert await desk.store.begin_sweep(node, watermark) is None
+    assert await desk.store.begin_sweep(node, watermark - HOUR) is None
+
+
+@pytest.mark.spec("R2")
+@told
+async def test_rows_and_cursor_move_together_and_the_watermark_with_the_last(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    plan = await begun(desk, node)
+    missing = await desk.wanted(job)
+    step = SweepStep(fence=plan.fence, step=1, cursor="job 7", wanted=(missing,))
+    moved = await desk.store.advance_sweep(node, desk.revision, step)
+    assert isinstance(moved, SweepPlan)
+    assert (moved.cursor, moved.step) == ("job 7", 1)
+    assert await desk.store.advance_sweep(node, desk.revision, step) == moved, "repeated, it answers as the first time"
+    assert (await desk.store.read(Standing())).watermark == plan.start
+    (row,) = await desk.store.read(Waiting(await desk.now(), 10))
+    assert (row.key, row.owner) == (missing.key, None)
+    last = SweepStep(fence=plan.fence, step=2, cursor="", is_last=True)
+    assert await desk.store.advance_sweep(node, desk.revision, last) is None
+    assert await desk.store.advance_sweep(node, desk.revision, last) is None
+    assert (await desk.store.read(Standing())).watermark == plan.end
+
+
+@told
+async def test_whoever_lost_the_plan_writes_nothing_by_it(desk: Desk) -> None:
+    first, second, job = await desk.node(), await desk.node(), await desk.job()
+    plan = await begun(desk, first)
+    await begun(desk, second, seize=plan.fence)
+    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(await desk.wanted(job),), is_last=True)
+    assert await desk.store.advance_sweep(first, desk.revision, step) is Refusal.LOST
+    assert (await desk.store.read(Standing())).watermark == plan.start
+
+
+@told
+async def test_a_plan_is_seized_once_for_the_fence_that_was_seen(desk: Desk) -> None:
+    first, second, third = await desk.node(), await desk.node(), await desk.node()
+    plan = await begun(desk, first)
+    taken = await begun(desk, second, seize=plan.fence)
+    assert await begun(desk, third, seize=plan.fence) == taken
+
+
+@told
+async def test_a_sweep_by_an_older_timeline_is_sent_back(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    plan = await begun(desk, node)
+    stale = desk.revision
+    await desk.job("another")
+    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(await desk.wanted(job),))
+    assert await desk.store.advance_sweep(node, stale, step) is Refusal.MOVED
+    assert isinstance(await desk.store.advance_sweep(node, desk.revision, step), SweepPlan)
+
+
+@told
+async def test_a_step_that_was_left_out_is_noticed(desk: Desk) -> None:
+    node = await desk.node()
+    await desk.job()
+    plan = await begun(desk, node)
+    step = SweepStep(fence=plan.fence, step=2, cursor="")
+    assert await desk.store.advance_sweep(node, desk.revision, step) is Refusal.ILLEGAL
+
+
+@told
+async def test_what_is_there_already_is_left_alone_by_the_sweep(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    running = await desk.run(node, job)
+    key = (await desk.row(running.ref)).key
+    plan = await begun(desk, node)
+    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(Wanted(key, 1, key.instant),))
+    await desk.store.advance_sweep(node, desk.revision, step)
+    assert await desk.status(running.ref) is OccurrenceState.RUNNING
+
+
+@told
+async def test_the_stretch_of_a_pause_is_one_row_that_grows(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    wanted = await desk.wanted(job)
+    start = wanted.key.instant
+    paused = Wanted(
+        wanted.key, 1, start, OccurrenceState.SKIPPED, window=Window(start, start + 10, 2), reason="paused by anna"
+    )
+    (stretch,) = await desk.claim(None, paused)
+    plan = await begun(desk, node)
+    for number, end in ((1, start + 20), (2, start + 20), (3, start + 15)):
+        step = SweepStep(
+            fence=plan.fence, step=number, cursor="", extensions=(Extension(stretch.ref, end, number * 2),)
+        )
+        await desk.store.advance_sweep(node, desk.revision, step)
+    assert (await desk.row(stretch.ref)).window == Window(start, start + 20, 2)
+    assert len(await desk.store.read(Windows(start + 19))) == 1
+    assert len(await desk.store.read(Windows(start + 20))) == 0
