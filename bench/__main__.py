@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import cron, index
+from bench import claims, cron, history, index
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),
+    "claims": ("occurrences claimed, started and finished, and raced for, on each store", claims.run),
+    "history": ("a page of history and what is active, beside 1,000 and 5,000,000 rows", history.run),
     "index": ("the scheduled run index, built and asked", index.run),
 }
 HEADINGS = ("bench", "measure", "ours", "peer", "theirs", "ratio", "differing")

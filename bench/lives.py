@@ -1,0 +1,89 @@
+"""Occurrences that are claimed, started and finished on a store, in batches, as a node does it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, TaskRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.writes import Change, Start, Started, Step, Wanted, Written
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["BATCH", "EPOCH", "live", "registered", "wanted_at"]
+
+EPOCH = 1_700_000_000 * SECOND
+BATCH = 500
+HOUR = 3_600 * SECOND
+CONFIG = '{"mode":"sequential","failure":"fail_fast","overlap":"skip","task_timeout":300000000}'
+
+
+async def registered(store: Store, count: int) -> tuple[list[JobNumber], int]:
+    """So many jobs, and the revision that knows them."""
+    jobs: list[JobNumber] = []
+    revision = 0
+    for first in range(0, count, 5_000):
+        names = [f"job {number:06}" for number in range(first, min(first + 5_000, count))]
+        entries = [
+            NewEntry(job=name, kind=EntryKind.VERSION, request="1", by="bench", from_version=0, body="{}")
+            for name in names
+        ]
+        for entered in await store.amend(entries):
+            assert isinstance(entered, Entered)
+            jobs.append(entered.job)
+            revision = entered.revision
+    return jobs, revision
+
+
+def wanted_at(instant: int, jobs: Sequence[JobNumber]) -> list[Wanted]:
+    """One occurrence of each job."""
+    return [Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant) for job in jobs]
+
+
+async def live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[Wanted], *, at_once: int) -> None:
+    """Claim, start and finish: each batch in three durable writes, a few batches at a time."""
+    waiting = asyncio.Semaphore(at_once)
+
+    async def one(batch: Sequence[Wanted]) -> None:
+        async with waiting:
+            await _live(store, node, revision, batch)
+
+    async with asyncio.TaskGroup() as group:
+        for first in range(0, len(wanted), BATCH):
+            group.create_task(one(wanted[first : first + BATCH]))
+
+
+async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[Wanted]) -> None:
+    claimed = await store.claim(node, revision, wanted)
+    assert isinstance(claimed, list)
+    starts = [
+        Start(
+            one.ref,
+            one.fence,
+            one.adjustments,
+            CONFIG,
+            HOUR,
+            Overlap.SKIP,
+            attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING, one.key.instant),),
+        )
+        for one in claimed
+    ]
+    ends = []
+    for started in await store.start(node, revision, starts, 2 * SECOND):
+        assert isinstance(started, Started)
+        ends.append(
+            Change(
+                started.ref,
+                started.fence,
+                started.sequence + 1,
+                steps=(Step(OccurrenceState.COMPLETED),),
+                tasks=(TaskRow(started.ref, 0, "main", TaskState.SUCCESS),),
+                attempts=(AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, EPOCH, EPOCH),),
+            )
+        )
+    for written in await store.write(node, ends):
+        assert isinstance(written, Written)
