@@ -9,7 +9,7 @@ UV_VERSION := 0.13.7
 FUZZ_SCALE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz spec bench lock format clean
+.PHONY: help run test lint types contracts unit fuzz faults spec bench lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +35,9 @@ unit: $(READY)  ## the tests
 
 fuzz: $(READY)  ## the cron campaign against the oracles, FUZZ_SCALE times the size that `make test` runs
 	FUZZ_SCALE=$(FUZZ_SCALE) $(BIN)/pytest -n auto --dist worksteal -q tests/oracles
+
+faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races for each of them, and more
+	FAULTS_SCALE=10 $(BIN)/pytest -q -rP tests/integration
 
 spec: $(READY)  ## statements of docs/requirements.md that no test names
 	@$(BIN)/python tools/spec.py

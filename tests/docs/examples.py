@@ -1,12 +1,14 @@
 """The examples of a page, run in order in one namespace, as a reader would type them.
 
-`python` blocks are run, `pycon` blocks are run and their output is compared. A failure names the page and its line.
+`python` blocks are run, `pycon` blocks are run and their output is compared. A failure names the page and its line. The
+working directory is a scratch one, so an example may name a file as a reader would: `sqlite:///itinerary.db`.
 """
 
 from __future__ import annotations
 
 import doctest
 import runpy
+from contextlib import chdir
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 def failures(page: Page, scratch: Path) -> list[str]:
     """What the page says that is not so; `scratch` is a folder to run in."""
+    with chdir(scratch):
+        return _failures(page, scratch)
+
+
+def _failures(page: Page, scratch: Path) -> list[str]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     complaints: list[str] = []
     for block in page.blocks:

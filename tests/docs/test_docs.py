@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ import pytest
 
 import itinerary
 from bench.harness import Result
-from itinerary import core, errors, schedules
+from itinerary import core, errors, ports, schedules, stores
 from itinerary.errors import ScheduleError
 from itinerary.model import (
     CREATED_AS,
@@ -24,9 +25,16 @@ from itinerary.model import (
     OccurrenceState,
     Settings,
     TaskState,
+    events,
     ids,
     mermaid,
+    nodes,
+    queries,
     resolve,
+    retention,
+    sweeps,
+    timeline,
+    writes,
 )
 from itinerary.schedules import Cron, Schedule, cron, format_duration
 from tests.docs.examples import failures
@@ -123,7 +131,11 @@ def test_every_page_is_on_the_map() -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [itinerary, schedules, errors, core], ids=lambda module: module.__name__)
+PUBLIC = [itinerary, schedules, errors, core, ports, stores]
+OF_STORES = [writes, timeline, sweeps, queries, retention, events, nodes]
+
+
+@pytest.mark.parametrize("module", [*PUBLIC, *OF_STORES], ids=lambda module: module.__name__)
 def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
     assert not missing(module.__all__, documented_in_the_reference())
 
@@ -313,9 +325,22 @@ def test_the_reference_explains_every_key_of_a_benchmark_line() -> None:
     assert [list(json.loads(block.source)) for block in page.blocks if block.language == "json"] == [list(line)]
 
 
+def test_every_bench_is_in_the_reference_with_what_it_measures() -> None:
+    benches = re.findall(r'^    "(\w+)": \(', (ROOT / "bench/__main__.py").read_text("utf-8"), re.MULTILINE)
+    rows = reference("benchmarks").table("Bench", "Measure", "What is measured", "Peers")
+    assert {code(bench) for bench, *_ in rows} == set(benches)
+
+
 def test_the_architecture_page_names_every_layer_and_every_forbidden_module() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers, purity = project["tool"]["importlinter"]["contracts"]
-    page = Page(DOCS / "explanation/architecture.md").text
-    assert not missing([name for layer in layers["layers"] for name in layer.split(" | ")], page)
-    assert not missing([f"`{module}`" for module in purity["forbidden_modules"]], page)
+    page = Page(DOCS / "explanation/architecture.md")
+    drawn = [block.source for block in page.blocks if "errors" in block.source]
+    names = [name.strip("()") for layer in layers["layers"] for name in layer.split(" | ")]
+    words = set(re.findall(r"\(?\w+\)?", "".join(drawn)))
+    assert not missing([name if exists(name) else f"({name})" for name in names], words)
+    assert not missing([f"`{module}`" for module in purity["forbidden_modules"]], page.text)
+
+
+def exists(layer: str) -> bool:
+    return find_spec(f"itinerary.{layer}") is not None
