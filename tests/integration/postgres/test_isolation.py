@@ -170,7 +170,7 @@ def test_a_deadlock_is_noticed_and_the_work_repeated(url: str) -> None:
                 tx.save(STREAMS, [StreamRow(row.stream, row.last + 1)], {"last"})
 
             await asyncio.gather(engine.write(lambda tx: work(tx, 0, 1)), engine.write(lambda tx: work(tx, 1, 0)))
-            assert len(tries) == 3
+            assert len(tries) >= 3
             rows = await engine.read(lambda tx: tx.scan(STREAMS, limit=10))
             assert [row.last for row in rows] == [1, 1]
 
