@@ -41,7 +41,7 @@ def test_a_process_killed_at_a_certain_write_leaves_nothing_in_part(
         seen += witness(url, life)
         after = nursery.born("work", url, life=2, rounds=1)
         assert after.end() == 0
-        witness(url, life, after)
+        witness(url, after, life)
     print(f"killed at {call} on {kind}: {dict(seen)}")
     assert seen["killed"] > seen["survived"]
 
@@ -63,10 +63,10 @@ def test_a_write_that_fails_is_said_to_have_failed_harms_nothing_and_can_be_repe
         for failure in (*life.failures, *unopened):
             assert failure.startswith((f"{named}: ", "StoreError: ") if call == "fdatasync" else f"{named}: "), moment
             assert url.split("///")[1] in failure
-            seen[named] += 1
+            seen[failure.partition(":")[0]] += 1
         seen["unopened"] += len(unopened)
         seen += witness(url, life)
         after = nursery.born("work", url, life=2, rounds=1)
         assert after.end() == 0
-        witness(url, life, after)
+        witness(url, after, life)
     print(f"{error} at {call} on {kind}: {dict(seen)}")

@@ -150,8 +150,11 @@ def settle(url: str) -> None:
             connection.execute("SELECT pg_sleep(0.002)")
 
 
-def witness(url: str, *lives: Watched) -> Counter[str]:
-    """Open the store again, and check everything, with what these lives have said."""
+def witness(url: str, life: Watched, *before: Watched) -> Counter[str]:
+    """Open the store again, and check everything: what this life has said, and what those before it were told.
+
+    What those had asked for and were not told was looked at when they had died. Later lives have gone on from there.
+    """
     settle(url)
 
     async def look() -> Witness:
@@ -162,10 +165,10 @@ def witness(url: str, *lives: Watched) -> Counter[str]:
     seen.check()
     if url.startswith("sqlite"):
         _check_file(urlsplit(url).path.removeprefix("/"))
-    counted: Counter[str] = Counter()
-    for life in lives:
-        counted += seen.compare(life.acknowledged, life.open_calls)
-        counted["acknowledged"] += len(life.acknowledged)
+    for one in before:
+        seen.compare(one.acknowledged, ())
+    counted = seen.compare(life.acknowledged, life.open_calls)
+    counted["acknowledged"] = len(life.acknowledged)
     return counted
 
 

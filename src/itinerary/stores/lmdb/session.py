@@ -9,7 +9,8 @@ short, so that this is a matter of milliseconds. First of all stale readers are 
 store and was killed would otherwise keep old pages from being used again, and the store growing, for ever.
 
 **A disk that is full** loses the group and nothing else: LMDB writes to pages that nobody uses yet, and then one page
-that makes them count. If that last write fails, LMDB gives up on its environment (`PanicError`); it is opened again.
+that makes them count. If that last write fails, LMDB gives up on its environment (`PanicError`): the writer opens it
+again before it answers, and readers wait for that.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import lmdb
 
+from itinerary.errors import StoreError
 from itinerary.stores.base import T, Work
 from itinerary.stores.lmdb.files import Directory, explained
 from itinerary.stores.lmdb.homes import Known
@@ -33,6 +35,8 @@ __all__ = ["READING_THREADS", "LmdbSession", "Map"]
 READING_THREADS: Final = 4
 _STALE_CHECK_INTERVAL: Final = 60.0
 """Seconds between two looks for readers that have died."""
+_REVIVED_WITHIN: Final = 10.0
+"""Seconds that a reader waits for the writer to open the environment again."""
 _KNOWN_MAX: Final = 100_000
 """Homes that the writer remembers: 20 MB."""
 
@@ -47,18 +51,25 @@ class Map:
         self._map_max = map_max
         self._permits = threading.Semaphore(READING_THREADS)
         self._is_broken = False
+        self._reopened = threading.Condition()
         self._moved_on_at = 0
         """The number of the last transaction that was made for its own sake."""
         self.env = directory.open()
 
     def read(self, work: Work[T]) -> T:
         """Run work in a read transaction, in a thread of its own."""
-        with self._permits:
-            try:
-                with self.env.begin() as txn:
-                    return work(LmdbTransaction(txn, self.clock(), {}))
-            except lmdb.Error as error:
-                raise explained(error, self.path) from error
+        while True:
+            with self._permits:
+                env = self.env
+                try:
+                    with env.begin() as txn:
+                        return work(LmdbTransaction(txn, self.clock(), {}))
+                except lmdb.PanicError as error:
+                    given_up = error
+                except lmdb.Error as error:
+                    raise explained(error, self.path) from error
+            if not self._wait_for_another(env):
+                raise explained(given_up, self.path) from given_up
 
     def make_room(self) -> bool:
         """The map is full: clear out, and double it. False: it is as large as it may be, and nothing can be done."""
@@ -87,7 +98,18 @@ class Map:
             self.env.close()
             self.env = self._directory.environment()
             self._is_broken = False
+        with self._reopened:
+            self._reopened.notify_all()
         return self.env.begin(write=True)
+
+    def revive(self) -> None:
+        """Open the environment again, if LMDB has given up on it."""
+        with suppress(lmdb.Error, StoreError):  # the next transaction tries again, and says what is wrong
+            self.begin().abort()
+
+    def _wait_for_another(self, env: lmdb.Environment) -> bool:
+        with self._reopened:
+            return self._reopened.wait_for(lambda: self.env is not env, _REVIVED_WITHIN)
 
     def close(self) -> None:
         """Let go of the environment and the directory; nobody reads any more."""
@@ -174,6 +196,7 @@ class LmdbSession:
                     return None
             except lmdb.Error as another:
                 error = another
+        self._map.revive()
         return explained(error, self._map.path)
 
     def close(self) -> None:
