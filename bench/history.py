@@ -27,7 +27,8 @@ __all__ = ["run"]
 JOBS = 10_000
 FULL = 5_000_000
 ACTIVE = 100
-PAGE = 50
+PAGE = 20
+"""As many as the job has when there are a thousand in all, so that the same is read both times."""
 CHUNK = 10_000
 
 
