@@ -1,6 +1,6 @@
 """History: page one of a job's history, and what is active, beside a thousand old occurrences and five million.
 
-The old ones are what a store is full of: final, spread over 10,000 jobs, a hundred thousand of them the same job's.
+The old ones are what a store is full of: final, spread over 10,000 jobs, every twentieth of them the same job's.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ __all__ = ["run"]
 JOBS = 10_000
 FULL = 5_000_000
 ACTIVE = 100
-PAGE = 20
-"""As many as the job has when there are a thousand in all, so that the same is read both times."""
+PAGE = 50
+OF_ONE = 20
+"""Every so many are one job's, so that it has a whole page when there are a thousand in all, and the same is read."""
 CHUNK = 10_000
 
 
@@ -70,8 +71,9 @@ async def _fill(store: Store, revision: int, jobs: list[JobNumber], since: int, 
         wanted = []
         for number in range(first, min(first + CHUNK, upto)):
             second, place_in = divmod(number, JOBS)
-            job = jobs[0] if number % 50 == 0 else jobs[place_in]
-            instant = EPOCH + (second * 1_000 + (number % 50 == 0) * (place_in // 50)) * SECOND
+            is_one = number % OF_ONE == 0
+            job = jobs[0] if is_one else jobs[place_in]
+            instant = EPOCH + (second * 1_000 + is_one * (place_in // OF_ONE)) * SECOND
             wanted.append(Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED))
         await store.claim(None, revision, wanted)
     return upto
@@ -79,7 +81,7 @@ async def _fill(store: Store, revision: int, jobs: list[JobNumber], since: int, 
 
 async def _page(store: Store, job: JobNumber) -> float:
     page = await store.read(History(job, limit=PAGE))
-    assert page.rows
+    assert len(page.rows) == PAGE
     return await _median(partial(store.read, History(job, limit=PAGE)))
 
 

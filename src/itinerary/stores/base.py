@@ -6,22 +6,22 @@ again, after a deadlock or a lost connection; it answers only when what was writ
     write(work)     in a transaction of its own, or in one with other work, each of which stands or falls alone
     read(work)      in a transaction that only reads, beside those that write
 
-`watch` tells that something has happened, never what: who hears it reads the store. By default it looks at the
-counters that `Transaction.tell` raises; a store that can be told, listens.
+`watch` tells that something has happened, never what: who hears it reads the store. It looks at the counters that
+`Transaction.tell` raises (see `news`); when, is each engine's own affair.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from itinerary.errors import TransactionError
 from itinerary.ports import TaskTransaction
-from itinerary.stores.tables import SIGNALS
+from itinerary.stores.news import changed, counts
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["POLL_INTERVAL", "Engine", "T", "Work"]
@@ -31,7 +31,6 @@ Work = Callable[[Transaction], T]
 
 POLL_INTERVAL: Final = 0.25
 """Seconds between two looks at the counters."""
-_TOPICS_MAX: Final = 1_000
 
 
 class Engine(ABC):
@@ -44,7 +43,10 @@ class Engine(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, create what is not there yet, bring an older schema up to date; refuse a newer one."""
+        """Connect, create what is not there yet, bring an older schema up to date; refuse a newer one.
+
+        Once: for a store that was closed, another engine is made.
+        """
 
     @abstractmethod
     async def close(self) -> None:
@@ -58,23 +60,30 @@ class Engine(ABC):
     async def read(self, work: Work[T]) -> T:
         """Run work that only reads."""
 
-    def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:  # noqa: ARG002
+    def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:
         """A transaction for a task's own statements (D6), which `end` is run in as the last thing before the commit.
 
         If the body or `end` raises, or more than `timeout` seconds have passed, nothing of it stands. A commit whose
         answer did not come raises CommitInDoubt: the caller finds out what came of it (rule 24).
         """
+        del end, timeout
         raise TransactionError(f"{self.url} has no transactions for tasks; use SQLite or PostgreSQL")
 
     async def watch(self) -> AsyncIterator[frozenset[str]]:
         """The topics that have been told of since the last look; the first look yields those that ever were."""
         seen: dict[str, int] = {}
-        while True:
-            counts = await self.read(_counts)
-            if news := frozenset(topic for topic, count in counts.items() if seen.get(topic) != count):
-                seen = counts
-                yield news
-            await asyncio.sleep(POLL_INTERVAL)
+        async with self.looks() as next_look:
+            while True:
+                now = await self.read(counts)
+                if told := changed(seen, now):
+                    seen = now
+                    yield told
+                await next_look()
+
+    @asynccontextmanager
+    async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """How `watch` waits until another look at the counters may be worth it."""
+        yield lambda: asyncio.sleep(POLL_INTERVAL)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -84,7 +93,3 @@ class Engine(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _counts(tx: Transaction) -> dict[str, int]:
-    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=_TOPICS_MAX)}

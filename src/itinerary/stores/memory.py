@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from itinerary.model.rows import SignalRow
 from itinerary.stores.base import Engine, T, Work
-from itinerary.stores.tables import ALL, SIGNALS, R, Table, Values
+from itinerary.stores.news import raise_counts
+from itinerary.stores.tables import ALL, R, Table, Values
 
 __all__ = ["MemoryEngine", "wall_clock"]
 
@@ -102,18 +102,14 @@ class MemoryTransaction:
 
     def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
         stored = self._tables[table.title]
-        identity = table.name_of if table.is_serial else table.key_of
         created = []
-        for row in sorted(rows, key=identity):
-            if table.is_serial:
-                if table.name_of(row) in stored.by_name:
-                    continue
-                stored.last_number += 1  # not given back when the work is undone: a gap does no harm
-                row = msgspec.structs.replace(row, **{table.key[0]: stored.last_number})  # noqa: PLW2901
-            elif table.key_of(row) in stored.rows or (table.name and table.name_of(row) in stored.by_name):
+        for row in sorted(rows, key=table.name_of if table.is_serial else table.key_of):
+            has_key = not table.is_serial and table.key_of(row) in stored.rows
+            if has_key or (table.name and table.name_of(row) in stored.by_name):
                 continue
-            self._keep(table, table.key_of(row), row)
-            created.append(row)
+            new = self._numbered(table, row) if table.is_serial else row
+            self._keep(table, table.key_of(new), new)
+            created.append(new)
         return created
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:
@@ -126,7 +122,8 @@ class MemoryTransaction:
         for row in rows:
             self._keep(table, table.key_of(row), row)
 
-    def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:  # noqa: ARG002
+    def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
+        del columns  # a row is kept whole
         self.put(table, rows)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
@@ -156,9 +153,13 @@ class MemoryTransaction:
         return _along(self._tables[table.title].names, (), low, high)[:limit]
 
     def tell(self, topics: Collection[str]) -> None:
-        known = self.get(SIGNALS, [(topic,) for topic in topics])
-        none = SignalRow("", 0)
-        self.put(SIGNALS, [SignalRow(topic, known.get((topic,), none).count + 1) for topic in topics])
+        raise_counts(self, topics)
+
+    def _numbered(self, table: Table[R], row: R) -> R:
+        """The row with the next number, which is not given back when the work is undone: a gap does no harm."""
+        stored = self._tables[table.title]
+        stored.last_number += 1
+        return msgspec.structs.replace(row, **{table.key[0]: stored.last_number})
 
     # -- one row at a time -------------------------------------------------------------------------------------------
 

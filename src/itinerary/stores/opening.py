@@ -21,6 +21,7 @@ from itinerary.errors import ConfigError
 from itinerary.model.text import shown
 from itinerary.stores.base import Engine
 from itinerary.stores.memory import MemoryEngine
+from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 
 __all__ = ["open_store"]
@@ -41,15 +42,13 @@ def _memory(_: str) -> Engine:
 
 
 def _sqlite(url: str) -> Engine:
-    from itinerary.stores.sqlite import SqliteEngine  # noqa: PLC0415
-
     path, options = _path_and_options(url, {"synchronous": str, "busy_timeout": float})
     return SqliteEngine(path, **options)
 
 
 def _lmdb(url: str) -> Engine:
     _require("lmdb", "lmdb")
-    from itinerary.stores.lmdb import LmdbEngine  # noqa: PLC0415
+    from itinerary.stores.lmdb import LmdbEngine  # noqa: PLC0415 - an extra
 
     path, options = _path_and_options(url, {"map_size": int, "map_max": int, "sync": _switch})
     return LmdbEngine(path, **options)
@@ -57,7 +56,7 @@ def _lmdb(url: str) -> Engine:
 
 def _postgres(url: str) -> Engine:
     _require("psycopg", "postgres")
-    from itinerary.stores.postgres import PostgresEngine  # noqa: PLC0415
+    from itinerary.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
 
     address, _, query = url.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))

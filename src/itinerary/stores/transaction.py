@@ -50,8 +50,7 @@ class Transaction(Protocol):
     def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
         """Create the rows whose key (or name) is free, and return those, in the order of keys (or names).
 
-        The others are left alone. Of a serial table the number that comes in is ignored, and returned as given out. Of
-        another one that has names too, a call holds each key once.
+        The others are left alone. Of a serial table the number that comes in is ignored, and returned as given out.
         """
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:

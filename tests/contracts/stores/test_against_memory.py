@@ -102,8 +102,6 @@ def steps(draw: st.DrawFn) -> Step:
 
 def adding(draw: st.DrawFn, table: Table[Any], _identity: tuple[str, ...]) -> Step:
     rows = draw(st.lists(rows_of(table), max_size=12))
-    if table.name and not table.is_serial:
-        rows = unlike(table, rows)
     return Step(f"add({table}, {rows})", lambda tx: bare(table, tx.add(table, rows)))
 
 

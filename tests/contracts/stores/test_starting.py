@@ -265,6 +265,21 @@ async def test_replace_asks_the_running_one_to_end_and_the_newest_waits_alone(de
     assert (await desk.finish(owner, running, to=OccurrenceState.CANCELLED)).next == newest.ref
 
 
+@pytest.mark.spec("X6", "replace")
+@told
+async def test_replace_keeps_the_newest_in_whatever_order_they_come(desk: Desk) -> None:
+    owner, node, job = await desk.node(), await desk.node(), await desk.job()
+    running = await desk.run(owner, job)
+    older, newest = await desk.due(node, job), await desk.due(node, job)
+    await desk.start(node, newest, overlap=Overlap.REPLACE)
+    (refused,) = await desk.start(node, older, overlap=Overlap.REPLACE)
+    assert refused == Refused(older.ref, Refusal.SKIPPED, f"replaced by occurrence {newest.ref}")
+    assert await desk.status(newest.ref) is OccurrenceState.QUEUED
+    await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
+    assert await desk.status(newest.ref) is OccurrenceState.QUEUED, "asked again, it does not replace itself"
+    assert (await desk.finish(owner, running, to=OccurrenceState.CANCELLED)).next == newest.ref
+
+
 # -- limits ----------------------------------------------------------------------------------------------------------
 
 

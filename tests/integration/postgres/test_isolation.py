@@ -157,20 +157,26 @@ def test_a_deadlock_is_noticed_and_the_work_repeated(url: str) -> None:
     async def main() -> None:
         async with PostgresEngine(url, lock_timeout=30) as engine:
             await engine.write(lambda tx: tx.add(STREAMS, ROWS[:2]))
-            both = threading.Barrier(2)
+            both, one_is_done = threading.Barrier(2), threading.Event()
             tries: list[int] = []
 
             def work(tx: Transaction, first: int, second: int) -> None:
                 is_first_try = first not in tries
                 tries.append(first)
+                if not is_first_try:
+                    assert one_is_done.wait(60)  # else the same deadlock could come again, and again
                 tx.lock(STREAMS, [KEYS[first]])
                 if is_first_try:
                     both.wait(60)
                 row = tx.lock(STREAMS, [KEYS[second]])[KEYS[second]]
                 tx.save(STREAMS, [StreamRow(row.stream, row.last + 1)], {"last"})
 
-            await asyncio.gather(engine.write(lambda tx: work(tx, 0, 1)), engine.write(lambda tx: work(tx, 1, 0)))
-            assert len(tries) >= 3
+            async def written(first: int, second: int) -> None:
+                await engine.write(lambda tx: work(tx, first, second))
+                one_is_done.set()
+
+            await asyncio.gather(written(0, 1), written(1, 0))
+            assert len(tries) == 3
             rows = await engine.read(lambda tx: tx.scan(STREAMS, limit=10))
             assert [row.last for row in rows] == [1, 1]
 

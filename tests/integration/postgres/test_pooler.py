@@ -48,8 +48,8 @@ def test_the_pooler_is_as_hard_on_its_clients_as_it_claims(url: str) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("option", ["", "?prepared_statements=off&listen=off"], ids=["noticed", "told"])
-def test_everything_works_behind_a_pooler(url: str, option: str) -> None:
+@pytest.mark.parametrize("is_noticed", [True, False], ids=["noticed", "told"])
+def test_everything_works_behind_a_pooler(url: str, is_noticed: bool) -> None:
     def life(tx: Transaction, number: int) -> None:
         tx.gate(exclusive=number % 5 == 0)
         (config,) = tx.add(CONFIGS, [ConfigRow(0, f"digest {number}", "{}")])
@@ -60,7 +60,10 @@ def test_everything_works_behind_a_pooler(url: str, option: str) -> None:
         tx.tell(["done"])
 
     async def main() -> None:
-        async with pooled(_socket(url)) as (pooler, port), PostgresEngine(_through(url, port) + option) as engine:
+        async with (
+            pooled(_socket(url)) as (pooler, port),
+            PostgresEngine(_through(url, port), prepared_statements=is_noticed, listen=is_noticed) as engine,
+        ):
             await asyncio.gather(*[engine.write(partial(life, number=number)) for number in range(40)])
             assert await engine.read(lambda tx: tx.scan(STREAMS, limit=10)) == [StreamRow("all")]
             assert len(await engine.read(lambda tx: tx.scan(CONFIGS, limit=100))) == 40

@@ -1,4 +1,4 @@
-"""Addresses of PostgreSQL stores: what is ours in them, what is shown of them, and what is refused."""
+"""Addresses of PostgreSQL stores: what is shown of them, and what is refused."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
     assert parse(url, schema="itinerary").shown == shown
 
 
-def test_what_is_ours_in_an_address_does_not_get_as_far_as_the_driver() -> None:
-    address = parse(
-        "postgresql://me@db/jobs?sslmode=require&schema=other%20one&prepared_statements=off&listen=off&options=-c%20a%3Db",
-        schema="itinerary",
-    )
-    assert (address.schema, address.is_prepared, address.is_listening) == ("other one", False, False)
-    assert address.options["sslmode"] == "require"
-    assert address.options["options"] == "-c a=b"
-    assert not {"schema", "prepared_statements", "listen"} & set(address.options)
-
-
 def test_what_an_address_says_counts_more_than_the_defaults() -> None:
     options = parse("postgresql://db/jobs?connect_timeout=3&application_name=mine", schema="itinerary").options
     assert options["connect_timeout"] == "3"
@@ -56,11 +45,6 @@ def test_an_address_that_cannot_be_read_is_not_quoted(url: str) -> None:
 def test_a_schema_that_there_cannot_be_is_refused(schema: str) -> None:
     with pytest.raises(StoreError, match="expected 1 to 63 bytes"):
         parse("postgresql://db/jobs", schema=schema)
-
-
-def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
-    with pytest.raises(StoreError, match="listen=maybe: expected on or off"):
-        parse("postgresql://db/jobs?listen=maybe", schema="itinerary")
 
 
 def test_numbers_out_of_range_are_refused() -> None:

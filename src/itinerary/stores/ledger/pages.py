@@ -147,7 +147,11 @@ class Pages:
         for line, step in enumerate(steps):
             before, status = status, advance(status, step.to, by_update=by_update)
             why = clean(step.why)
-            lines.append(TransitionRow(row.ref, sequence, line, before, status, step.at or self.now, self.by, why))
+            lines.append(
+                TransitionRow(
+                    row.ref, sequence, line, before, status, self.now if step.at is None else step.at, self.by, why
+                )
+            )
             if why is not None:
                 values["reason"] = why
         self._log += lines
@@ -170,18 +174,22 @@ class Pages:
             del self._before[row.ref]
 
     def begin(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
-        """Write the first tasks and attempts of an occurrence: an occurrence starts once, so they are new."""
-        self.note(ref, tasks, ())
-        self._first_attempts += map(_clean_attempt, attempts)
+        """Write the first tasks and attempts of an occurrence: it starts once, so its attempts are new."""
+        self._note(ref, tasks, attempts, self._first_attempts)
 
     def note(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
-        """Write tasks and attempts of an occurrence."""
+        """Write tasks and attempts of an occurrence, over those that are there."""
+        self._note(ref, tasks, attempts, self._attempts)
+
+    def _note(
+        self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow], noted: list[AttemptRow]
+    ) -> None:
         for task in tasks:
             assert task.ref == ref, "a write is about one occurrence"
             self._tasks.append(_clean_task(task))
         for attempt in attempts:
             assert attempt.ref == ref, "a write is about one occurrence"
-            self._attempts.append(_clean_attempt(attempt))
+            noted.append(_clean_attempt(attempt))
 
     def ask_to_end(self, row: OccurrenceRow, who: str) -> OccurrenceRow:
         """Leave a request to cancel on a row that somebody runs, and tell them."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
-from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, Ref, TaskRow, TransitionRow
+from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores.ledger.claiming import THE_ONE, born, revision_of
 from itinerary.stores.ledger.history import history
@@ -85,20 +84,13 @@ def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
 def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
     rows = _by_ref(tx, query.refs)
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
-    tasks: defaultdict[Ref, list[TaskRow]] = defaultdict(list)
-    attempts: defaultdict[Ref, list[AttemptRow]] = defaultdict(list)
-    transitions: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
-    for ref in query.refs:
-        tasks[ref] = tx.scan(TASKS, (ref,), limit=_OF_ONE_MAX)
-        attempts[ref] = tx.scan(ATTEMPTS, (ref,), limit=_OF_ONE_MAX)
-        transitions[ref] = tx.scan(TRANSITIONS, (ref,), limit=_OF_ONE_MAX)
     return [
         q.Detail(
             row,
             row.own_config if row.config is None else configs[row.config,].body,
-            tuple(tasks[row.ref]),
-            tuple(attempts[row.ref]),
-            _whole(row, transitions[row.ref]),
+            tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX)),
+            tuple(tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX)),
+            _whole(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
         )
         for row in rows
     ]

@@ -30,7 +30,6 @@ from itinerary.stores.transaction import Transaction
 
 __all__ = ["start"]
 
-
 _PENDING: Final = Step(OccurrenceState.PENDING)
 
 
@@ -69,8 +68,8 @@ class _Starting:
 
     def answers(self) -> list[Started | Refused]:
         """Decide about each, then write everything."""
-        for row in self._let_in(self._ready()):
-            self._begin(self.pages.rows[row.ref])  # somebody of the same batch may have asked it to end since
+        for ref in self._let_in(self._ready()):
+            self._begin(self.pages.rows[ref])
         self.pages.save()
         return [self._as_it_came(self.answer[ref]) for ref in self.order]
 
@@ -126,8 +125,11 @@ class _Starting:
 
     # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
 
-    def _let_in(self, rows: Sequence[OccurrenceRow]) -> list[OccurrenceRow]:
-        """The rows that may begin: each gets everything that it needs, or nothing."""
+    def _let_in(self, rows: Sequence[OccurrenceRow]) -> list[Ref]:
+        """Which of them may begin: each gets everything that it needs, or nothing.
+
+        Numbers and not rows: another of the same batch may ask one to end before it has begun.
+        """
         slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
         lines: dict[JobNumber, list[OccurrenceRow]] = {}
         let_in = []
@@ -136,20 +138,20 @@ class _Starting:
             needs_slot = request.overlap is not Overlap.ALLOW
             if needs_slot:
                 slot = slots[row.job]
-                line = lines.setdefault(row.job, stand_in_line(self.tx, slot) if slot.has_line else [])
-                if not self._gets(row, slot, line):
-                    self._give_up(row, slots[row.job], line, request)
+                if row.job not in lines:
+                    lines[row.job] = stand_in_line(self.tx, slot) if slot.has_line else []
+                if not self._gets(row, slot, lines[row.job]):
+                    self._give_up(row, slots[row.job], lines[row.job], request)
                     continue
             lacking = next((limit.name for limit in request.limits if self.shares[limit.name] >= limit.shares), None)
             if lacking is not None:
                 self._wait(row, lacking)
                 continue
             if needs_slot:
-                row = self._mine(row)  # noqa: PLW2901 - the slot is held under the fence that it starts with
-                self.pages.put_in(row)
+                self.pages.put_in(self._mine(row))  # the slot is held under the fence that it starts with
             for limit in request.limits:
                 self.shares[limit.name] += 1
-            let_in.append(row)
+            let_in.append(row.ref)
         return let_in
 
     def _wait(self, row: OccurrenceRow, limit: str) -> None:
@@ -191,11 +193,16 @@ class _Starting:
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
 
     def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> None:
-        """The newest waits alone in line, and the one that runs is asked to end."""
-        self.pages.ask_to_end(self.pages.look_at(holder), f"replaced by occurrence {row.ref}")
-        for other in [other for other in line if other.ref != row.ref]:
+        """The newest waits alone in line, whoever comes last, and the one that runs is asked to end."""
+        newest = max([*line, row], key=lambda other: other.key)
+        why = f"replaced by occurrence {newest.ref}"
+        self.pages.ask_to_end(self.pages.look_at(holder), why)
+        for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
             line.remove(other)
-            self.pages.leave_line(other, f"replaced by occurrence {row.ref}")
+            self.pages.leave_line(other, why)
+        if newest.ref != row.ref:
+            line[:] = [newest]
+            self._skip(row, why)
 
     def _skip(self, row: OccurrenceRow, why: str) -> None:
         steps = [Step(OccurrenceState.SKIPPED, why=why)]
@@ -211,8 +218,7 @@ class _Starting:
         steps: tuple[Step, ...] = (Step(request.to),)
         if row.status is not OccurrenceState.PENDING:
             steps = (_PENDING, *steps)
-        if request.limits:
-            row = self.pages.hold(row, [limit.name for limit in request.limits])
+        row = self.pages.hold(row, [limit.name for limit in request.limits])
         now = self.pages.now
         values: dict[str, Any] = {"started_at": now, "expires_at": now + request.execution_timeout}
         if row.overrides is None:

@@ -57,7 +57,7 @@ def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | 
     There, "it was made already" would be wrong: this transaction holds rows of the task that were not.
     """
     tx.gate()
-    row = Pages(tx, [change.ref], owner).rows.get(change.ref)
+    row = tx.lock(OCCURRENCES, [(change.ref,)]).get((change.ref,))
     if row is not None and (row.owner, row.fence) == (owner, change.fence) and change.sequence <= row.sequence:
         return Refused(row.ref, Refusal.LOST, f"write {change.sequence} has been made already")
     return write(tx, owner, [change])[0]

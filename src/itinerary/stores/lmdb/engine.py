@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +21,7 @@ from itinerary.stores.base import Engine, T, Work
 from itinerary.stores.lmdb.files import Directory
 from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
 from itinerary.stores.memory import wall_clock
-from itinerary.stores.tables import SIGNALS
-from itinerary.stores.transaction import Transaction
+from itinerary.stores.news import Bell
 from itinerary.stores.writer import Writer
 
 __all__ = ["MAP_MAX", "MAP_SIZE", "LmdbEngine"]
@@ -31,7 +30,6 @@ MAP_SIZE: Final = 256 << 20
 """Bytes of address space to begin with; the file grows with what is in it."""
 MAP_MAX: Final = 64 << 30
 """Bytes up to which the map grows."""
-_TOPICS_MAX: Final = 1_000
 
 
 class LmdbEngine(Engine):
@@ -58,7 +56,7 @@ class LmdbEngine(Engine):
         self._map: Map | None = None
         self._writer: Writer | None = None
         self._readers: ThreadPoolExecutor | None = None
-        self._bells: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._bell = Bell()
 
     @property
     def url(self) -> str:
@@ -70,7 +68,7 @@ class LmdbEngine(Engine):
         opened = await asyncio.to_thread(lambda: Map(self._directory, map_max=self._map_max, clock=self._clock))
         self._map = opened
         self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix=f"{self.url} reader")
-        self._writer = Writer(self.url, lambda: LmdbSession(opened, self._ring))
+        self._writer = Writer(self.url, lambda: LmdbSession(opened, self._bell.ring))
         await self._writer.start()
 
     async def close(self) -> None:
@@ -82,7 +80,7 @@ class LmdbEngine(Engine):
         await self._writer.close()
         await asyncio.to_thread(self._readers.shutdown)
         opened.close()
-        self._ring()
+        self._bell.ring()
 
     async def write(self, work: Work[T]) -> T:
         self._check()
@@ -93,20 +91,16 @@ class LmdbEngine(Engine):
         opened = self._check()
         return await asyncio.get_running_loop().run_in_executor(self._readers, opened.read, work)
 
-    async def watch(self) -> AsyncIterator[frozenset[str]]:
-        bell = asyncio.Event()
-        self._bells[bell] = asyncio.get_running_loop()
-        seen: dict[str, int] = {}
-        try:
-            while True:
-                bell.clear()
-                counts = await self.read(_counts)
-                if news := frozenset(topic for topic, count in counts.items() if seen.get(topic) != count):
-                    seen = counts
-                    yield news
-                await bell.wait()
-        finally:
-            del self._bells[bell]
+    @asynccontextmanager
+    async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """There is no other process that could have told anybody anything: the bell is all there is to wait for."""
+        with self._bell.listening() as rung:
+
+            async def next_look() -> None:
+                await rung.wait()
+                rung.clear()
+
+            yield next_look
 
     def _check(self) -> Map:
         if self._process != os.getpid():
@@ -114,13 +108,3 @@ class LmdbEngine(Engine):
         if self._map is None:
             raise StoreUnavailable(f"{self.url} is not open")
         return self._map
-
-    def _ring(self) -> None:
-        """Wake all who watch. There is no other process that could have told them anything."""
-        for bell, loop in list(self._bells.items()):
-            with suppress(RuntimeError):  # the loop is closed: nobody watches there any more
-                loop.call_soon_threadsafe(bell.set)
-
-
-def _counts(tx: Transaction) -> dict[str, int]:
-    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=_TOPICS_MAX)}

@@ -16,12 +16,12 @@ import msgspec
 from msgspec.structs import astuple
 
 from itinerary.errors import SchemaError, Unwritable
-from itinerary.model.rows import SignalRow
 from itinerary.stores.lmdb.homes import NOWHERE, Homes, Known
 from itinerary.stores.lmdb.keys import Path
 from itinerary.stores.lmdb.layout import COUNTER, HOME, MARK, PLACES, Place
 from itinerary.stores.lmdb.walking import walk
-from itinerary.stores.tables import SIGNALS, R, Table, Values
+from itinerary.stores.news import raise_counts
+from itinerary.stores.tables import R, Table, Values
 
 __all__ = ["SCHEMA", "LmdbTransaction", "check_schema"]
 
@@ -157,9 +157,7 @@ class LmdbTransaction:
         return found
 
     def tell(self, topics: Collection[str]) -> None:
-        known = self.get(SIGNALS, [(topic,) for topic in topics])
-        none = SignalRow("", 0)
-        self.put(SIGNALS, [SignalRow(topic, known.get((topic,), none).count + 1) for topic in topics])
+        raise_counts(self, topics)
         self.has_told = True
 
     # -- rows --------------------------------------------------------------------------------------------------------

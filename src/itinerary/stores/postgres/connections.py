@@ -1,14 +1,14 @@
 """Where the server is, and the connections to it.
 
-The address is what libpq understands, a URL or `key=value` pairs. In a URL three parameters are ours, and never get as
-far as libpq: `schema`, `prepared_statements=off` and `listen=off`.
+The address is what libpq understands, a URL or `key=value` pairs. What is ours in a store's URL has been taken out of
+it (see `stores.opening`).
 
 **A dead peer** that says nothing, because its machine or the network is gone, is noticed: connecting has a timeout, an
 idle connection is asked for signs of life, and what was sent has to be received within half a minute.
 
 **A pooler** between us and the server (PgBouncer and its kind) may give each transaction another session. It is known
 by this: the process that answers is not the one that was announced when connecting. Then nothing is prepared. Where a
-pooler hides too well for that, the options above say so.
+pooler hides too well for that, the engine is told (`prepared_statements`, `listen`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import socket
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import msgspec
 import psycopg
@@ -41,7 +41,6 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-_OURS: Final = ("schema", "prepared_statements", "listen")
 _SCHEMA_BYTES_MAX: Final = 63
 
 _FINAL_REFUSALS: Final = (
@@ -72,8 +71,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bool = True) -> Address:
-    """Read an address; what it says itself counts more than the other arguments."""
-    url, ours = _split_off_ours(url)
+    """Read an address."""
     try:
         options = conninfo_to_dict(url)
     except psycopg.ProgrammingError:  # its message quotes what it could not read, which may be the password
@@ -81,15 +79,14 @@ def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bo
             "the store's address is not one of PostgreSQL: expected postgresql://user@host:port/database, with special"
             " characters in it percent-encoded"
         ) from None
-    schema = ours.get("schema", schema)
     if not schema or len(schema.encode()) > _SCHEMA_BYTES_MAX or schema.startswith("pg_"):
         raise StoreError(f"schema {schema!r}: expected 1 to {_SCHEMA_BYTES_MAX} bytes that do not begin with pg_")
     return Address(
         {**_DEFAULTS, **options, "client_encoding": "UTF8"},
         _shown(options, schema),
         schema,
-        _switch(ours, "prepared_statements", default=prepared_statements),
-        _switch(ours, "listen", default=listen),
+        prepared_statements,
+        listen,
     )
 
 
@@ -102,25 +99,6 @@ def _shown(options: Mapping[str, Any], schema: str) -> str:
     where = ",".join(quote(host, safe=":[]") + (port and f":{port}") for host, port in zip(hosts, ports, strict=False))
     user = f"{quote(str(options['user']))}@" if "user" in options else ""
     return f"postgresql://{user}{where}/{quote(str(options.get('dbname', '')))}?schema={quote(schema)}"
-
-
-def _split_off_ours(url: str) -> tuple[str, dict[str, str]]:
-    if "://" not in url:
-        return url, {}
-    parts = urlsplit(url)
-    parameters = parse_qsl(parts.query, keep_blank_values=True)
-    ours = {name: value for name, value in parameters if name in _OURS}
-    if not ours:
-        return url, {}
-    rest = urlencode([pair for pair in parameters if pair[0] not in _OURS], quote_via=quote)
-    return urlunsplit(parts._replace(query=rest)), ours
-
-
-def _switch(ours: dict[str, str], name: str, *, default: bool) -> bool:
-    value = ours.get(name)
-    if value not in (None, "on", "off"):
-        raise StoreError(f"the store's address has {name}={value}: expected on or off")
-    return default if value is None else value == "on"
 
 
 def is_pooled(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], answered_by: int) -> bool:

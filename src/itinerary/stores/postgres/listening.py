@@ -18,6 +18,7 @@ from typing import Any, Final
 import psycopg
 
 from itinerary.errors import StoreUnavailable
+from itinerary.stores.news import TOPICS_MAX, changed
 from itinerary.stores.postgres.connections import Address, is_pooled
 from itinerary.stores.postgres.failures import as_store_error, meaning
 from itinerary.stores.postgres.statements import Statements
@@ -28,7 +29,6 @@ _LOOK_INTERVAL: Final = 5.0
 """Seconds without a notification after which the counters are looked at."""
 _PAUSE: Final = 0.25
 """Seconds between two tries to connect."""
-_TOPICS_MAX: Final = 1_000
 
 
 class Listener:
@@ -65,7 +65,7 @@ class Listener:
             try:
                 return await self._connect()
             except psycopg.Error as error:
-                pause = _PAUSE * random.uniform(0.5, 1.5)  # noqa: S311
+                pause = _PAUSE * random.uniform(0.5, 1.5)  # noqa: S311 - no secret, only spread
                 if not meaning(error).is_passing or time.monotonic() + pause > until:
                     raise as_store_error(error, self._address.shown, self._patience) from error
             await asyncio.sleep(pause)
@@ -90,8 +90,8 @@ class Listener:
         self, connection: psycopg.AsyncConnection[Any], seen: dict[str, int]
     ) -> AsyncIterator[frozenset[str]]:
         while True:
-            counts = dict(await (await connection.execute(self._made.counts.encode(), [_TOPICS_MAX])).fetchall())
-            if told := frozenset(topic for topic, count in counts.items() if seen.get(topic) != count):
+            counts = dict(await (await connection.execute(self._made.counts.encode(), [TOPICS_MAX])).fetchall())
+            if told := changed(seen, counts):
                 seen.update(counts)
                 yield told
             while heard := [notice async for notice in connection.notifies(timeout=_LOOK_INTERVAL, stop_after=1)]:

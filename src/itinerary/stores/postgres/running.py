@@ -149,7 +149,8 @@ class Runner:
     def _may_try_again(self, what: Meaning, tries: int, until: float) -> bool:
         """Wait a little, unless the patience is over, or somebody wants to close."""
         first, longest = _PAUSES[what]
-        pause = 0.0 if tries == 0 else min(longest, first * 2 ** min(tries, 20)) * random.uniform(0.5, 1.5)  # noqa: S311
+        spread = random.uniform(0.5, 1.5)  # noqa: S311 - no secret: many nodes shall not come back as one
+        pause = 0.0 if tries == 0 else min(longest, first * 2 ** min(tries, 20)) * spread
         if time.monotonic() + pause > until:
             return False
         return not self._closing.wait(pause)

@@ -104,8 +104,7 @@ class Statements:
         if over is None:
             return sql
         if not over:
-            returned = table.key + table.name if table.is_serial else table.key
-            return f"{sql} ON CONFLICT DO NOTHING RETURNING {_list(map(quoted, returned))}"
+            return f"{sql} ON CONFLICT DO NOTHING RETURNING {_list(map(quoted, table.key + table.name))}"
         key = _list(map(quoted, table.key))
         # A row that is nothing but its key is written over all the same: DO NOTHING would not lock it, and somebody
         # could remove what this transaction relies on having written (mail was lost that way).

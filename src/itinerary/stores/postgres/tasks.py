@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -35,6 +35,7 @@ from itinerary.stores.postgres.connections import Address, Connections, sever
 from itinerary.stores.postgres.failures import Meaning, as_store_error, meaning, said
 from itinerary.stores.postgres.places import Places
 from itinerary.stores.postgres.running import Books, abandon
+from itinerary.stores.settling import to_its_end
 
 __all__ = ["TaskTransactions"]
 
@@ -86,14 +87,14 @@ class TaskTransactions:
             ) from error
         begun: list[psycopg.Connection[Any]] = []
         try:
-            await _to_its_end(self._in_thread(lambda: begun.append(self._begin(until))))
+            await to_its_end(self._in_thread(lambda: begun.append(self._begin(until))))
             session = _Session(begun[0], self._threads, self._address)
             async with self._limited(session, allowed, until):
                 yield session
-            await _to_its_end(session.finish(self._books, end, until))
+            await to_its_end(session.finish(self._books, end, until))
         finally:
             for connection in begun:
-                await _to_its_end(self._in_thread(self._let_go, connection))
+                await to_its_end(self._in_thread(self._let_go, connection))
             self._places.give_back()
 
     @asynccontextmanager
@@ -110,7 +111,7 @@ class TaskTransactions:
                 f"{self._address.shown}: a task's transaction took longer than {allowed:g} s, and was rolled back"
             ) from error
         finally:
-            await _to_its_end(session.stop())
+            await to_its_end(session.stop())
 
     def _begin(self, until: float) -> psycopg.Connection[Any]:
         """A connection on which a transaction has begun. One that turns out to be dead is replaced once."""
@@ -183,7 +184,7 @@ class _Session:
             try:
                 return await asyncio.wrap_future(running)
             except asyncio.CancelledError:
-                await _to_its_end(self._interrupt(running))
+                await to_its_end(self._interrupt(running))
                 raise
 
     async def _interrupt(self, running: Future[Any]) -> None:
@@ -265,19 +266,3 @@ def _refuse_ending(statement: str) -> None:
         raise TransactionError(
             f"a task's transaction ends with the task: {word} is not for it to say; raise an error to have it undone"
         )
-
-
-async def _to_its_end(work: Coroutine[Any, Any, A]) -> A:
-    """Wait for this even if cancelled, since a connection is between two states; the cancellation is raised then."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:  # the wait's, never the task's
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # taken note of: what was done to the connection is undone by whoever lets go of it
-        raise cancelled
-    return task.result()

@@ -76,18 +76,25 @@ class PostgresTransaction:
         return self._under(table, table.name, names, locked=False)
 
     def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
-        identity = table.name_of if table.is_serial else table.key_of
+        if not rows:
+            return []
+        if not table.is_serial:
+            return self._add_keyed(table, sorted(rows, key=table.key_of))
         first: dict[Values, R] = {}
         for row in rows:
-            first.setdefault(identity(row), row)
-        if not first:
-            return []
-        in_order = [first[wanted] for wanted in sorted(first)]
-        created = self._ask(*self._inserted(table, in_order, over=False))
-        if not table.is_serial:
-            return [first[key] for key in sorted(created)]
+            first.setdefault(table.name_of(row), row)
+        created = self._ask(*self._inserted(table, [first[name] for name in sorted(first)], over=False))
         created.sort(key=itemgetter(slice(1, None)))
         return [table.row(number, *astuple(first[name])[1:]) for number, *rest in created for name in (tuple(rest),)]
+
+    def _add_keyed(self, table: Table[R], rows: list[R]) -> list[R]:
+        """Of rows with the same key the first is created that is not in the way of another by its name."""
+        first: dict[tuple[Values, Values], R] = {}
+        for row in rows:
+            first.setdefault((table.key_of(row), table.name_of(row)), row)
+        size = len(table.key)
+        created = self._ask(*self._inserted(table, list(first.values()), over=False))
+        return [first[made[:size], made[size:]] for made in sorted(created)]
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:
         if rows:

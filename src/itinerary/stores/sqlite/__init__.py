@@ -6,7 +6,7 @@
     tasks           transactions for a task's own statements (D6); guard: what those may not do
     schema          whose file it is, which schema it has; migrations/: how it got there
     connections     how a connection is set up; failures: SQLite's errors, as ours
-    watching        who waits for news; forks: why a forked child may not go on with its parent's store
+    watching        what other processes have written; forks: why a forked child may not go on with its parent's store
 
 Nothing here knows what the rows mean.
 """

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
@@ -23,21 +23,19 @@ from itinerary.errors import ConfigError, StoreError, StoreUnavailable
 from itinerary.ports import TaskTransaction
 from itinerary.stores.base import POLL_INTERVAL, Engine, T, Work
 from itinerary.stores.memory import wall_clock
+from itinerary.stores.news import Bell
 from itinerary.stores.sqlite.connections import Synchronous
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
 from itinerary.stores.sqlite.readers import Readers
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.tasks import refuse_inside, task_transaction
-from itinerary.stores.sqlite.watching import Bell, Lookout
-from itinerary.stores.tables import SIGNALS
-from itinerary.stores.transaction import Transaction
+from itinerary.stores.sqlite.watching import Lookout
 from itinerary.stores.writer import Writer
 
 __all__ = ["BUSY_TIMEOUT", "SqliteEngine"]
 
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process that writes."""
-_TOPICS_MAX: Final = 1_000
 
 
 class _Open(NamedTuple):
@@ -105,21 +103,20 @@ class SqliteEngine(Engine):
         parts = self._opened()
         return task_transaction(self.url, parts.writer, parts.readers, end, timeout)
 
-    async def watch(self) -> AsyncIterator[frozenset[str]]:
+    @asynccontextmanager
+    async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Our own writer rings; what other processes have written is looked for now and then."""
         readers = self._opened().readers
-        seen: dict[str, int] = {}
         lookout = await readers.call(lambda: Lookout(self._path, self._busy_timeout))
         with closing(lookout), self._bell.listening() as rung:
-            while True:
-                rung.clear()
-                if await readers.call(lookout.has_news):
-                    counts = await readers.run(_counts)
-                    news = frozenset(topic for topic, count in counts.items() if seen.get(topic) != count)
-                    seen = counts
-                    if news:
-                        yield news
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(rung.wait(), POLL_INTERVAL)
+
+            async def next_look() -> None:
+                while not await readers.call(lookout.has_news):
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(rung.wait(), POLL_INTERVAL)
+                    rung.clear()
+
+            yield next_look
 
     def _session(self) -> SqliteSession:
         return SqliteSession(
@@ -136,7 +133,3 @@ class SqliteEngine(Engine):
         if self._open.process != os.getpid():
             raise StoreError(f"{self.url} was opened by process {self._open.process}, before a fork: {HOW_TO}")
         return self._open
-
-
-def _counts(tx: Transaction) -> dict[str, int]:
-    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=_TOPICS_MAX)}

@@ -30,8 +30,8 @@ class Codec(Generic[R]):
     def __init__(self, table: Table[R]) -> None:
         hints = get_type_hints(table.row)
         name_types = tuple(hints[name] for name in table.name)
-        self._names = msgspec.json.Decoder(list[tuple[*name_types]])  # type: ignore[valid-type]
-        self._list: Any = list[table.row]  # type: ignore[name-defined]
+        self._names = msgspec.json.Decoder(list[tuple[*name_types]])  # type: ignore[valid-type]  # made of hints
+        self._list: Any = list[table.row]  # type: ignore[name-defined]  # known at run time only
         # Not strict: SQLite's 0 and 1 are booleans where they should be.
         rows: msgspec.json.Decoder[list[R]] = msgspec.json.Decoder(self._list, strict=False)
         blobs = [place for place, column in enumerate(table.columns) if column.type is bytes]

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from itinerary.errors import StoreError, TransactionError
 from itinerary.stores.base import Work
+from itinerary.stores.settling import to_its_end
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.guard import marked
 from itinerary.stores.sqlite.readers import Readers
@@ -171,19 +172,7 @@ async def task_transaction(
         if limit.expired():
             raise kept.out_of_time() from error
         raise
-    await _to_the_end(writer, lambda tx: kept.apply(tx, end))
-
-
-async def _to_the_end(writer: Writer, work: Work[None]) -> None:
-    """Wait for the outcome even if cancelled meanwhile: whoever cancels may rely on nothing being under way then."""
-    running = asyncio.ensure_future(writer.run(work))
-    try:
-        await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        if not running.cancelled():
-            running.exception()  # the cancellation is what the caller is told
-        raise
+    await to_its_end(writer.run(lambda tx: kept.apply(tx, end)))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Has anything been told? Our own writer rings a bell; what other processes do has to be looked for.
+"""What other processes do has to be looked for; our own writer rings a bell (see `stores.news`).
 
 `PRAGMA data_version` changes with every commit that another connection makes. Asking it costs microseconds and reads
 nothing, and only if it has changed are the counters read.
@@ -6,40 +6,14 @@ nothing, and only if it has changed are the counters read.
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
 
-__all__ = ["Bell", "Lookout"]
-
-
-class Bell:
-    """Wakes those who wait in this process, on whichever loop they are."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-
-    @contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the bell is rung."""
-        event = asyncio.Event()
-        self._listeners[event] = asyncio.get_running_loop()
-        try:
-            yield event
-        finally:
-            del self._listeners[event]
-
-    def ring(self) -> None:
-        """Called from the writer's thread."""
-        for event, loop in list(self._listeners.items()):
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                loop.call_soon_threadsafe(event.set)
+__all__ = ["Lookout"]
 
 
 class Lookout:

@@ -1,0 +1,74 @@
+"""What a store keeps, row by row, with plain values in every field: the declared schema of all stores.
+
+    JobRow 1 ── n EntryRow                       a job, and its timeline: versions, pauses, removal (PROTOCOL 3)
+       │ └──── SlotRow 1 ── n ChapterRow         its place to run in, and its history in order
+       └─ n OccurrenceRow 1 ── n TaskRow 1 ── n AttemptRow
+                 └───────────── n TransitionRow      the audit trail (D3)
+
+Rows are for machines. Things are known by short numbers that the store gives out; the UUIDs of D1, which people and
+other systems use, are computed where they are shown (`Key.id`). As keys they were measured: a third of the cost of a
+write in memory, and an index of them takes eight times as long to grow at five million rows, since each lands anywhere.
+Instants are microseconds since the epoch.
+
+    keys, jobs, occurrences, nodes, events     the rows, by what they are about
+
+A row is created thousands of times a second, so these are structs without garbage collection or validation; text from
+outside is cleaned where it comes in (see `writes`).
+"""
+
+from itinerary.model.rows.events import CauseRow, EventRow, PartitionRow, StreamRow
+from itinerary.model.rows.jobs import (
+    BooksRow,
+    ChapterRow,
+    ConfigRow,
+    EntryKind,
+    EntryRow,
+    JobRow,
+    LimitRow,
+    ShareRow,
+    SlotRow,
+    SweepRow,
+)
+from itinerary.model.rows.keys import JobNumber, Key, NodeNumber, Ref
+from itinerary.model.rows.nodes import MailRow, NodeRow, SignalRow, StatisticsRow
+from itinerary.model.rows.occurrences import (
+    ActiveRow,
+    AttemptRow,
+    OccurrenceRow,
+    TaskRow,
+    TransitionRow,
+    WaitingRow,
+    WindowRow,
+)
+
+__all__ = [
+    "ActiveRow",
+    "AttemptRow",
+    "BooksRow",
+    "CauseRow",
+    "ChapterRow",
+    "ConfigRow",
+    "EntryKind",
+    "EntryRow",
+    "EventRow",
+    "JobNumber",
+    "JobRow",
+    "Key",
+    "LimitRow",
+    "MailRow",
+    "NodeNumber",
+    "NodeRow",
+    "OccurrenceRow",
+    "PartitionRow",
+    "Ref",
+    "ShareRow",
+    "SignalRow",
+    "SlotRow",
+    "StatisticsRow",
+    "StreamRow",
+    "SweepRow",
+    "TaskRow",
+    "TransitionRow",
+    "WaitingRow",
+    "WindowRow",
+]
