@@ -27,6 +27,7 @@ from itinerary.stores.base import Engine, Work
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import BOOKS, Table
 from itinerary.stores.transaction import Transaction
+from tests.engines import Wrapped
 
 __all__ = ["THE_END", "Plain", "Session", "Stepped", "Stops", "until_waiting"]
 
@@ -97,28 +98,15 @@ class _Watched:
         return watched
 
 
-class Stepped(Engine):
+class Stepped(Wrapped):
     """An engine whose work can be stopped between its statements."""
 
     def __init__(self, engine: Engine, stops: Stops) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self._stops = stops
-
-    @property
-    def url(self) -> str:
-        return self.engine.url
-
-    async def open(self) -> None:
-        await self.engine.open()
-
-    async def close(self) -> None:
-        await self.engine.close()
 
     async def write(self, work: Work[A]) -> A:
         return await self.engine.write(self._watched(work))
-
-    async def read(self, work: Work[A]) -> A:
-        return await self.engine.read(work)
 
     def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:
         return self.engine.transaction(self._watched(end), timeout=timeout)

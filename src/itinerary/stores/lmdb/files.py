@@ -113,17 +113,17 @@ class Directory:
 
     def _take(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise SchemaError(f"lmdb:{self.path} is a file; an LMDB store is a directory: choose another path")
+            raise SchemaError(f"lmdb:///{self.path} is a file; an LMDB store is a directory: choose another path")
         self.path.mkdir(mode=0o700, exist_ok=True)
         found = {entry.name for entry in self.path.iterdir()}
         if _DATA not in found and (others := found - _OURS):
             raise SchemaError(
-                f"lmdb:{self.path} is a directory with other things in it ({min(others)!r}): choose an empty one"
+                f"lmdb:///{self.path} is a directory with other things in it ({min(others)!r}): choose an empty one"
             )
         about = self.path.stat()
         identity = (about.st_dev, about.st_ino)
         if _opened.get(identity) == os.getpid():
-            raise StoreBusy(f"lmdb:{self.path} is open in this process already: use that one")
+            raise StoreBusy(f"lmdb:///{self.path} is open in this process already: use that one")
         lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,7 +133,7 @@ class Directory:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
             raise StoreBusy(
-                f"lmdb:{self.path} is open in process {holder}, and LMDB serves one node only: stop that one first, "
+                f"lmdb:///{self.path} is open in process {holder}, and LMDB serves one node only: stop that one first, "
                 "or use SQLite or PostgreSQL for several"
             ) from None
         self._lock = lock
@@ -146,8 +146,8 @@ class Directory:
 def _unopened(error: OSError, path: Path) -> StoreError:
     """Why the files cannot be opened or created."""
     if error.errno in _NO_ROOM:
-        return StoreFull(f"lmdb:{path} has no room on its disk ({error.strerror}): make some, and open it again")
-    return StoreError(f"lmdb:{path} cannot be opened: {error}")
+        return StoreFull(f"lmdb:///{path} has no room on its disk ({error.strerror}): make some, and open it again")
+    return StoreError(f"lmdb:///{path} cannot be opened: {error}")
 
 
 def _reserve_locks(path: Path) -> None:
@@ -162,7 +162,7 @@ def _reserve_locks(path: Path) -> None:
 
 def explained(error: lmdb.Error, path: Path) -> StoreError:
     """LMDB's error in our terms."""
-    url = f"lmdb:{path}"
+    url = f"lmdb:///{path}"
     code = getattr(error, "code", 0)  # the classes for LMDB's own errors have none
     match error:
         case lmdb.MapFullError():
@@ -194,7 +194,7 @@ def _claim(env: lmdb.Environment, path: Path) -> None:
                 txn.put(MARK, SCHEMA.to_bytes(4))
             check_schema(txn.get(MARK))
     except SchemaError as error:
-        raise SchemaError(f"lmdb:{path}: {error}") from None
+        raise SchemaError(f"lmdb:///{path}: {error}") from None
     except lmdb.Error as error:
         raise explained(error, path) from error
 
