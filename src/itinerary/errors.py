@@ -11,6 +11,7 @@ __all__ = [
     "IdentityError",
     "IllegalTransition",
     "ItineraryError",
+    "NodeError",
     "RecordError",
     "ScheduleError",
     "ScheduleFaulty",
@@ -67,6 +68,10 @@ class IdentityError(ItineraryError, ValueError):
 
 class RecordError(ItineraryError, ValueError):
     """Stored or returned data that cannot be what it should be: which record, where in it, and what was expected."""
+
+
+class NodeError(ItineraryError):
+    """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
 
 
 class StoreError(ItineraryError):

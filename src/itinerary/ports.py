@@ -15,7 +15,7 @@ What cannot be done at all raises a `StoreError`; what must not be done is answe
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
+from itinerary.model.work import Assignment, AttemptKey, Report
 from itinerary.model.writes import (
     Adjustment,
     Cancellation,
@@ -40,7 +41,7 @@ from itinerary.model.writes import (
     Written,
 )
 
-__all__ = ["Store", "TaskTransaction"]
+__all__ = ["Clock", "Executor", "Store", "TaskTransaction"]
 
 
 class TaskTransaction(Protocol):
@@ -54,6 +55,44 @@ class TaskTransaction(Protocol):
 
         A store that writes at the end refuses this after the first `execute`, since it could not show what that wrote.
         """
+
+
+class Clock(Protocol):
+    """What time it is, in microseconds."""
+
+    def now(self) -> int:
+        """The time of the store, as far as it is known here: never later than it really is (PROTOCOL 23)."""
+
+    def elapsed(self) -> int:
+        """Time since some moment in the past, sleep of the machine included; only differences mean anything."""
+
+
+class Executor(Protocol):
+    """Runs attempts of one kind: functions, commands, pods. What every executor owes:
+
+    - **Exactly one `Ended` for each assignment**, whatever the task does: raises, returns, dies, hangs, is stopped.
+    - **Never in the way.** `begin`, `stop` and `kill` return at once; what takes time is done elsewhere.
+    - **Nothing comes out but reports.** A task that raises is a `Failed`; so is one that cannot even be begun.
+
+    The three calls come from the engine's loop. Reports may be made from any thread.
+    """
+
+    async def open(self, report: Callable[[Sequence[Report]], None]) -> None:
+        """Get ready. From now on what happens is reported."""
+
+    async def close(self) -> None:
+        """End by force what still runs, report it, and let go of everything. Closing twice has no effect."""
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        """Begin these attempts."""
+
+    def stop(self, attempts: Sequence[AttemptKey]) -> None:
+        """Ask these to end: cancel the coroutine, tell the thread, terminate the process. Those that are over, or are
+        asked already, are left alone."""
+
+    def kill(self, attempts: Sequence[AttemptKey]) -> None:
+        """End these by force, or, where there is no force, give them up: they are reported as `Stopped` now, and
+        whatever they still do counts for nothing."""
 
 
 class Store(Protocol):

@@ -1,0 +1,84 @@
+"""Times at which something is to be done, and who waits for a slot of the node.
+
+Both are heaps of courses. An entry is never taken out of the middle: what has become of a course is looked at when its
+turn comes, and one that has nothing to do any more is passed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from itertools import count
+
+from itinerary.core.course import Course
+
+__all__ = ["Agenda", "Line"]
+
+
+class Agenda:
+    """Courses by the time at which something is to be done about them; each is woken once for each time it was put."""
+
+    __slots__ = ("_at", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._at: defaultdict[int, list[Course]] = defaultdict(list)
+
+    def put(self, at: int, course: Course) -> None:
+        """Wake a course at that time. Many are due at one and the same: so the heap holds times, not courses."""
+        courses = self._at[at]
+        if not courses:
+            heapq.heappush(self._times, at)
+        courses.append(course)
+
+    def due(self, now: int) -> list[Course]:
+        """Those whose time has come, in order."""
+        found: list[Course] = []
+        while self._times and self._times[0] <= now:
+            found += self._at.pop(heapq.heappop(self._times))
+        return found
+
+    @property
+    def next_at(self) -> int | None:
+        """The first time that is on it."""
+        return self._times[0] if self._times else None
+
+
+class Line:
+    """The slots of a node, and who waits for one: by priority, then by instant (X1)."""
+
+    __slots__ = ("_serial", "_waiting", "free")
+
+    def __init__(self, slots: int) -> None:
+        self.free = slots
+        self._waiting: list[tuple[int, int, int, Course]] = []
+        self._serial = count()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, course: Course, now: int) -> None:
+        """Let a course wait."""
+        course.lined_up_at = now
+        priority = course.terms.config.job.priority
+        heapq.heappush(self._waiting, (-priority, course.key.instant, next(self._serial), course))
+
+    def take(self) -> Course | None:
+        """The next one, if there is a slot for it: it has it from now on."""
+        if not self._waiting or self.free <= 0:
+            return None
+        course = heapq.heappop(self._waiting)[-1]
+        course.lined_up_at = 0
+        course.holds_slot = True
+        self.free -= 1
+        return course
+
+    def release(self, course: Course) -> None:
+        """Give back the slot of a course, if it has one."""
+        if course.holds_slot:
+            course.holds_slot = False
+            self.free += 1
+
+    def places(self) -> list[Course]:
+        """Who waits, in order, for people to see."""
+        return [entry[-1] for entry in sorted(self._waiting, key=lambda entry: entry[:3])]

@@ -1,0 +1,76 @@
+"""The end of an occurrence: what it came to, and how that is written.
+
+Most come to it when their tasks are done. It may also come from outside: somebody closes it, its orchestrator falls
+silent, or a write is refused because it is somebody else's by now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from itinerary.core.commands import Level
+from itinerary.core.course import Closing, Course, Stage
+from itinerary.core.failure import outcome_of
+from itinerary.core.outbox import Outbox
+from itinerary.core.progress import Phase, TaskProgress
+from itinerary.model.ids import run_id
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.work import Failed
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["end", "lose", "named", "orphan", "outcome"]
+
+
+def named(course: Course) -> dict[str, Any]:
+    """What people know it by, for a line of the log."""
+    instant = course.key.instant - course.key.instant % SECOND
+    return {"run": run_id(course.plan.name, instant), "occurrence": course.ref}
+
+
+def outcome(course: Course) -> tuple[OccurrenceState, str | None]:
+    """What it comes to, and why."""
+    if course.closing is not None:
+        return course.closing.outcome, course.closing.why
+    state, blamed = outcome_of(course.tasks)
+    return state, None if blamed is None else _explained(blamed)
+
+
+def _explained(task: TaskProgress) -> str:
+    how = "timed out" if task.status is TaskState.TIMEOUT else "failed"
+    times = f" after {task.number} attempts" if task.number > 1 else ""
+    because = f": {task.reason}" if task.reason and task.status is TaskState.FAILED else ""
+    return f"task {task.task.name} {how}{times}{because}"
+
+
+def end(course: Course, now: int, out: Outbox) -> None:
+    """Have its end written, at once (PROTOCOL 10)."""
+    state, why = outcome(course)
+    course.stage = Stage.ENDING
+    course.errand = None
+    course.pen.step(state, now, why)
+    course.pen.write(out, is_urgent=True)
+
+
+def orphan(course: Course, now: int, out: Outbox) -> None:
+    """Nobody has looked after it for too long (O4)."""
+    why = f"no heartbeat since {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
+    for task in course.tasks:
+        if task.phase in (Phase.RUNNING, Phase.STOPPING):
+            out.kills.append(task.key(course.ref))
+            task.end(course.ref, Failed(why), now)
+            task.finish(TaskState.FAILED, reason=why)
+            course.pen.note(task.row(course.ref), task.tries[-1])
+    course.closing = Closing(OccurrenceState.ORPHANED, "the scheduler", why)
+    end(course, now, out)
+    out.log(Level.ERROR, "occurrence.orphaned", **named(course), why=why, last_seen=course.seen_at)
+
+
+def lose(course: Course, why: str, out: Outbox) -> None:
+    """It is somebody else's by now, or has ended: what runs here is ended, and nothing more is written."""
+    for task in course.tasks:
+        if task.phase in (Phase.RUNNING, Phase.STOPPING):
+            out.kills.append(task.key(course.ref))
+    if course.errand is not None:
+        out.kills.append(course.errand.key)
+    course.stage = Stage.OVER
+    out.log(Level.WARNING, "occurrence.lost", **named(course), why=why)

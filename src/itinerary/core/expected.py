@@ -1,0 +1,103 @@
+"""Which instants the versions in force make due: the answer, in columns.
+
+Each expected instant is to run, or to be skipped for a reason that is kept. Where nobody can say what a job expected,
+since its definition cannot be read or its schedule misbehaves, there is a `Gap` with the reason in place of instants.
+How the answer is found is told in `layers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.model.rows import JobNumber
+
+__all__ = ["Due", "Expected", "Gap", "joined"]
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+
+class Gap(NamedTuple):
+    """A time `[start, end)` of which nobody can say what a job expected then, and why not."""
+
+    job: JobNumber
+    start: int
+    end: int
+    version: int
+    """0 if not even that is known."""
+    reason: str
+
+
+class Due(NamedTuple):
+    """One expected instant."""
+
+    job: JobNumber
+    instant: int
+    version: int
+    skipped: str | None = None
+    """Why it is to be skipped; None: it is to run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """Every instant that was expected in `[start, end)`, in columns, by job and then by instant."""
+
+    start: int
+    end: int
+    jobs: Numbers
+    instants: Numbers
+    versions: Numbers
+    skips: Numbers
+    """Why it is to be skipped, as a place in `reasons`; 0: it is to run."""
+    reasons: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+    def __len__(self) -> int:
+        return len(self.instants)
+
+    def __iter__(self) -> Iterator[Due]:
+        columns = (self.jobs.tolist(), self.instants.tolist(), self.versions.tolist(), self.skips.tolist())
+        for job, instant, version, skip in zip(*columns, strict=True):
+            yield Due(JobNumber(job), instant, version, self.reasons[skip] if skip else None)
+
+    @property
+    def is_to_run(self) -> NDArray[np.bool_]:
+        """Which of them are to run: what an index holds."""
+        return np.equal(self.skips, 0)
+
+    def due(self, place: int) -> Due:
+        """One of them."""
+        skip = int(self.skips[place])
+        return Due(
+            JobNumber(int(self.jobs[place])),
+            int(self.instants[place]),
+            int(self.versions[place]),
+            self.reasons[skip] if skip else None,
+        )
+
+
+def joined(parts: Sequence[Expected]) -> Expected:
+    """Several answers for one window, each about other jobs, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    jobs = np.concatenate([part.jobs for part in parts])
+    instants = np.concatenate([part.instants for part in parts])
+    order = np.lexsort((instants, jobs))
+    skips, reasons = [], [""]
+    for part in parts:
+        skips.append(np.where(part.skips > 0, part.skips + len(reasons) - 1, 0))
+        reasons += part.reasons[1:]
+    return Expected(
+        parts[0].start,
+        parts[0].end,
+        jobs[order],
+        instants[order],
+        np.concatenate([part.versions for part in parts])[order],
+        np.concatenate(skips)[order],
+        tuple(reasons),
+        tuple(gap for part in parts for gap in part.gaps),
+    )

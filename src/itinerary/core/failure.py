@@ -1,0 +1,88 @@
+"""What a failure means for the other tasks (X2), and what an occurrence comes to.
+
+Each task has a strategy: its own, or its job's. A task that has failed for good
+
+    fail_fast           has those in flight cancelled and the rest skipped
+    retry_on_failure    has the rest skipped; those in flight finish. While it waits to retry, nothing further begins
+    continue            leaves the others alone
+
+and a task whose own strategy is `continue` is spared whatever its peers do: it is neither cancelled nor skipped. Only
+the end of the occurrence as a whole, by a person, its timeout or a shutdown, spares nobody.
+
+This is all of it, as a function from how far the tasks are to what should happen next; it is asked again whenever one
+of them has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from itinerary.core.progress import BEGUN, Phase, TaskProgress
+from itinerary.model.policies import Failure, Mode
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["Decision", "decide", "is_doomed", "outcome_of"]
+
+
+class Decision(NamedTuple):
+    """What should happen next; each task is named at most once."""
+
+    begin: Sequence[TaskProgress] = ()
+    stop: Sequence[TaskProgress] = ()
+    skip: Sequence[TaskProgress] = ()
+    is_over: bool = False
+    because: TaskProgress | None = None
+    """The failure for which others are stopped or skipped."""
+
+
+def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> Decision:
+    """What should happen next. `is_closing`: somebody ends the occurrence as a whole."""
+    hard = _first_failed(tasks, Failure.FAIL_FAST)
+    failed = hard or _first_failed(tasks, Failure.RETRY_ON_FAILURE)
+    stop, skip, begin = [], [], []
+    busy = held = False
+    for task in tasks:
+        phase, spared = task.phase, _is_spared(task, is_closing=is_closing)
+        if phase is Phase.WAITING:
+            if is_closing or (failed is not None and not spared):
+                skip.append(task)
+            else:
+                begin.append(task)
+        elif phase in BEGUN:
+            if (is_closing or hard is not None) and not spared:
+                stop.append(task)
+            busy = True
+            held = held or (phase is Phase.RETRYING and task.config.failure is Failure.RETRY_ON_FAILURE)
+    is_over = not busy and not begin
+    if held or (busy and mode is Mode.SEQUENTIAL):
+        begin = []
+    elif mode is Mode.SEQUENTIAL:
+        begin = begin[:1]
+    return Decision(begin, stop, skip, is_over, failed)
+
+
+def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: bool) -> bool:
+    """Whether a task that has just failed must not be tried again, though its own policy would allow it."""
+    if is_closing:
+        return True
+    return not _is_spared(task, is_closing=False) and _first_failed(tasks, Failure.FAIL_FAST) is not None
+
+
+def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProgress | None]:
+    """What an occurrence comes to whose tasks are all done, and the failure that made it so."""
+    failed = [task for task in tasks if task.has_failed]
+    hard = next((task for task in failed if task.config.failure is not Failure.CONTINUE), None)
+    if hard is not None:
+        return OccurrenceState.FAILED, hard
+    if failed:
+        return OccurrenceState.COMPLETED_WITH_ERRORS, failed[0]
+    return OccurrenceState.COMPLETED, None
+
+
+def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
+    return not is_closing and task.config.failure is Failure.CONTINUE
+
+
+def _first_failed(tasks: Sequence[TaskProgress], strategy: Failure) -> TaskProgress | None:
+    return next((task for task in tasks if task.has_failed and task.config.failure is strategy), None)

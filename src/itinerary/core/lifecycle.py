@@ -1,0 +1,220 @@
+"""How an occurrence that has started goes from stage to stage.
+
+    CHECKING ─► GREETING ─► WORKING ─► TELLING ─► ENDING
+    requirements  on_start     tasks    on_complete   written
+
+Each stage has a module that knows what to do in it; here is in which order, and what happens when a stage is done, when
+somebody closes the occurrence in the middle of one, or when a time has come.
+
+The hooks are told of the end before it is written (X7). A node that dies in between leaves an occurrence that another
+one ends, and tells of, again: so they are told at least once. The price is that a job's slot is held for as long as its
+own hooks take.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from itinerary.core import ending, errands, working
+from itinerary.core.course import LIVE, Closing, Course, ErrandKind, Stage
+from itinerary.core.outbox import Outbox
+from itinerary.core.pen import Pen
+from itinerary.core.progress import Phase, StopReason, TaskProgress
+from itinerary.model.states import OccurrenceState
+from itinerary.model.work import AttemptKey, Ended, Moved, Outcome, Report, Stopped
+from itinerary.model.writes import Change, Started
+from itinerary.schedules.durations import SECOND, format_duration
+
+__all__ = ["begin", "close", "go_on", "limited", "on_time", "reported", "wakes_at", "written"]
+
+LIMIT_RETRY_INTERVAL = 1 * SECOND
+"""How long one waits before asking again for a share of a limit."""
+
+
+def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
+    """It has started here."""
+    assert course.request is not None, "it was asked for"
+    course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
+    course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
+    out.follow.append(course.ref)
+    if course.plan.definition.requires:
+        course.stage = Stage.CHECKING
+        errands.check(course, 0, now, out)
+    else:
+        _greet(course, 0, now, out)
+
+
+def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
+    course.stage = Stage.GREETING
+    if errands.tell(course, ErrandKind.ON_START, index, now, out):
+        _work(course, now, out)
+
+
+def _work(course: Course, now: int, out: Outbox) -> None:
+    course.stage = Stage.WORKING
+    course.expires_at = now + course.terms.config.job.execution_timeout
+    course.pen.step(OccurrenceState.RUNNING, now)
+    for task in course.tasks:
+        if task.phase is Phase.GATED:  # its row was written with the start
+            working.launch(course, task, now, out)
+    _settle(course, now, out)
+
+
+def _settle(course: Course, now: int, out: Outbox) -> None:
+    if working.settle(course, now, out):
+        _tell(course, 0, now, out)
+
+
+def _tell(course: Course, index: int, now: int, out: Outbox) -> None:
+    course.stage = Stage.TELLING
+    if errands.tell(course, ErrandKind.ON_COMPLETE, index, now, out):
+        ending.end(course, now, out)
+
+
+# -- what happens meanwhile ------------------------------------------------------------------------------------------
+
+
+def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
+    """An executor says something. False if nobody waits for that any more: it came too late, and changes nothing."""
+    match report:
+        case Ended(key, outcome) if key.place < 0:
+            return _errand_ended(course, key, outcome, now, out)
+        case _ if course.stage is not Stage.WORKING:
+            return False
+        case Ended(key, outcome):
+            counts = working.attempt_ended(course, key, outcome, now)
+        case Moved(key, state):
+            counts = working.attempt_moved(course, key, state)
+        case _:
+            assert_never(report)
+    if counts:
+        _settle(course, now, out)
+    return counts
+
+
+def _errand_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
+    errand = course.errand
+    if errand is None or errand.key != key or (errand.stop_at is None and errand.kill_at is None):
+        return False
+    errand.stop_at = errand.kill_at = None
+    errands.complain(course, errand, outcome, out)
+    match errand.kind:
+        case ErrandKind.ON_START:
+            _greet(course, errand.index + 1, now, out)
+        case ErrandKind.ON_COMPLETE:
+            _tell(course, errand.index + 1, now, out)
+        case ErrandKind.CONDITION | ErrandKind.ACTION:
+            verdict = errands.judge(course, errand, outcome, now, out)
+            if isinstance(verdict, Closing):
+                close(course, verdict, now, out)
+            elif verdict:
+                _greet(course, 0, now, out)
+        case _:
+            assert_never(errand.kind)
+    return True
+
+
+def written(course: Course, change: Change, now: int, out: Outbox) -> None:
+    """A change stands: what waited for it is launched, and what was held back meanwhile is written."""
+    for waiting in course.pen.written(change):
+        if isinstance(waiting, TaskProgress):
+            working.launch(course, waiting, now, out)
+        else:
+            errands.launch(course, waiting, now, out)
+    go_on(course, now, out)
+
+
+def go_on(course: Course, now: int, out: Outbox) -> None:
+    """Write what could not be written while a write was held, and draw the consequences."""
+    if course.stage is Stage.WORKING:
+        _settle(course, now, out)
+    elif course.stage is Stage.ENDING:
+        course.pen.write(out, is_urgent=True)
+        if not course.pen.unanswered and not course.pen.is_held:
+            course.stage = Stage.OVER
+
+
+def limited(course: Course, now: int) -> None:
+    """A limit has no share left for it: it asks again after a while."""
+    course.pen.limited()
+    course.resume_at = now + LIMIT_RETRY_INTERVAL
+
+
+def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
+    """End it as a whole: nobody is spared (X2). False if its end is decided already."""
+    if course.stage not in LIVE or course.stage is Stage.TELLING or course.closing is not None:
+        return False
+    course.closing = closing
+    course.resume_at = None
+    if course.errand is not None:
+        out.kills.append(course.errand.key)
+        course.errand = None
+    if course.pen.is_refused:
+        _give_up(course, StopReason(closing.by))
+    course.stage = Stage.WORKING
+    _settle(course, now, out)
+    return True
+
+
+def _give_up(course: Course, reason: StopReason) -> None:
+    """Do without what was refused for lack of shares."""
+    for waiting in course.pen.give_up():
+        if isinstance(waiting, TaskProgress):
+            waiting.take_back(reason)
+            course.pen.note(waiting.row(course.ref))
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def on_time(course: Course, now: int, out: Outbox) -> None:
+    """A time has come at which something must be done."""
+    if course.resume_at is not None and course.resume_at <= now:
+        _resume(course, now, out)
+    if errands.errand_on_time(course, now, out):
+        errand = course.errand
+        assert errand is not None, "it was given up"
+        _errand_ended(course, errand.key, Stopped(abandoned=True), now, out)
+    if course.stage is Stage.WORKING:
+        if course.closing is None and now >= course.expires_at:
+            after = format_duration(course.terms.config.job.execution_timeout)
+            why = f"over its execution timeout of {after}"
+            close(course, Closing(OccurrenceState.FAILED, "execution timeout", why), now, out)
+        else:
+            working.tasks_on_time(course, now, out)
+            _settle(course, now, out)
+
+
+def _resume(course: Course, now: int, out: Outbox) -> None:
+    if course.pen.is_refused:
+        course.resume_at = None
+        course.pen.ask_again(out)
+    elif course.holds_slot:
+        errands.look_again(course, now, out)
+
+
+def wakes_at(course: Course) -> int | None:
+    """When something must be done about it, if nothing happens before."""
+    times = [] if course.lined_up_at else [course.resume_at]
+    if (errand := course.errand) is not None:
+        times += [errand.stop_at, errand.kill_at]
+    if course.stage is Stage.WORKING:
+        waits = course.lined_up_at != 0
+        times += [task.wakes_at() for task in course.tasks if not (waits and task.phase is Phase.RETRYING)]
+        if course.closing is None:
+            times.append(course.expires_at)
+    return min((time for time in times if time is not None), default=None)
+
+
+def is_waiting(course: Course) -> bool:
+    """Whether it only waits, for time to pass: then it needs no slot of the node meanwhile."""
+    if course.stage is Stage.CHECKING:
+        return course.resume_at is not None
+    return course.stage is Stage.WORKING and course.pen.state is OccurrenceState.RETRYING
+
+
+def wants_slot(course: Course, now: int) -> bool:
+    """Whether it has waited long enough, and goes on as soon as it has a slot of the node again."""
+    if course.stage is Stage.CHECKING:
+        return course.resume_at is not None and course.resume_at <= now
+    return any(task.phase is Phase.RETRYING and task.retry_at <= now for task in course.tasks)

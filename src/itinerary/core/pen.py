@@ -1,0 +1,155 @@
+"""What is to be written about one occurrence, and what waits for it to be written.
+
+Steps, tasks and attempts come together here as they happen, and leave as a `Change` with the next sequence number.
+Several changes may be on their way; they are answered in order.
+
+**Gates.** Nothing is launched before the row that says so is durable (PROTOCOL 8). What is to be launched waits here,
+under the number of the write that it waits for, and comes out when that is answered.
+
+**Held.** A change that takes shares of limits can be refused and asked for again, and a task's transaction (D6) writes
+by itself. While one of these is open nothing else is written, and what happens meanwhile is written afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
+
+from itinerary.core.outbox import Outbox
+from itinerary.model.rows import AttemptRow, Ref, TaskRow
+from itinerary.model.states import OccurrenceState, advance
+from itinerary.model.writes import Change, Limit, Step
+
+__all__ = ["Pen"]
+
+G = TypeVar("G")
+
+_BY_WAY_OF: Final = {
+    (OccurrenceState.RETRYING, OccurrenceState.RUNNING): OccurrenceState.PENDING,
+    (OccurrenceState.RETRYING, OccurrenceState.CONTAINER_CREATING): OccurrenceState.PENDING,
+}
+"""Steps that the table has only in two."""
+
+
+class Pen(Generic[G]):
+    """Writes about one occurrence."""
+
+    __slots__ = ("_attempts", "_gates", "_held", "_steps", "_tasks", "fence", "ref", "sequence", "state", "unanswered")
+
+    def __init__(self, ref: Ref, fence: int, sequence: int, state: OccurrenceState) -> None:
+        self.ref, self.fence, self.sequence, self.state = ref, fence, sequence, state
+        self.unanswered = 0
+        self._held: Change | bool = False
+        self._steps: list[Step] = []
+        self._tasks: dict[int, TaskRow] = {}
+        self._attempts: dict[tuple[int, int], AttemptRow] = {}
+        self._gates: dict[int, list[G]] = {}
+
+    def step(self, to: OccurrenceState, now: int, why: str | None = None) -> None:
+        """Go to another state; the same one again says why, if there is something to say."""
+        if (between := _BY_WAY_OF.get((self.state, to))) is not None:
+            self.step(between, now)
+        if to is not self.state:
+            self.state = advance(self.state, to)
+            self._steps.append(Step(to, now, why))
+
+    def note(self, task: TaskRow | None = None, attempt: AttemptRow | None = None) -> None:
+        """Say how a task or an attempt is by now."""
+        if task is not None:
+            self._tasks[task.place] = task
+        if attempt is not None:
+            self._attempts[attempt.place, attempt.number] = attempt
+
+    def write(
+        self,
+        out: Outbox,
+        *,
+        is_urgent: bool = False,
+        gate: Sequence[G] = (),
+        takes: Sequence[Limit] = (),
+        gives_back: bool = False,
+    ) -> None:
+        """Have written what there is to write. What is behind the `gate` comes out with the answer."""
+        if self._held is not False:
+            assert not gate, "nothing is launched while a write is held"
+            return
+        if not (self._steps or self._tasks or self._attempts or gate or takes or gives_back):
+            return
+        self.sequence += 1
+        change = Change(
+            self.ref,
+            self.fence,
+            self.sequence,
+            tuple(self._steps),
+            tuple(self._tasks.values()),
+            tuple(self._attempts.values()),
+            tuple(takes),
+            gives_back,
+        )
+        self._steps, self._tasks, self._attempts = [], {}, {}
+        if gate:
+            self._gates[self.sequence] = list(gate)
+        if takes:
+            self._held = change
+        self._send(out, change, is_urgent=is_urgent or bool(gate))
+
+    def _send(self, out: Outbox, change: Change, *, is_urgent: bool) -> None:
+        self.unanswered += 1
+        out.changes.append(change)
+        out.is_urgent = out.is_urgent or is_urgent
+
+    def written(self, change: Change) -> list[G]:
+        """A change stands. Returns what waited for it."""
+        self.unanswered -= 1
+        if change is self._held or (isinstance(self._held, Change) and self._held.sequence == change.sequence):
+            self._held = False
+        return self._gates.pop(change.sequence, [])
+
+    # -- holding -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing can be written now."""
+        return self._held is not False
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a change waits here that was refused for lack of shares."""
+        return isinstance(self._held, Change) and not self.unanswered
+
+    @property
+    def can_be_lent(self) -> bool:
+        """Whether everything is written, so that a transaction may make the next write."""
+        return self._held is False and not self.unanswered and not (self._steps or self._tasks or self._attempts)
+
+    def lend(self) -> int:
+        """Let a transaction make the next write. Returns its number."""
+        assert self.can_be_lent, "writes are answered in order"
+        self._held = True
+        return self.sequence + 1
+
+    def give_back(self, writes: int) -> None:
+        """The transaction is over, having made so many writes."""
+        assert self._held is True, "it was lent"
+        self._held = False
+        self.sequence += writes
+
+    def limited(self) -> None:
+        """The change that takes shares was refused for lack of them: it stays held, to be asked for again."""
+        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        self.unanswered -= 1
+
+    def ask_again(self, out: Outbox) -> None:
+        """Have the change that was refused for lack of shares tried again."""
+        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        if not self.unanswered:
+            self._send(out, self._held, is_urgent=True)
+
+    def give_up(self) -> list[G]:
+        """Do without what was refused for lack of shares: its number is free again. Returns what waited for it."""
+        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        assert not self.unanswered, "its answer is known"
+        waiting = self._gates.pop(self._held.sequence, [])
+        self.sequence -= 1
+        self._held = False
+        return waiting

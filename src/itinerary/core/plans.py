@@ -1,0 +1,171 @@
+"""A job as the loop needs it: everything that is the same for all of its occurrences, worked out once.
+
+A plan is made when the timeline is read, from a definition and the settings. What an occurrence is started with, its
+frozen configuration as JSON above all, costs more to make than everything else about a start together; so it is made
+once for each job and version, and once more for each occurrence that has overrides of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError
+from itinerary.model.codec import to_json
+from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
+from itinerary.model.definition import Definition
+from itinerary.model.ids import jitter_for, job_id, occurrence_id
+from itinerary.model.job import Task
+from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.policies import Mode
+from itinerary.model.rows import JobNumber
+from itinerary.model.writes import Limit
+from itinerary.schedules import Schedule, from_json
+from itinerary.schedules.durations import parse_duration
+
+__all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms"]
+
+HOOK_TIMEOUT: Final = 30_000_000
+"""How long a hook may take (X7)."""
+
+
+class Terms:
+    """What an occurrence is started with, and everything that follows from it."""
+
+    __slots__ = ("config", "is_parallel", "json", "limits", "tasks")
+
+    def __init__(self, config: FrozenConfig, tasks: tuple[Task, ...], limits: tuple[Limit, ...]) -> None:
+        self.config = config
+        self.json = to_json(config).decode()
+        self.tasks: tuple[EffectiveConfig, ...] = tuple(config.of_task(task.name) for task in tasks)
+        self.is_parallel = config.job.mode is Mode.PARALLEL
+        self.limits = limits
+
+
+class JobPlan:
+    """A job at one version."""
+
+    __slots__ = (
+        "_jitter",
+        "_job_id",
+        "_shares",
+        "definition",
+        "is_runnable",
+        "name",
+        "number",
+        "settings",
+        "tasks",
+        "terms",
+        "version",
+        "waits_for",
+    )
+
+    def __init__(
+        self,
+        number: JobNumber,
+        name: str,
+        version: int,
+        definition: Definition,
+        *,
+        schedule: Schedule | None = None,
+        settings: Overrides = NOTHING,
+        shares: Mapping[str, int] | None = None,
+        is_runnable: bool = True,
+    ) -> None:
+        self.number, self.name, self.version = number, name, version
+        self.definition, self.settings = definition, settings
+        self.tasks = tuple(sorted(definition.tasks, key=lambda task: task.order))
+        self.is_runnable = is_runnable
+        """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
+        self._shares = {} if shares is None else shares
+        self._jitter = (schedule or from_json(definition.schedule)).jitter
+        self._job_id = job_id(name) if self._jitter else None
+        self.terms = self.terms_for(NOTHING)
+        self.waits_for = sum(parse_duration(requirement.deadline) for requirement in definition.requires)
+        """How long its requirements may keep an occurrence waiting, all together."""
+
+    def terms_for(self, overrides: Overrides) -> Terms:
+        """What an occurrence with these overrides is started with."""
+        of_tasks = {task.name: task.overrides for task in self.tasks}
+        config = freeze(self.definition.overrides, of_tasks, occurrence=overrides, settings=self.settings)
+        return Terms(config, self.tasks, self._limits(config.job))
+
+    def terms_of(self, overrides: str | None) -> Terms:
+        """The same, from the JSON in a row."""
+        if overrides is None:
+            return self.terms
+        return self.terms_for(msgspec.json.decode(overrides, type=Overrides))
+
+    def _limits(self, config: EffectiveConfig) -> tuple[Limit, ...]:
+        own = () if config.max_active is None else (Limit(f"job/{self.number}", config.max_active),)
+        named = (Limit(name, self._shares[name]) for name in config.limits if name in self._shares)
+        return tuple(sorted((*own, *named), key=lambda limit: limit.name))
+
+    def due_at(self, instant: int) -> int:
+        """When the occurrence of an instant may start: later by its jitter, which is the same on every node (S6)."""
+        if self._job_id is None:
+            return instant
+        return instant + jitter_for(occurrence_id(self._job_id, instant), self._jitter)
+
+
+class PlanBook:
+    """Plans as they are needed, as of one revision of the timeline: most jobs have nothing due for hours.
+
+    What a version says never changes, so plans are handed on from one book to the next.
+    """
+
+    __slots__ = ("_knows", "_plans", "_settings", "_shares", "timeline")
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        *,
+        settings: Overrides = NOTHING,
+        shares: Mapping[str, int] | None = None,
+        knows: Callable[[Definition], bool] = lambda _: True,
+    ) -> None:
+        """`settings` is the level above the jobs, `shares` how many each named limit has, and `knows` says whether this
+        node has the code of a job."""
+        self.timeline = timeline
+        self._settings, self._shares, self._knows = settings, {} if shares is None else shares, knows
+        self._plans: dict[tuple[JobNumber, int], JobPlan | str] = {}
+
+    def at(self, timeline: Timeline) -> PlanBook:
+        """The same plans, and a timeline that goes on."""
+        book = PlanBook(timeline, settings=self._settings, shares=self._shares, knows=self._knows)
+        book._plans = self._plans
+        return book
+
+    def plan(self, job: JobNumber, version: int) -> JobPlan | str:
+        """The plan of a job's version, or why there is none."""
+        found = self._plans.get((job, version))
+        if found is None:
+            found = self._plans[job, version] = self._made(job, version)
+        return found
+
+    def plan_at(self, job: JobNumber, instant: int) -> JobPlan | str:
+        """The plan of the version that is in force at an instant."""
+        try:
+            stretch = self.timeline.in_force(job, instant)
+        except ItineraryError as error:
+            return str(error)
+        return f"job {job} is not in force then" if stretch is None else self.plan(job, stretch.version)
+
+    def _made(self, job: JobNumber, version: int) -> JobPlan | str:
+        try:
+            definition = self.timeline.definition(job, version)
+            return JobPlan(
+                job,
+                self.timeline.jobs[job].name,
+                version,
+                definition,
+                schedule=self.timeline.schedule(job, version),
+                settings=self._settings,
+                shares=self._shares,
+                is_runnable=self._knows(definition),
+            )
+        except ItineraryError as error:
+            return str(error)

@@ -1,0 +1,212 @@
+"""How far one task of an occurrence is.
+
+    WAITING ─► GATED ─► RUNNING ─► DONE
+                 ▲         │  └──► STOPPING ─► DONE
+                 └─ RETRYING ◄─┴──────┘
+
+GATED is the time in which an attempt's row is being written: it is launched when that is durable, and not before
+(PROTOCOL 8). Every try leaves an `AttemptRow` in `tries`, so that the end of the occurrence and its report need nothing
+from the store.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from itinerary.model.config import EffectiveConfig
+from itinerary.model.ids import attempt_id, job_id, task_run_id
+from itinerary.model.job import Task
+from itinerary.model.retries import may_retry, retry_wait
+from itinerary.model.rows import AttemptRow, Key, Ref, TaskRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.work import AttemptKey, Failed, Outcome, Stopped, Succeeded
+
+__all__ = ["BEGUN", "OVERTIME", "Phase", "StopReason", "TaskProgress"]
+
+
+class Phase(Enum):
+    """Where a task is, as the loop sees it."""
+
+    WAITING = auto()
+    GATED = auto()
+    RUNNING = auto()
+    STOPPING = auto()
+    RETRYING = auto()
+    DONE = auto()
+
+
+BEGUN: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING, Phase.RETRYING})
+"""In flight: begun, and not done."""
+
+
+class StopReason(NamedTuple):
+    """Why an attempt was asked to end: it was over its time, or somebody wanted it to."""
+
+    by: str
+    is_overtime: bool = False
+
+
+OVERTIME: Final = StopReason("task timeout", is_overtime=True)
+
+_SHOWN: Final = {
+    Phase.GATED: OccurrenceState.RUNNING,
+    Phase.RUNNING: OccurrenceState.RUNNING,
+    Phase.STOPPING: OccurrenceState.TERMINATING,
+    Phase.RETRYING: OccurrenceState.RETRYING,
+}
+
+
+class TaskProgress:
+    """One task of one occurrence."""
+
+    __slots__ = (
+        "config",
+        "has_committed",
+        "kill_at",
+        "moved_to",
+        "number",
+        "phase",
+        "reason",
+        "result",
+        "retry_at",
+        "started_at",
+        "status",
+        "stop_reason",
+        "task",
+        "tries",
+    )
+
+    def __init__(self, task: Task, config: EffectiveConfig) -> None:
+        self.task, self.config = task, config
+        self.phase = Phase.WAITING
+        self.status = TaskState.PENDING
+        self.number = 0
+        """Of the newest attempt; 0 before the first."""
+        self.started_at = self.retry_at = self.kill_at = 0
+        self.stop_reason: StopReason | None = None
+        self.reason: str | None = None
+        self.result: str | None = None
+        self.moved_to: OccurrenceState | None = None
+        """What its executor says of it, where that knows more than that it runs: a pod that is being created."""
+        self.has_committed = False
+        """Its transaction has committed, and its success with it (D6)."""
+        self.tries: list[AttemptRow] = []
+
+    # -- what happens to it ------------------------------------------------------------------------------------------
+
+    def prepare(self, ref: Ref, now: int | None) -> AttemptRow:
+        """Begin the next attempt: its row is to be written first."""
+        self.phase, self.status = Phase.GATED, TaskState.RUNNING
+        self.number += 1
+        self.stop_reason, self.moved_to = None, None
+        return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, now)
+
+    def launch(self, now: int) -> None:
+        """Its row is written: it runs."""
+        self.phase, self.started_at = Phase.RUNNING, now
+
+    def stop(self, reason: StopReason, kill_at: int) -> None:
+        """It has been asked to end."""
+        self.phase, self.stop_reason, self.kill_at = Phase.STOPPING, reason, kill_at
+
+    def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
+        """The attempt is over. Returns the names of the exception that ended it, if one did."""
+        status, error, names = self._judged(outcome)
+        self.tries.append(
+            AttemptRow(ref, self.task.order, self.number, status, self.started_at, now, error, outcome.output)
+        )
+        self.status = status
+        if isinstance(outcome, Succeeded):
+            self.result = outcome.result
+        return names
+
+    def _judged(self, outcome: Outcome) -> tuple[TaskState, str | None, tuple[str, ...]]:
+        """Success is success, even of one that was asked to end: what it did is done."""
+        stopped = self.stop_reason
+        match outcome:
+            case _ if self.has_committed:
+                return TaskState.SUCCESS, None, ()
+            case Succeeded():
+                return TaskState.SUCCESS, None, ()
+            case Failed(error, names) if stopped is None:
+                return TaskState.FAILED, error, names
+            case Stopped() if stopped is None:
+                return TaskState.FAILED, "it was stopped, and not by the scheduler", ()
+            case Failed() | Stopped() if stopped is not None and stopped.is_overtime:
+                given_up = ", and was given up" if isinstance(outcome, Stopped) and outcome.abandoned else ""
+                return TaskState.TIMEOUT, f"over its time{given_up}", ()
+            case _:
+                given_up = ", and given up" if isinstance(outcome, Stopped) and outcome.abandoned else ""
+                return TaskState.CANCELLED, f"cancelled{given_up}", ()
+
+    def may_retry(self, names: tuple[str, ...]) -> bool:
+        """Whether its policy allows another attempt after this one."""
+        if self.status not in (TaskState.FAILED, TaskState.TIMEOUT):
+            return False
+        return may_retry(self.config.retry, self.number, names)
+
+    def wait_to_retry(self, job: str, key: Key, now: int) -> None:
+        """It will be tried again, after a while."""
+        run = task_run_id(key.id(job_id(job)), self.task.id)
+        self.phase = Phase.RETRYING
+        self.retry_at = now + retry_wait(self.config.retry, self.number, attempt_id(run, self.number))
+
+    def take_back(self, reason: StopReason) -> None:
+        """The attempt that was to be made is not made after all: its row was never written."""
+        self.number -= 1
+        self.stop_reason = reason
+        self.finish(TaskState.CANCELLED if self.number else TaskState.SKIPPED, reason=reason.by)
+
+    def finish(self, status: TaskState | None = None, *, reason: str | None = None) -> None:
+        """It is done, with the status of its last attempt or another."""
+        self.phase = Phase.DONE
+        if status is not None:
+            self.status = status
+        self.reason = reason
+
+    # -- what is said of it ------------------------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> OccurrenceState:
+        """What it is, as a state of an occurrence (O8)."""
+        if self.phase is Phase.RUNNING and self.moved_to is not None:
+            return self.moved_to
+        return _SHOWN[self.phase]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed for good."""
+        return self.phase is Phase.DONE and self.status in (TaskState.FAILED, TaskState.TIMEOUT)
+
+    def wakes_at(self) -> int | None:
+        """When something must be done about it, if nothing happens before."""
+        match self.phase:
+            case Phase.RUNNING:
+                return self.started_at + self.config.task_timeout
+            case Phase.STOPPING:
+                return self.kill_at
+            case Phase.RETRYING:
+                return self.retry_at
+            case _:
+                return None
+
+    def key(self, ref: Ref) -> AttemptKey:
+        """Its newest attempt."""
+        return AttemptKey(ref, self.task.order, self.number)
+
+    def row(self, ref: Ref) -> TaskRow:
+        """The task run, as it is stored."""
+        cancelled_by = None
+        if self.status is TaskState.CANCELLED and self.stop_reason is not None:
+            cancelled_by = self.stop_reason.by
+        return TaskRow(
+            ref,
+            self.task.order,
+            self.task.name,
+            self.status,
+            max(self.number - 1, 0),
+            cancelled_by,
+            self.reason,
+            self.result,
+        )

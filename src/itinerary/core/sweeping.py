@@ -1,0 +1,277 @@
+"""The sweep's decisions: from a plan and from what there is, the steps that leave nothing due without a row (PROTOCOL
+19, 20).
+
+    expected by the timeline   less   rows and windows that stand   =   missing
+                                                                           │
+                 to be skipped: SKIPPED, with who and why     younger than the grace period: it runs, late
+                                            older: through its job's recovery strategy
+                                            cannot be enumerated at all: a gap, from when to when, and why
+
+It goes job by job in the order of their numbers, and through each in the order of instants. The cursor is the job that
+it has come to. A step writes its rows and moves the cursor together, so whoever goes on, the same node or another,
+reads what there is and begins with that job. What is written of it already is no longer missing; and since every
+strategy decides by what comes *after* an instant, the rest is decided as it would have been. Nothing at or after the
+plan's end is decided.
+
+The long pause of a job that is due each second would be a row each second. So the first thousand skipped instants of
+a pause are rows, and the next one begins a stretch: one row, which later sweeps extend. A gap is a stretch from the
+beginning. Its window counts nothing, since nobody knows what lies in it, and rows inside it are no contradiction.
+
+What can go wrong: a job whose definition cannot be read. Its time becomes a gap as well, for the watermark moves on and
+somebody will ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.core.expected import Expected, Gap
+from itinerary.core.matching import GAP, Matching, stands_for_itself, windows_of
+from itinerary.core.recovery import STRETCH_MIN, Missing, Policy, late, recovered, settled
+from itinerary.core.stretches import Paused
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError, RecordError, WindowError
+from itinerary.model.config import resolve
+from itinerary.model.occurrence import Kind, Window
+from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.model.states import OccurrenceState
+from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
+from itinerary.model.text import clean_text, shown
+from itinerary.model.writes import Wanted
+from itinerary.schedules.instants import MICROSECONDS, ceil_second
+
+__all__ = ["STEP_MAX", "WINDOWS_REACH", "Sweep"]
+
+STEP_MAX: Final = 2_000
+"""The most rows that one step writes."""
+WINDOWS_REACH: Final = 7 * 86_400 * MICROSECONDS
+"""How far before a plan a stretch may have ended that is still extended. Read `Windows(plan.start - WINDOWS_REACH)`."""
+_SECONDS_AT_ONCE: Final = 20_000_000
+"""Jobs times seconds of the window that are enumerated together: the most instants that there could be."""
+
+
+Which: TypeAlias = NDArray[np.bool_]
+
+
+class _Row(NamedTuple):
+    """One write: a row, or more of a stretch. In a job they are ordered by the instant that they begin with."""
+
+    at: int
+    write: Wanted | Extension
+
+
+class Sweep:
+    """A plan, and all that is needed to work it off. The same arguments give the same steps."""
+
+    def __init__(
+        self,
+        plan: SweepPlan,
+        timeline: Timeline,
+        decided: Sequence[Key],
+        windows: Sequence[OccurrenceRow],
+        *,
+        grace_period: int,
+        settings: Overrides = NOTHING,
+    ) -> None:
+        """`decided` are the keys from the plan's start to its end, `windows` those that end within WINDOWS_REACH before
+        its start, or later; `settings` is the level above the jobs in the cascade."""
+        self._plan, self._timeline, self._settings = plan, timeline, settings
+        self._grace_from = plan.end - grace_period
+        self._decided: dict[JobNumber, list[Key]] = {}
+        for key in filter(stands_for_itself, decided):
+            self._decided.setdefault(key.job, []).append(key)
+        self._windows: dict[JobNumber, list[OccurrenceRow]] = {}
+        for row in windows:
+            self._windows.setdefault(row.job, []).append(row)
+
+    def steps(self, step_max: int = STEP_MAX) -> Iterator[SweepStep]:
+        """What is left of the plan, step by step. The last step has nothing after it, and may be empty."""
+        step, cursor = self._plan.step, self._plan.cursor
+        wanted: list[Wanted] = []
+        extensions: list[Extension] = []
+        for job, write in self._writes():
+            if len(wanted) + len(extensions) >= step_max:
+                step += 1
+                yield self._step(step, cursor, wanted, extensions)
+                wanted, extensions = [], []
+            match write:
+                case Wanted():
+                    wanted.append(write)
+                case Extension():
+                    extensions.append(write)
+                case _:
+                    assert_never(write)
+            cursor = str(job)
+        yield self._step(step + 1, cursor, wanted, extensions, is_last=True)
+
+    def _step(
+        self, step: int, cursor: str, wanted: list[Wanted], extensions: list[Extension], *, is_last: bool = False
+    ) -> SweepStep:
+        return SweepStep(
+            fence=self._plan.fence,
+            step=step,
+            cursor=cursor,
+            wanted=tuple(wanted),
+            extensions=tuple(extensions),
+            is_last=is_last,
+        )
+
+    def _writes(self) -> Iterator[tuple[JobNumber, Wanted | Extension]]:
+        first = _job_at(self._plan.cursor)
+        jobs = [job for job in sorted(self._timeline.jobs) if job >= first]
+        for expected in self._expected(jobs):
+            for job, rows in self._by_job(expected):
+                for row in sorted(rows, key=lambda row: row.at):
+                    yield job, row.write
+
+    # -- what was expected, a bounded number of instants at a time ---------------------------------------------------
+
+    def _expected(self, jobs: Sequence[JobNumber]) -> Iterator[Expected]:
+        start, end = self._plan.start, self._plan.end
+        together = max(_SECONDS_AT_ONCE * MICROSECONDS // max(end - start, 1), 1)
+        if len(jobs) <= together and len(jobs) == len(self._timeline.jobs):
+            yield from self._fitting(jobs, None)
+            return
+        for low in range(0, len(jobs), together):
+            yield from self._fitting(jobs[low : low + together], jobs[low : low + together])
+
+    def _fitting(self, jobs: Sequence[JobNumber], asked: Sequence[JobNumber] | None) -> Iterator[Expected]:
+        try:
+            expected = self._timeline.expected(self._plan.start, self._plan.end, asked)
+        except WindowError as error:
+            if len(jobs) == 1:
+                yield self._nothing_but_a_gap(jobs[0], str(error))
+                return
+            half = len(jobs) // 2
+            yield from self._fitting(jobs[:half], jobs[:half])
+            yield from self._fitting(jobs[half:], jobs[half:])
+        else:
+            yield expected
+
+    def _nothing_but_a_gap(self, job: JobNumber, reason: str) -> Expected:
+        none = np.empty(0, np.int64)
+        start, end = self._plan.start, self._plan.end
+        return Expected(start, end, none, none, none, none, ("",), (Gap(job, start, end, 0, reason),))
+
+    # -- what is missing of it, job by job ---------------------------------------------------------------------------
+
+    def _by_job(self, expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
+        gaps = _joined(expected.gaps)
+        missing = self._missing_in(expected)
+        concerned = set(gaps) | {JobNumber(job) for job in np.unique(expected.jobs[missing]).tolist()}
+        for job in sorted(concerned):
+            low, high = np.searchsorted(expected.jobs, (job, job + 1))
+            places = low + np.flatnonzero(missing[low:high])
+            rows = self._of_job(job, expected, places) if len(places) else []
+            yield job, rows + [row for gap in gaps.get(job, ()) for row in self._gap(gap)]
+
+    def _missing_in(self, expected: Expected) -> Which:
+        matching = Matching(expected)
+        jobs = set(np.unique(expected.jobs).tolist())
+        keys = [key for job in jobs for key in self._decided.get(job, ())]
+        rows, _ = matching.rows(keys)
+        answering, gaps = windows_of(row for job in jobs for row in self._windows.get(job, ()))
+        missing: Which = np.equal(rows + matching.spans(answering + gaps), 0)
+        return missing
+
+    def _of_job(self, job: JobNumber, expected: Expected, places: NDArray[np.int64]) -> list[_Row]:
+        missing = Missing(expected.instants[places], places, expected.versions[places])
+        try:
+            policies = {version: self._policy(job, version) for version in np.unique(missing.versions).tolist()}
+        except ItineraryError as error:
+            return self._gap(Gap(job, self._plan.start, self._plan.end, int(missing.versions[-1]), str(error)))
+        row = self._timeline.jobs[job]
+        skips = expected.skips[places]
+        runs, is_late = skips == 0, missing.instants >= self._grace_from
+        wanted = recovered(row, missing.where(runs & ~is_late), policies, self._plan.end)
+        wanted += late(row, missing.where(runs & is_late), policies)
+        rows = [_Row(item.key.instant, item) for item in wanted]
+        for reason in np.unique(skips[~runs]).tolist():
+            for block in missing.where(skips == reason).blocks():
+                rows += self._skipped(job, block, policies, expected.reasons[reason])
+        return rows
+
+    def _policy(self, job: JobNumber, version: int) -> Policy:
+        config = resolve(settings=self._settings, job=self._timeline.definition(job, version).overrides)
+        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority)
+
+    # -- what is skipped, and what nobody knows ----------------------------------------------------------------------
+
+    def _skipped(self, job: JobNumber, block: Missing, policies: Mapping[int, Policy], reason: str) -> list[_Row]:
+        first = int(block.instants[0])
+        if (stretch := self._open_stretch(job, first, reason)) is not None:
+            ref, window = stretch
+            return [_Row(first, Extension(ref.ref, block.window.end, window.count + len(block)))]
+        wanted = settled(
+            self._timeline.jobs[job],
+            block,
+            policies,
+            OccurrenceState.SKIPPED,
+            reason,
+            as_stretch=self._is_long(job, block),
+        )
+        return [_Row(item.key.instant, item) for item in wanted]
+
+    def _open_stretch(self, job: JobNumber, first: int, reason: str) -> tuple[OccurrenceRow, Window] | None:
+        """The row of the same pause that ends where this block begins: nothing was expected in between."""
+        for row in self._windows.get(job, ()):
+            window = row.window
+            if window is None or row.status is not OccurrenceState.SKIPPED or row.reason != reason:
+                continue
+            if window.end <= first and not self._count(job, window.end, first):
+                return row, window
+        return None
+
+    def _is_long(self, job: JobNumber, block: Missing) -> bool:
+        """Whether the pause that skips these has skipped more, with them, than shall have rows of their own."""
+        first = int(block.instants[0])
+        stretch = self._timeline.in_force(job, first)
+        if stretch is None or not isinstance(stretch.standing, Paused):
+            return False
+        return self._count(job, stretch.standing.since, block.window.end) > STRETCH_MIN
+
+    def _count(self, job: JobNumber, start: int, end: int) -> int:
+        """How many instants the job expected; more than enough if there are too many to count."""
+        try:
+            return len(self._timeline.expected(start, end, [job]))
+        except WindowError:
+            return STRETCH_MIN + 1
+
+    def _gap(self, gap: Gap) -> list[_Row]:
+        at, reason = ceil_second(gap.start) * MICROSECONDS, clean_text(f"not decided: {gap.reason}")
+        for row in self._windows.get(gap.job, ()):
+            window = row.window
+            if window is None or window.count or row.reason != reason or row.status is not OccurrenceState.MISSED:
+                continue
+            if ceil_second(gap.start) <= ceil_second(window.end) and window.start <= gap.start:
+                return [] if gap.end <= window.end else [_Row(at, Extension(row.ref, gap.end, 0))]
+        if at >= gap.end:
+            return []  # no whole second, and so no instant, lies in it
+        key = Key(at, gap.job, Kind.SCHEDULED, GAP)
+        window = Window(gap.start, gap.end, 0)
+        return [_Row(at, Wanted(key, gap.version, at, OccurrenceState.MISSED, window=window, reason=reason))]
+
+
+def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
+    """The gaps of each job in order; what goes on for the same reason, through two versions say, is one."""
+    by_job: dict[JobNumber, list[Gap]] = {}
+    for gap in sorted(gaps):
+        found = by_job.setdefault(gap.job, [])
+        if found and (found[-1].end, found[-1].reason) == (gap.start, gap.reason):
+            found[-1] = found[-1]._replace(end=gap.end)
+        else:
+            found.append(gap)
+    return by_job
+
+
+def _job_at(cursor: str) -> JobNumber:
+    """The job that a cursor stands at."""
+    try:
+        return JobNumber(int(cursor or 0))
+    except ValueError:
+        raise RecordError(f"{shown(cursor)} is no cursor of a sweep; it is the number of a job") from None

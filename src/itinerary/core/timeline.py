@@ -1,0 +1,236 @@
+"""The timeline, read as history: what was, is and will be in force for every job (PROTOCOL 3, S11, S12).
+
+    EntryRows ─► Timeline ─► in_force(job, instant)      one version, one standing: active, paused, stopped, removed
+                         ├─► expected(start, end)        the instants that are due by all of that, run or skipped
+                         └─► catalogue(now)              the jobs that there are, with their newest definitions
+
+Everybody who decides about instants asks this one: the index looks ahead with it, the sweep and the recovery look back,
+an audit a year later gets the same answer as all of them. A version that takes effect in five minutes shows its
+instants after that, and only those.
+
+A Timeline never changes. New entries make a new one (`extended`), which shares with the old one all that they do not
+touch: a hundred thousand jobs are folded and compiled once, and a pause of one of them costs the work of one.
+
+Calendars and zones are kept and can be looked up; what they mean for a schedule was settled when it was bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.core.bodies import read_definition, read_schedule
+from itinerary.core.expected import Expected, joined
+from itinerary.core.index_source import Rejected
+from itinerary.core.layers import Layer
+from itinerary.core.stretches import FOREVER, History, Removed, Standing, Stretch, fold
+from itinerary.errors import RecordError
+from itinerary.model.definition import Definition
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.schedules import Schedule, ZoneSource, packaged_zone
+from itinerary.schedules.instants import MICROSECONDS
+
+__all__ = ["Catalogue", "Listed", "Timeline"]
+
+_FOR_ALL: Final = JobNumber(0)
+_CHANGED_MAX: Final = 1_000
+"""How many jobs may differ from what was compiled before all of it is compiled again."""
+_REACH: Final = 86_400 * MICROSECONDS
+"""How far what is compiled reaches back from the first window that was asked for."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A job that there is, now or later."""
+
+    job: JobRow
+    version: int
+    """Its newest version, in force or not yet."""
+    body: str | None
+    standing: Standing | None
+    """How it stands now; None if its first version is not in force yet."""
+
+    @property
+    def definition(self) -> Definition:
+        """Its newest definition. Raises RecordError if it cannot be read."""
+        return read_definition(self.body)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule in it. Raises an ItineraryError if that cannot be read."""
+        return read_schedule(self.body)
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    """The jobs that there are, by number, and those whose entries nobody can read."""
+
+    jobs: tuple[Listed, ...]
+    rejected: tuple[Rejected, ...]
+
+
+class _Compiled(NamedTuple):
+    """All jobs, as they were when they were compiled, and those that have changed since."""
+
+    all: Layer | None
+    recent: Layer | None
+    changed: frozenset[JobNumber]
+
+
+class Timeline:
+    """All jobs' entries, up to one revision. Build it with `Timeline.of`, go on with `extended`."""
+
+    __slots__ = ("_compiled", "_entries", "_for_all", "_histories", "_zones", "jobs", "revision")
+
+    jobs: Mapping[JobNumber, JobRow]
+    revision: int
+    """The last revision that is in here."""
+
+    def __init__(self, zones: ZoneSource = packaged_zone) -> None:
+        """A timeline without entries."""
+        self._zones = zones
+        self._entries: dict[JobNumber, tuple[EntryRow, ...]] = {}
+        self._for_all: tuple[EntryRow, ...] = ()
+        self._histories: dict[JobNumber, History | RecordError] = {}
+        self._compiled: _Compiled = _Compiled(None, None, frozenset())
+        self.jobs = {}
+        self.revision = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[EntryRow], jobs: Iterable[JobRow], zones: ZoneSource = packaged_zone) -> Timeline:
+        """The timeline of these entries. Read the jobs after the entries, so that none is missing."""
+        return cls(zones).extended(entries, jobs)
+
+    def extended(self, entries: Iterable[EntryRow], jobs: Iterable[JobRow] = ()) -> Timeline:
+        """This timeline and later entries; `jobs` are those that are new, or have changed."""
+        rows = {**self.jobs, **{row.number: row for row in jobs}}
+        fresh: dict[JobNumber, list[EntryRow]] = {}
+        revision = self.revision
+        for entry in entries:
+            assert entry.revision > self.revision, "entries are appended, revision by revision"
+            assert entry.job in rows or entry.job == _FOR_ALL, "jobs are read after their entries"
+            fresh.setdefault(entry.job, []).append(entry)
+            revision = max(revision, entry.revision)
+        later = Timeline(self._zones)
+        later.jobs, later.revision = MappingProxyType(rows), revision
+        later._for_all = (*self._for_all, *fresh.pop(_FOR_ALL, ()))
+        later._entries = {**self._entries, **{job: (*self._entries.get(job, ()), *fresh[job]) for job in fresh}}
+        later._histories = {job: known for job, known in self._histories.items() if job not in fresh}
+        later._compiled = _Compiled(self._compiled.all, None, self._compiled.changed.union(fresh))
+        return later
+
+    # -- one job -----------------------------------------------------------------------------------------------------
+
+    def history(self, job: JobNumber) -> History:
+        """A job's whole history. Raises RecordError if an entry of it cannot be read."""
+        history = self._history(job)
+        if isinstance(history, RecordError):
+            raise RecordError(str(history))  # a new one, since the old one would gather a traceback with each answer
+        return history
+
+    def _history(self, job: JobNumber) -> History | RecordError:
+        known = self._histories.get(job)
+        if known is None:
+            try:
+                known = fold(self._entries.get(job, ()))
+            except RecordError as error:
+                known = error
+            self._histories[job] = known
+        return known
+
+    def stretches(self, job: JobNumber, start: int, end: int) -> list[Stretch]:
+        """What was in force for a job over `[start, end)`, in order; nothing before its first version."""
+        return [
+            replace(stretch, start=max(stretch.start, start), end=min(stretch.end, end))
+            for stretch in self.history(job).stretches
+            if stretch.start < end and start < stretch.end
+        ]
+
+    def in_force(self, job: JobNumber, instant: int) -> Stretch | None:
+        """What is in force for a job at an instant, with its whole extent; None before its first version."""
+        stretches = self.history(job).stretches
+        place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
+        return stretches[place] if place >= 0 and instant < stretches[place].end else None
+
+    def definition(self, job: JobNumber, version: int) -> Definition:
+        """What a job's version says, in force or not. Raises RecordError if it cannot be read."""
+        return read_definition(self._version(job, version).body)
+
+    def schedule(self, job: JobNumber, version: int) -> Schedule:
+        """The schedule of a job's version. Raises an ItineraryError if it cannot be read."""
+        return read_schedule(self._version(job, version).body)
+
+    def _version(self, job: JobNumber, version: int) -> EntryRow:
+        for entry in reversed(self._entries.get(job, ())):
+            if entry.kind is EntryKind.VERSION and entry.version == version:
+                return entry
+        raise RecordError(f"job {job} has no version {version} up to revision {self.revision}; read the timeline again")
+
+    # -- many jobs ---------------------------------------------------------------------------------------------------
+
+    def expected(self, start: int, end: int, jobs: Sequence[JobNumber] | None = None) -> Expected:
+        """Every instant in `[start, end)` that the versions in force make due: of these jobs, or of all.
+
+        A job that cannot be enumerated has a gap there, and the others go on. Raises WindowError if there are more
+        instants than one call returns; ask for a shorter window then, or for fewer jobs.
+        """
+        end = max(start, end)
+        if jobs is not None:
+            known = sorted(self._entries.keys() & set(jobs))
+            return Layer.of(((job, self._history(job)) for job in known), start, end, self._zones).expected(start, end)
+        compiled = self._reaching(start)
+        assert compiled.all is not None, "it was compiled a moment ago"
+        if compiled.recent is None:
+            return compiled.all.expected(start, end)
+        return joined([compiled.all.expected(start, end, compiled.changed), compiled.recent.expected(start, end)])
+
+    def _reaching(self, start: int) -> _Compiled:
+        """All jobs compiled, for windows from `start` on. What is compiled is kept, unless it reaches far back."""
+        compiled = self._compiled
+        if compiled.all is None or len(compiled.changed) > _CHANGED_MAX:
+            compiled = _Compiled(self._layer(self._entries, start - _REACH), None, frozenset())
+        elif start < compiled.all.since:
+            return _Compiled(self._layer(self._entries, start), None, frozenset())
+        elif compiled.changed and compiled.recent is None:
+            compiled = compiled._replace(recent=self._layer(compiled.changed, compiled.all.since))
+        else:
+            return compiled
+        self._compiled = compiled  # one assignment: another thread may be asking
+        return compiled
+
+    def _layer(self, jobs: Iterable[JobNumber], since: int) -> Layer:
+        return Layer.of(((job, self._history(job)) for job in sorted(jobs)), since, FOREVER, self._zones)
+
+    def catalogue(self, now: int) -> Catalogue:
+        """Every job that has a version in force now, or later."""
+        listed: list[Listed] = []
+        rejected: list[Rejected] = []
+        for number in sorted(self._entries):
+            job, history = self.jobs[number], self._history(number)
+            if isinstance(history, RecordError):
+                rejected.append(Rejected(job.name, str(history)))
+                continue
+            ahead = [stretch for stretch in history.stretches if now < stretch.end]
+            lasting = [stretch for stretch in ahead if not isinstance(stretch.standing, Removed)]
+            if lasting:
+                standing = ahead[0].standing if ahead[0].start <= now else None
+                listed.append(Listed(job, lasting[-1].version, lasting[-1].body, standing))
+        return Catalogue(tuple(listed), tuple(rejected))
+
+    # -- what concerns all jobs --------------------------------------------------------------------------------------
+
+    def calendars_at(self, instant: int) -> dict[str, EntryRow]:
+        """The entry of each named calendar that is in force at an instant."""
+        return self._subjects_at(EntryKind.CALENDAR, instant)
+
+    def zones_at(self, instant: int) -> dict[str, EntryRow]:
+        """The entry of each time zone's transitions that is in force at an instant."""
+        return self._subjects_at(EntryKind.ZONE, instant)
+
+    def _subjects_at(self, kind: EntryKind, instant: int) -> dict[str, EntryRow]:
+        acting = [entry for entry in self._for_all if entry.kind is kind and entry.effective_from <= instant]
+        acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
+        return {entry.subject: entry for entry in acting}

@@ -1,0 +1,152 @@
+"""From the start of an occurrence to the end of its last task: the stage in which tasks run.
+
+Whatever happens (an attempt ended, a time has come, somebody wants it to end), the same follows: `settle` asks what
+the failure strategies make of it, begins, stops and skips tasks accordingly, shows the state that this amounts to, and
+has it all written as one change. Which stage comes next is for `lifecycle` to say.
+"""
+
+from __future__ import annotations
+
+from itinerary.core.commands import Level
+from itinerary.core.course import Course
+from itinerary.core.ending import named
+from itinerary.core.failure import Decision, decide, is_doomed
+from itinerary.core.outbox import Outbox
+from itinerary.core.progress import BEGUN, OVERTIME, Phase, StopReason, TaskProgress
+from itinerary.model.rows import AttemptRow
+from itinerary.model.states import OccurrenceState, TaskState, shown_state
+from itinerary.model.work import AttemptKey, Outcome, Stopped
+
+__all__ = ["attempt_ended", "attempt_moved", "launch", "settle", "tasks_on_time"]
+
+
+def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
+    """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not."""
+    if task.stop_reason is not None:
+        key = task.key(course.ref)
+        task.tries.append(AttemptRow(course.ref, key.place, key.number, TaskState.CANCELLED, None, now))
+        task.finish(TaskState.CANCELLED)
+        course.pen.note(task.row(course.ref), task.tries[-1])
+        return
+    task.launch(now)
+    definition = task.task
+    out.assignments.append(
+        course.assignment(task.key(course.ref), definition.name, task.config.executor, definition.definition, now)
+    )
+
+
+def settle(course: Course, now: int, out: Outbox) -> bool:
+    """Draw the consequences of whatever has happened. True when all tasks are done."""
+    pen, gate = course.pen, []
+    while True:
+        decision = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None)
+        changed = _hold_back(course, decision, now, out)
+        if not pen.is_held:
+            gate += _begin(course, decision, now)
+        if not changed:
+            break
+    if decision.is_over:
+        return True
+    more = any(task.phase is Phase.WAITING for task in course.tasks)
+    pen.step(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
+    takes = course.terms.limits if gate and not course.has_shares else ()
+    gives_back = pen.state is OccurrenceState.RETRYING and course.has_shares and bool(course.terms.limits)
+    course.has_shares = (course.has_shares or bool(takes)) and not gives_back
+    pen.write(out, gate=gate, takes=takes, gives_back=gives_back)
+    return False
+
+
+def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
+    """Skip and stop what shall not run; whether that settles something at once."""
+    reason = course.stop_reason() if course.closing else StopReason(_blamed(decision.because))
+    changed = False
+    for task in decision.skip:
+        task.finish(TaskState.SKIPPED, reason=reason.by)
+        course.pen.note(task.row(course.ref))
+    for task in decision.stop:
+        match task.phase:
+            case Phase.RUNNING:
+                out.stops.append(task.key(course.ref))
+                task.stop(reason, now + course.here.kill_grace)
+            case Phase.GATED:
+                task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
+            case Phase.RETRYING:
+                task.stop_reason = reason
+                task.finish(TaskState.CANCELLED)
+                course.pen.note(task.row(course.ref))
+                changed = True
+            case _:
+                pass  # it is being stopped already
+    return changed
+
+
+def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
+    """Begin what may begin, and try again what has waited long enough; both when their rows are written."""
+    begun = [*decision.begin]
+    if course.holds_slot and course.closing is None:
+        begun += [
+            task
+            for task in course.tasks
+            if task.phase is Phase.RETRYING and task.retry_at <= now and task not in decision.stop
+        ]
+    for task in begun:
+        course.pen.note(attempt=task.prepare(course.ref, now))
+        if len(course.tasks) > 1 or task.number > 1:
+            course.pen.note(task.row(course.ref))
+    return begun
+
+
+def _blamed(task: TaskProgress | None) -> str:
+    return "" if task is None else f"task {task.task.name} failed"
+
+
+# -- what happens to attempts ----------------------------------------------------------------------------------------
+
+
+def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int) -> bool:
+    """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
+    task = course.task_at(key.place)
+    if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
+        return False
+    _end(course, task, outcome, now)
+    return True
+
+
+def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None:
+    names = task.end(course.ref, outcome, now)
+    if task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
+        task.wait_to_retry(course.plan.name, course.key, now)
+    else:
+        task.finish(reason=_first_line(task.tries[-1].error))
+    course.pen.note(task.row(course.ref), task.tries[-1])
+
+
+def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState) -> bool:
+    """What an attempt runs in is in another state: a pod is being created, or runs."""
+    task = course.task_at(key.place)
+    if task is None or key.number != task.number or task.phase is not Phase.RUNNING:
+        return False
+    task.moved_to = None if state is OccurrenceState.RUNNING else state
+    return True
+
+
+def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
+    """A time has come: an attempt is over its time, one that was asked to end has not, one may be tried again."""
+    for task in course.tasks:
+        wakes_at = task.wakes_at()
+        if wakes_at is None or wakes_at > now:
+            continue
+        if task.phase is Phase.RUNNING:
+            out.stops.append(task.key(course.ref))
+            task.stop(OVERTIME, now + course.here.kill_grace)
+            out.log(Level.WARNING, "attempt.overtime", **named(course), task=task.task.name, attempt=task.number)
+        elif task.phase is Phase.STOPPING:
+            out.kills.append(task.key(course.ref))
+            out.log(Level.WARNING, "attempt.given_up", **named(course), task=task.task.name, attempt=task.number)
+            _end(course, task, Stopped(abandoned=True), now)
+
+
+def _first_line(text: str | None) -> str | None:
+    """The last line of a traceback says what it was."""
+    lines = (text or "").strip().splitlines()
+    return lines[-1][:200] if lines else None

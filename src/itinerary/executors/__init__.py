@@ -1,0 +1,22 @@
+"""Executors: what runs attempts, each kind behind the same small protocol (`itinerary.ports.Executor`).
+
+    router          sends each attempt to the one that can run it; `standard_router` has all of them
+    functions       where a function belongs ─ coroutines, threads, processes (and worker, which runs in them)
+    shell, http     commands and calls
+    guarded         what other packages bring, through entry points
+
+    definitions     what a task's definition may say          registry, calling   names, and the functions behind them
+    context         what a task is told                       transactions        its own statements in the store
+    outcomes, output, references, addresses                   results and errors, what was printed, secrets, hosts
+
+Nothing here decides when something runs, or whether it is tried again. An executor is told to begin, stop and kill, and
+reports one end for each attempt.
+"""
+
+from itinerary.executors.context import ExecutionContext
+from itinerary.executors.definitions import read_task
+from itinerary.executors.registry import Registry
+from itinerary.executors.router import ExecutorOptions, Router, standard_router
+from itinerary.executors.stopping import TaskCancelled
+
+__all__ = ["ExecutionContext", "ExecutorOptions", "Registry", "Router", "TaskCancelled", "read_task", "standard_router"]

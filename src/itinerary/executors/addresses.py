@@ -1,0 +1,154 @@
+"""Which addresses an HTTP call may reach, and to which one it goes (Q5).
+
+Whoever may write a definition must not be able to reach what only the node can: its own loopback, the cloud's metadata
+service, the database next door. So the host is resolved once; every address that comes back is checked, whichever way
+it was written; and the connection goes to what was checked, not to what a second look-up may say.
+
+    resolve ──► [check each] ──► Pinned, which is all the resolver that the connection has
+
+A host that the operator allows by name is not checked, but pinned all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from itinerary.errors import ConfigError, ItineraryError
+
+__all__ = ["AddressRefused", "HostLookup", "Pinned", "checked_addresses", "refusal", "system_lookup"]
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+HostLookup: TypeAlias = Callable[[str, int], Awaitable[Collection[str]]]
+"""From a host and a port to its addresses, as text."""
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_KINDS: Final = (
+    ("unspecified", "is_unspecified"),
+    ("loopback", "is_loopback"),
+    ("link-local", "is_link_local"),
+    ("multicast", "is_multicast"),
+    ("private", "is_private"),
+    ("reserved", "is_reserved"),
+)
+_OTHERS: Final = tuple(
+    (ipaddress.ip_network(network), kind)
+    for network, kind in (
+        ("100.64.0.0/10", "shared (carrier)"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.88.99.0/24", "reserved (6to4 relay)"),
+        ("198.18.0.0/15", "reserved (benchmarks)"),
+        ("64:ff9b:1::/48", "private (local NAT64)"),
+        ("100::/64", "reserved (discard)"),
+        ("2001::/23", "reserved (Teredo and others)"),
+        ("2002::/16", "reserved (6to4)"),
+        ("3fff::/20", "reserved (documentation)"),
+        ("5f00::/16", "reserved (segment routing)"),
+        ("fec0::/10", "private (site-local)"),
+    )
+)
+"""What `ipaddress` does not tell, or not in every version of Python."""
+
+
+class AddressRefused(ItineraryError):
+    """A host that leads to an address which calls may not reach."""
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    """What the system's resolver says."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def checked_addresses(
+    host: str, port: int, allowed: Collection[str], lookup: HostLookup = system_lookup
+) -> list[str]:
+    """The addresses of a host, every one of which may be reached. Raises AddressRefused or OSError."""
+    addresses = list(await lookup(host, port))
+    if not addresses:
+        raise OSError(f"{host} has no address")
+    if is_allowed(host, port, allowed):
+        return addresses
+    for text in addresses:
+        why = refusal(text)
+        if why is not None:
+            raise AddressRefused(
+                f"{host} is refused: it leads to {text}, which is {why}; "
+                f"if that is meant, allow the host {host!r} in the node's settings"
+            )
+    return addresses
+
+
+def is_allowed(host: str, port: int, allowed: Collection[str]) -> bool:
+    """Whether the operator allows that host, for all ports (`host`) or one (`host:port`)."""
+    name = host.lower().rstrip(".")
+    bracketed = f"[{name}]" if ":" in name else name
+    return name in allowed or f"{bracketed}:{port}" in allowed
+
+
+def read_allowed(hosts: Collection[str]) -> frozenset[str]:
+    """An allow list in its one form."""
+    if isinstance(hosts, str) or not all(isinstance(host, str) and host for host in hosts):
+        raise ConfigError("allowed hosts: give a list of names such as 'metrics.internal' or 'metrics.internal:8080'")
+    return frozenset(host.lower().rstrip(".") for host in hosts)
+
+
+def refusal(text: str) -> str | None:
+    """Why an address may not be reached; None if it may. What is no address may not."""
+    try:
+        address: Address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return "no address"
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is not None:
+            return _kind(inner)
+    return _kind(address)
+
+
+def _kind(address: Address) -> str | None:
+    for kind, attribute in _KINDS:
+        if getattr(address, attribute):
+            return kind
+    for network, kind in _OTHERS:
+        if address.version == network.version and address in network:
+            return kind
+    return None if address.is_global else "not public"
+
+
+class Pinned(AbstractResolver):
+    """A resolver that knows one host, and was told its addresses."""
+
+    def __init__(self, host: str, addresses: Collection[str]) -> None:
+        self._host = host
+        self._addresses = addresses
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - the base class's signature
+    ) -> list[ResolveResult]:
+        assert host == self._host, "a call goes to one host"
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in self._addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,69 @@
+"""A function as a task: is it a coroutine function, and does it want its context?
+
+Both are decided once, from its signature, when it is registered or found. A task takes `ctx` or nothing:
+
+    async def report(ctx): ...        def report(ctx): ...        def report(): ...        def report(limit=10): ...
+
+Whatever else a function needs, nobody would give it, so it is refused before it is due and not at five in the morning.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.errors import ConfigError
+
+__all__ = ["Function", "function_of"]
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_GATHERING: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_CONTEXT: Final = "ctx"
+
+
+class Function(msgspec.Struct, frozen=True):
+    """A function that can be a task."""
+
+    name: str
+    """`package.module:function`."""
+    call: Callable[..., Any]
+    is_coroutine: bool
+    takes_context: bool
+
+
+def function_of(name: str, found: object) -> Function:
+    """What stands under that name, if it can be a task; raises ConfigError, which says why it cannot."""
+    if not callable(found):
+        raise ConfigError(f"python: {name} is a {type(found).__name__}, not a function")
+    if isinstance(found, type):
+        raise ConfigError(f"python: {name} is a class; name a function, or a method of an object")
+    called = found if inspect.isroutine(found) else _call_of(found)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        raise ConfigError(
+            f"python: {name} is a generator, which does nothing when it is called; return in place of yield"
+        )
+    return Function(name, found, inspect.iscoroutinefunction(called), _takes_context(name, found))
+
+
+def _call_of(found: object) -> object:
+    """Of `functools.partial` what it wraps, of any other object its `__call__`."""
+    wrapped = getattr(found, "func", None)
+    return wrapped if callable(wrapped) else type(found).__call__
+
+
+def _takes_context(name: str, found: Callable[..., Any]) -> bool:
+    try:
+        parameters = [one for one in inspect.signature(found).parameters.values() if one.kind not in _GATHERING]
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"python: the signature of {name} cannot be read, as of many functions in C; wrap it in one of your own"
+        ) from None
+    required = [one for one in parameters if one.default is inspect.Parameter.empty]
+    first = next((one for one in parameters if one.kind in _POSITIONAL), None)
+    if len(required) > 1 or (required and required[0] is not first):
+        wanted = ", ".join(one.name for one in required)
+        raise ConfigError(f"python: {name} wants {wanted}; a task takes {_CONTEXT}, or no argument")
+    return bool(required) or (first is not None and first.name == _CONTEXT)

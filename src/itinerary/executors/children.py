@@ -1,0 +1,231 @@
+"""A process of ours, with everything it starts: spawned, listened to, ended.
+
+    spawn (in a helper thread) ──► Child (on the engine's loop) ──► ended(status)
+                                     ├─ its output, read as it comes, into a Tail
+                                     ├─ its end, by pidfd or a thread that waits
+                                     └─ signals to its whole group
+
+It leads a session and a process group of its own, so a signal reaches what it forked as well; what moves into a session
+of its own is out of reach. The end of the leader is the end: somebody whom it left behind may hold the pipe for ever.
+What of the group is left then is left alone, unless the end was asked for: then it gets the time until `kill`, and is
+killed with it.
+
+The leader stays a zombie until its group is dealt with. Its number cannot be given to another process so long, and no
+signal can hit a stranger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from itinerary.executors.output import Tail
+
+__all__ = ["Child", "describe_status", "spawn"]
+
+_CHUNK: Final = 65_536
+_DRAIN_MAX: Final = 64
+"""Chunks read when the leader is gone: all that a pipe holds, and no more of a survivor that goes on printing."""
+_LINGER_FIRST: Final = 0.01
+_LINGER_MAX: Final = 0.25
+_LINGER_ROUNDS: Final = 120
+"""About half a minute: if nobody kills what ignores SIGTERM until then, we do."""
+
+_log: Final = structlog.stdlib.get_logger()
+
+
+def spawn(
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    user: str | int | None = None,
+    group: str | int | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """A new process that leads its own session, reads nothing, and writes both streams into one pipe."""
+    process = subprocess.Popen(  # noqa: S603 - argv, checked where the definition was read
+        arguments,
+        env=env,
+        cwd=cwd,
+        user=user,
+        group=group,
+        extra_groups=None if user is None else (),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
+    assert process.stdout is not None, "it was asked for"
+    os.set_blocking(process.stdout.fileno(), False)
+    return process
+
+
+def describe_status(status: int | None) -> str:
+    """How a process ended, in words; None where somebody else took its status."""
+    if status is None:
+        return "ended, but something else in this program has collected its exit status"
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+class Child:
+    """A spawned process. `ended` is called once, with its status, negative for a signal."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        process: subprocess.Popen[bytes],
+        ended: Callable[[int | None], None],
+    ) -> None:
+        assert process.stdout is not None, "spawn makes one"
+        self.output = Tail()
+        self._loop = loop
+        self._process = process
+        self._pipe = process.stdout
+        self._ended = ended
+        self._status: int | None = None
+        self._is_gone = False
+        self._is_over = False
+        self._was_asked = False
+        self._was_killed = False
+        loop.add_reader(self._pipe.fileno(), self._read)
+        self._watch()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def terminate(self) -> None:
+        """Ask the group to end; whoever of it ignores that has time until `kill`."""
+        if not self._was_asked:
+            self._was_asked = True
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the whole group by force."""
+        self._was_killed = True
+        self._signal(signal.SIGKILL)
+        if self._is_gone:
+            self._finish()
+
+    def read_now(self) -> None:
+        """Take in what has been written up to now."""
+        for _ in range(_DRAIN_MAX):
+            if not self._read():
+                return
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._is_over:
+            return
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            pass  # all of it is gone
+        except PermissionError:
+            _log.warning("process.cannot_be_signalled", pid=self.pid, signal=number.name, note="it changed its user")
+
+    def _read(self) -> bool:
+        """Read one chunk; whether there may be more."""
+        if self._pipe.closed:
+            return False
+        try:
+            chunk = os.read(self._pipe.fileno(), _CHUNK)
+        except BlockingIOError:
+            return False
+        if chunk:
+            self.output.write(chunk)
+            return True
+        self._close_pipe()
+        return False
+
+    def _close_pipe(self) -> None:
+        if not self._pipe.closed:
+            self._loop.remove_reader(self._pipe.fileno())
+            self._pipe.close()
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if hasattr(os, "pidfd_open"):
+            handle = os.pidfd_open(self.pid)
+            self._loop.add_reader(handle, self._gone_by_handle, handle)
+        else:
+            threading.Thread(target=self._wait, name="itinerary-wait", daemon=True).start()
+
+    def _wait(self) -> None:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            self._loop.call_soon_threadsafe(self._gone)
+
+    def _gone_by_handle(self, handle: int) -> None:
+        self._loop.remove_reader(handle)
+        os.close(handle)
+        self._gone()
+
+    def _gone(self) -> None:
+        """The leader has ended, and is a zombie."""
+        self._is_gone = True
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:
+            self._status = None
+        else:
+            assert found is not None, "it has ended"
+            self._status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        if self._was_asked and not self._was_killed:
+            self._linger(_LINGER_FIRST, _LINGER_ROUNDS)
+        else:
+            self._finish()
+
+    def _linger(self, wait: float, rounds: int) -> None:
+        """The leader has obeyed; wait for the rest of its group."""
+        if self._is_over:
+            return
+        if rounds and _others_in_group(self.pid):
+            self._loop.call_later(wait, self._linger, min(2 * wait, _LINGER_MAX), rounds - 1)
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._is_over:
+            return
+        if self._was_asked or self._was_killed:
+            self._signal(signal.SIGKILL)
+        self._is_over = True
+        self.read_now()
+        self._close_pipe()
+        self._process.wait()  # it is a zombie, or somebody else's: this returns at once
+        self._ended(self._status)
+
+
+def _others_in_group(leader: int) -> bool:
+    """Whether somebody alive is in the group of a leader that is not. Where there is no /proc: as if nobody were."""
+    proc = Path("/proc")
+    for entry in proc.iterdir() if proc.is_dir() else ():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text("ascii", "replace")
+        except OSError:
+            continue  # gone while we looked
+        state, _, group, *_ = stat.rpartition(")")[2].split()
+        if int(group) == leader and state not in "ZX":
+            return True
+    return False

@@ -1,0 +1,185 @@
+"""What a task is told: `ctx`, the one argument that a function may take (X9).
+
+Everything in it is made when it is asked for: ten thousand tasks that never look at their ids should not pay for
+hashing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+
+import structlog
+
+from itinerary.errors import ScheduleError, TransactionError
+from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.executors.transactions import Transactions, TransactionScope
+from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
+from itinerary.model.work import AttemptKey, Facts
+from itinerary.schedules.codec import from_json
+from itinerary.schedules.instants import MICROSECONDS
+
+__all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants"]
+
+TRANSACTION_TIMEOUT: Final = 30.0
+"""How long a task's transaction may take if it does not say, in seconds."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Instants:
+    """The instants that a run answers for: its own, or all of a compressed run's window (R5)."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def __len__(self) -> int:
+        window = self._facts.window
+        return 1 if window is None else window.count
+
+    def __iter__(self) -> Iterator[datetime]:
+        facts = self._facts
+        if facts.window is None:
+            return iter((_datetime(facts.key.instant),))
+        if facts.schedule is None:
+            raise ScheduleError(
+                f"job {facts.job!r}: this run answers for {facts.window.count} instants, from {self.start} on and "
+                f"before {self.end}, but its schedule did not come with it; use start and end"
+            )
+        return iter(from_json(facts.schedule).between(facts.window.start, facts.window.end))
+
+    @property
+    def start(self) -> datetime:
+        """The first instant, or the beginning of the window."""
+        window = self._facts.window
+        return _datetime(self._facts.key.instant if window is None else window.start)
+
+    @property
+    def end(self) -> datetime:
+        """The end of the window, which is not in it."""
+        window = self._facts.window
+        return _datetime(self._facts.key.instant + MICROSECONDS if window is None else window.end)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} instants from {self.start} on and before {self.end}>"
+
+
+class ExecutionContext:
+    """One attempt, as its task sees it. Instants are aware datetimes in UTC."""
+
+    def __init__(
+        self, key: AttemptKey, facts: Facts, standing: Standing, transactions: Transactions | None = None
+    ) -> None:
+        self._key = key
+        self._facts = facts
+        self._standing = standing
+        self._transactions = transactions
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self._facts.job
+
+    @property
+    def version(self) -> int:
+        """The job's version."""
+        return self._facts.version
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._facts.task
+
+    @property
+    def node(self) -> str:
+        """The node that runs it."""
+        return self._facts.node
+
+    @cached_property
+    def occurrence_id(self) -> OccurrenceId:
+        """The same for everybody who asks about this occurrence, for ever: good as an idempotency key."""
+        return self._facts.occurrence_id
+
+    @cached_property
+    def task_run_id(self) -> TaskRunId:
+        """The same for all attempts of this task: good as an idempotency key of what it does."""
+        return self._facts.task_run_id
+
+    @cached_property
+    def attempt_id(self) -> AttemptId:
+        """Of this attempt alone."""
+        return self._facts.attempt_id
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return self._facts.attempt
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """The instant that it is for."""
+        return _datetime(self._facts.key.instant)
+
+    @property
+    def started_at(self) -> datetime:
+        """When this attempt began."""
+        return _datetime(self._facts.started_at)
+
+    @property
+    def last_run_at(self) -> datetime | None:
+        """The instant of the last occurrence that started before this one."""
+        at = self._facts.last_run_at
+        return None if at is None else _datetime(at)
+
+    @cached_property
+    def window(self) -> Instants:
+        """Every instant that this run answers for."""
+        return Instants(self._facts)
+
+    @property
+    def is_recovery(self) -> bool:
+        """Whether it makes up for an instant that was missed."""
+        return self._facts.is_recovery
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether a person asked for it to be done again."""
+        return self._facts.is_replay
+
+    @cached_property
+    def log(self) -> Any:
+        """A logger that says with each event whose it is. Any: what it can do is up to structlog's configuration."""
+        facts = self._facts
+        run = f"{facts.job}:{facts.key.instant // MICROSECONDS}"
+        return structlog.get_logger().bind(job=facts.job, task=facts.task, run=run, attempt=facts.attempt)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was asked to end. Look at it now and then, if you are a plain function that takes long."""
+        return self._standing.is_stop_asked
+
+    def raise_if_cancelled(self) -> None:
+        """Raise TaskCancelled if it was asked to end."""
+        if self._standing.is_stop_asked:
+            raise TaskCancelled(f"task {self.task!r} of job {self.job!r} was asked to end")
+
+    def transaction(self, *, timeout: float = TRANSACTION_TIMEOUT) -> TransactionScope:
+        """A transaction of the store that commits with this attempt's success, or not at all (D6).
+
+        `async with` in a coroutine, `with` in a plain function. Raises TransactionError where there is none.
+        """
+        if self._transactions is None:
+            raise TransactionError(
+                f"task {self.task!r} of job {self.job!r} has no transaction here: it takes a task in the node's own "
+                "process (async or thread) and a store that offers one (PostgreSQL, SQLite)"
+            )
+        return self._transactions.scope(self._key, timeout, self._standing)
+
+    def __repr__(self) -> str:
+        return f"<ExecutionContext {self.job}/{self.task}, attempt {self.attempt}, for {self.scheduled_at}>"
+
+
+def _datetime(instant: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=instant)

@@ -1,0 +1,282 @@
+"""Coroutine functions, on a loop that is not the engine's.
+
+    engine's loop                                        worker loop
+    begin(ten thousand)  ── one call_soon_threadsafe ──► ten thousand tasks
+    report(batch)        ◄── once for all that ended in a turn of the loop
+
+The worker loop is the embedding program's, if it is given, or one in a thread of its own. A coroutine that forgets to
+await blocks that loop and everything on it, but not the engine: other executors start on time, `blocked_for` says who
+it is, and `kill` gives up at once, on the engine's side, whether or not the loop ever answers again.
+
+Given the engine's own loop everything happens there, in the order of calls and without threads: that is what the
+simulator and the tests with a clock use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from itinerary.executors.base import BaseExecutor, InFlight
+from itinerary.executors.calling import Function
+from itinerary.executors.context import ExecutionContext
+from itinerary.executors.definitions import check_place, read_python
+from itinerary.executors.loop_thread import LoopThread
+from itinerary.executors.outcomes import could_not_begin, raised, returned
+from itinerary.executors.registry import Registry
+from itinerary.executors.transactions import TransactionFactory, Transactions
+from itinerary.model.work import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
+from itinerary.ports import Clock
+
+__all__ = ["Blocked", "CoroutineExecutor"]
+
+_BATCH_MAX: Final = 1_000
+"""More ends than this are not held back until the turn of the loop is over."""
+_CLOSING_TIMEOUT: Final = 1.0
+"""How long cancelled coroutines have to end when the executor is closed, in seconds."""
+
+_log: Final = structlog.stdlib.get_logger()
+
+
+class Blocked(NamedTuple):
+    """For how long a worker loop has not answered, in microseconds, and what it was busy with."""
+
+    blocked_for: int
+    what: str | None
+
+
+_FREE: Final = Blocked(0, None)
+
+
+class _Running(InFlight):
+    """An attempt. The task is made on the worker loop, so it comes later."""
+
+    __slots__ = ("has_begun", "task")
+
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
+        self.has_begun = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class CoroutineExecutor(BaseExecutor[_Running]):
+    """Runs coroutine functions. `loop`: where; none for one in a thread of its own."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        transaction: TransactionFactory | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__()
+        self._registry = registry
+        self._given_loop = loop
+        self._factory = transaction
+        self._clock = clock
+        self._thread: LoopThread | None = None
+        self._transactions: Transactions | None = None
+        self._reports: deque[Report] = deque()
+        self._will_hand_over = False
+        self._given_up: dict[AttemptKey, _Running] = {}
+        self._asked_at: int | None = None
+
+    async def _prepare(self) -> None:
+        engine_loop = asyncio.get_running_loop()
+        if self._factory is not None:
+            self._transactions = Transactions(self._factory)
+        if self._given_loop is None:
+            self._thread = LoopThread("itinerary-coroutines")
+            self._loop = await self._thread.start()
+        else:
+            self._loop = self._given_loop
+        self._is_engine_loop = self._loop is engine_loop
+        self._post = self._loop.call_soon if self._is_engine_loop else self._loop.call_soon_threadsafe
+
+    # -- on the engine's loop ------------------------------------------------------------------------------------------
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        if self._is_closed or self._report is None:
+            super().begin(assignments)
+            return
+        batch = []
+        for assignment in assignments:
+            assert assignment.key not in self._in_flight, "an attempt is begun once"
+            self._in_flight[assignment.key] = running = _Running(assignment)
+            batch.append(running)
+        try:
+            self._post(self._launch_all, batch)
+        except RuntimeError as error:  # the loop was closed, by the program that it belongs to
+            for assignment in assignments:
+                self._end(assignment.key, could_not_begin(error))
+
+    def _accept(self, assignment: Assignment) -> _Running:
+        return _Running(assignment)
+
+    def _launch(self, attempt: _Running) -> None:
+        self._post(self._launch_all, (attempt,))
+
+    def _stop(self, attempt: _Running) -> None:
+        if not attempt.is_stop_asked:
+            attempt.is_stop_asked = True
+            self._tell(self._cancel, attempt)
+
+    def _kill(self, attempt: _Running) -> None:
+        key = attempt.key
+        attempt.is_stop_asked = True
+        attempt.is_given_up = True
+        self._given_up[key] = attempt  # nobody else may hold its task, and a task that is not held is collected
+        if self._end(key, Stopped(abandoned=True)):
+            self._tell(self._cancel, attempt)
+        else:
+            self._given_up.pop(key, None)
+        self._hand_over()  # what ended just before a coroutine blocked the loop
+
+    def blocked_for(self) -> Blocked:
+        """Whether the worker loop answers; to be asked now and then, on the engine's loop.
+
+        The loop is pinged, and for as long as it owes an answer, this says since when, and what it is busy with.
+        """
+        self._hand_over()
+        if self._is_closed or self._is_engine_loop or not (self._in_flight or self._given_up):
+            self._asked_at = None
+            return _FREE
+        now = self._elapsed()
+        if self._asked_at is None:
+            self._asked_at = now
+            self._tell(self._pong)
+            return _FREE
+        return Blocked(now - self._asked_at, self._busy_with())
+
+    @property
+    def given_up(self) -> int:
+        """How many coroutines still run though nobody waits for them."""
+        return len(self._given_up)
+
+    def _busy_with(self) -> str | None:
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            return None
+        for running in [*self._in_flight.values(), *self._given_up.values()]:
+            if running.task is task:
+                facts = running.assignment.facts
+                return f"{facts.job}/{facts.task}, attempt {facts.attempt}"
+        return f"{getattr(task.get_coro(), '__qualname__', 'a coroutine')}, which no task of ours runs directly"
+
+    def _elapsed(self) -> int:
+        return time.monotonic_ns() // 1_000 if self._clock is None else self._clock.elapsed()
+
+    async def _shut_down(self) -> None:
+        running = list(self._in_flight.values())
+        for one in running:
+            one.is_stop_asked = True
+        if self._is_engine_loop:
+            await self._cancel_all(running)
+        elif running and not self._loop.is_closed():
+            ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._cancel_all(running), self._loop))
+            await asyncio.wait([ended], timeout=2 * _CLOSING_TIMEOUT)
+        self._hand_over()
+        for key, one in list(self._in_flight.items()):
+            one.is_given_up = True
+            self._given_up[key] = one
+            self._end(key, Stopped(abandoned=True))
+        if self._thread is not None and not await self._thread.stop(_CLOSING_TIMEOUT):
+            _log.error("worker_loop.left_behind", busy_with=self._busy_with())
+
+    def _tell(self, what: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._post(what, *arguments)
+        except RuntimeError:
+            _log.warning("worker_loop.closed", note="nothing more can be told to its tasks")
+
+    # -- on the worker loop --------------------------------------------------------------------------------------------
+
+    def _launch_all(self, batch: Sequence[_Running]) -> None:
+        create_task = self._loop.create_task
+        for running in batch:
+            if not running.is_given_up:
+                # A context of its own: what the engine or another task has set is not for it.
+                running.task = create_task(self._run(running), context=Context())
+
+    async def _run(self, running: _Running) -> None:
+        running.has_begun = True
+        outcome: Outcome
+        if running.is_stop_asked:
+            outcome = Stopped()
+        else:
+            try:
+                outcome = await self._called(running)
+            except BaseException as error:  # noqa: BLE001 - an attempt ends here, and never the loop
+                outcome = raised(error, running)
+        self._ended(running, outcome)
+
+    async def _called(self, running: _Running) -> Outcome:
+        assignment = running.assignment
+        try:
+            function = self._function(assignment)
+        except Exception as error:  # noqa: BLE001 - an attempt ends here
+            return could_not_begin(error)
+        if function.takes_context:
+            context = ExecutionContext(assignment.key, assignment.facts, running, self._transactions)
+            return returned(await function.call(context), assignment.facts)
+        return returned(await function.call(), assignment.facts)
+
+    def _function(self, assignment: Assignment) -> Function:
+        name = assignment.run.get("python")
+        function = self._registry.known(name) if len(assignment.run) == 1 and isinstance(name, str) else None
+        if function is None:
+            function = self._registry.find(read_python(assignment.run, "async", self._registry).name)
+        if not function.is_coroutine:
+            check_place(function.name, "async", is_coroutine=False)
+        return function
+
+    def _ended(self, running: _Running, outcome: Outcome) -> None:
+        key = running.assignment.key
+        if self._in_flight.pop(key, None) is None:
+            self._given_up.pop(key, None)
+            self._came_back(running.assignment, outcome)
+            return
+        self._reports.append(Ended(key, outcome))
+        if len(self._reports) >= _BATCH_MAX:
+            self._hand_over()
+        elif not self._will_hand_over:
+            self._will_hand_over = True
+            self._loop.call_soon(self._hand_over_in_turn)
+
+    def _hand_over_in_turn(self) -> None:
+        self._will_hand_over = False
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Report what has ended. Taking from a deque happens once, so both sides may do this at the same time."""
+        reports = []
+        while self._reports:
+            try:
+                reports.append(self._reports.popleft())
+            except IndexError:
+                break
+        if reports:
+            self._say(*reports)
+
+    def _cancel(self, running: _Running) -> None:
+        # A task that is cancelled before its first step never gets to report; it sees for itself that it was asked.
+        if running.task is not None and running.has_begun:
+            running.task.cancel()
+        elif running.is_given_up and running.task is None:
+            self._given_up.pop(running.assignment.key, None)
+
+    async def _cancel_all(self, running: Sequence[_Running]) -> None:
+        for one in running:
+            self._cancel(one)
+        if tasks := [one.task for one in running if one.task is not None]:
+            await asyncio.wait(tasks, timeout=_CLOSING_TIMEOUT)
+
+    def _pong(self) -> None:
+        self._asked_at = None

@@ -1,0 +1,193 @@
+"""What a task runs, read from its definition and checked as far as that can be done without running it.
+
+    {"python": "package.module:function"}                                      PythonCall
+    {"shell": ["gzip", "-9", "out.csv"], "env": {…}, "cwd": "data"}            ShellCommand
+    {"http": "https://…", "method": "POST", "headers": {…}, "body": …}         HttpCall
+    {"<kind>": …}                                                              ForeignTask, of an entry point
+
+`read_task` is for whoever registers a job: what it lets through can still fail, but not because it was misspelt.
+Unknown keys are errors (Q7). Errors begin with the key and say what is allowed; they quote no value that may be a
+secret. Whom a task runs as is no key of any definition: that is a setting of the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.executors.entry_points import check_foreign, is_installed
+from itinerary.executors.http_definition import HttpCall, read_http
+from itinerary.executors.references import Value, read_value
+from itinerary.executors.registry import Registry
+from itinerary.model.job import JsonObject
+from itinerary.model.text import shown
+from itinerary.model.values import check_keys
+
+__all__ = [
+    "FUNCTION_EXECUTORS",
+    "ForeignTask",
+    "HttpCall",
+    "PythonCall",
+    "ShellCommand",
+    "TaskDefinition",
+    "read_http",
+    "read_python",
+    "read_shell",
+    "read_task",
+]
+
+FUNCTION_EXECUTORS: Final = ("auto", "async", "thread", "process")
+"""Where a function may run; `auto`: a coroutine function as async, a plain one in a thread."""
+
+_KINDS: Final = ("python", "shell", "http")
+_SHELL_KEYS: Final = ("shell", "env", "cwd", "inherit_env", "use_shell")
+_ARGUMENTS_MAX: Final = 1_000
+_VARIABLES_MAX: Final = 1_000
+_COMMAND_MAX: Final = 100_000
+
+
+class PythonCall(msgspec.Struct, frozen=True):
+    """A function to be called."""
+
+    name: str
+    executor: str
+
+
+class ShellCommand(msgspec.Struct, frozen=True):
+    """A program to be run, or, if `use_shell`, one line for /bin/sh."""
+
+    arguments: tuple[str, ...]
+    env: Mapping[str, Value]
+    cwd: str | None
+    inherit_env: bool
+
+
+class ForeignTask(msgspec.Struct, frozen=True):
+    """Something for an executor that is found through an entry point."""
+
+    executor: str
+
+
+TaskDefinition: TypeAlias = PythonCall | ShellCommand | HttpCall | ForeignTask
+
+
+def read_task(run: object, executor: str = "auto", registry: Registry | None = None) -> TaskDefinition:
+    """What a definition says. Raises ConfigError, which begins with the key."""
+    if not isinstance(run, Mapping):
+        raise ConfigError(f"a task is a table with one of the keys {', '.join(_KINDS)}, not {shown(run)}")
+    if executor not in (*FUNCTION_EXECUTORS, "shell", "http"):
+        check_foreign(executor, run)
+        return ForeignTask(executor)
+    match [kind for kind in _KINDS if kind in run]:
+        case ["python"]:
+            return read_python(run, executor, registry)
+        case ["shell"]:
+            return read_shell(run)
+        case ["http"]:
+            return read_http(run)
+        case []:
+            return _read_foreign(run)
+        case several:
+            raise ConfigError(f"a task has one of the keys {', '.join(_KINDS)}; here are {' and '.join(several)}")
+
+
+def read_python(run: JsonObject, executor: str = "auto", registry: Registry | None = None) -> PythonCall:
+    """A function; where it is known, also whether it can run there."""
+    check_keys("task", run, ("python",))
+    registry = Registry() if registry is None else registry
+    name = registry.check(run["python"])
+    if executor not in FUNCTION_EXECUTORS:
+        raise ConfigError(f"executor: {shown(executor)} runs no functions; allowed: {', '.join(FUNCTION_EXECUTORS)}")
+    if executor == "process" and "<" in name:
+        raise ConfigError(
+            f"python: {name} is inside another function, where a worker process cannot find it; move it out"
+        )
+    function = registry.known(name)
+    if function is not None:
+        check_place(name, executor, is_coroutine=function.is_coroutine)
+    return PythonCall(name, executor)
+
+
+def check_place(name: str, executor: str, *, is_coroutine: bool) -> None:
+    """Raise ConfigError where a function cannot run."""
+    if executor == "async" and not is_coroutine:
+        raise ConfigError(
+            f"executor: {name} is a plain function, which would block its loop; make it async, or say thread"
+        )
+    if executor == "thread" and is_coroutine:
+        raise ConfigError(f"executor: {name} is a coroutine function, which a thread cannot await; say async")
+
+
+def read_shell(run: JsonObject) -> ShellCommand:
+    """A command: a list is run as it is; text goes through /bin/sh, and only if that is asked for."""
+    check_keys("task", run, _SHELL_KEYS)
+    use_shell = _switch(run, "use_shell", default=False)
+    command = run["shell"]
+    if isinstance(command, str):
+        if not use_shell:
+            raise ConfigError(
+                'shell: text would have to go through /bin/sh; write a list such as ["gzip", "out.csv"], '
+                "or add use_shell = true"
+            )
+        arguments: tuple[str, ...] = ("/bin/sh", "-c", _argument("shell", command))
+    else:
+        if use_shell:
+            raise ConfigError("use_shell: goes with text; a list is run without a shell")
+        arguments = _arguments(command)
+    cwd = run.get("cwd")
+    if cwd is not None and (not isinstance(cwd, str) or not cwd or "\0" in cwd):
+        raise ConfigError(f"cwd: {shown(cwd)} is not a directory; write a path")
+    return ShellCommand(arguments, _environment(run.get("env", {})), cwd, _switch(run, "inherit_env", default=True))
+
+
+def _arguments(command: object) -> tuple[str, ...]:
+    if not isinstance(command, Sequence) or not command:
+        raise ConfigError(f'shell: {shown(command)} is not a command; write a list such as ["gzip", "out.csv"]')
+    if len(command) > _ARGUMENTS_MAX:
+        raise ConfigError(f"shell: {len(command)} arguments are too many; {_ARGUMENTS_MAX} are allowed")
+    arguments = tuple(_argument(f"shell.{place}", argument) for place, argument in enumerate(command))
+    if not arguments[0]:
+        raise ConfigError("shell.0: is empty; it names the program")
+    if sum(map(len, arguments)) > _COMMAND_MAX:
+        raise ConfigError(f"shell: the arguments are longer than {_COMMAND_MAX} characters together; use a file")
+    return arguments
+
+
+def _argument(key: str, argument: object) -> str:
+    if not isinstance(argument, str) or "\0" in argument:
+        raise ConfigError(f"{key}: {shown(argument)} is not an argument; write text without a NUL")
+    if len(argument) > _COMMAND_MAX:
+        raise ConfigError(f"{key}: is longer than {_COMMAND_MAX} characters; use a file")
+    return argument
+
+
+def _environment(env: object) -> dict[str, Value]:
+    if not isinstance(env, Mapping):
+        raise ConfigError(f"env: {shown(env)} is not a table of variables")
+    if len(env) > _VARIABLES_MAX:
+        raise ConfigError(f"env: {len(env)} variables are too many; {_VARIABLES_MAX} are allowed")
+    for name in env:
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise ConfigError(f"env: {shown(name)} is not the name of a variable")
+    return {name: read_value(f"env.{name}", value) for name, value in env.items()}
+
+
+def _switch(run: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = run.get(key, default)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}: {shown(value)} is not a switch; write true or false")
+    return value
+
+
+def _read_foreign(run: JsonObject) -> ForeignTask:
+    installed = [kind for kind in run if is_installed(kind)]
+    if len(installed) != 1:
+        found = ", ".join(map(shown, list(run)[:10])) or "no keys"
+        raise ConfigError(
+            f"a task has one of the keys {', '.join(_KINDS)}, or that of an installed executor; here is {found}"
+        )
+    check_foreign(installed[0], run)
+    return ForeignTask(installed[0])

@@ -1,0 +1,85 @@
+"""From what a function did to an outcome: a value, and text that people can read.
+
+    returned something     Succeeded, with it as JSON; what is not JSON is not kept, and the log says so
+    raised                 Failed, with the traceback from the task's own code on, at most ERROR_MAX characters
+    gave in to a stop      Stopped
+
+This is the one place where everything is caught (`except BaseException`): an attempt ends here, and becomes a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import structlog
+
+from itinerary.errors import ItineraryError, RecordError
+from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.model.codec import result_json
+from itinerary.model.retries import exception_names
+from itinerary.model.text import MESSAGE_MAX, clean_text
+from itinerary.model.work import Facts, Failed, Outcome, Stopped, Succeeded
+
+__all__ = ["ERROR_MAX", "could_not_begin", "failure", "raised", "returned"]
+
+ERROR_MAX: Final = MESSAGE_MAX
+"""The longest error that is kept, in characters: of a longer one the beginning and the end."""
+
+_NOTHING: Final = Succeeded()
+_OURS: Final = str(Path(__file__).parent)
+
+_log: Final = structlog.stdlib.get_logger()
+
+
+def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
+    """What comes of a function that returned."""
+    if value is None:
+        return _NOTHING if output is None else Succeeded(output=output)
+    if inspect.iscoroutine(value):
+        value.close()
+        return Failed(f"{facts.task} returned a coroutine that nobody awaits; make it an async def", output=output)
+    try:
+        return Succeeded(result_json(value), output)
+    except RecordError as error:
+        _log.warning("task.result_not_kept", job=facts.job, task=facts.task, why=str(error))
+        return Succeeded(output=output)
+
+
+def raised(error: BaseException, standing: Standing, output: str | None = None) -> Outcome:
+    """What comes of a function that raised."""
+    if standing.is_stop_asked and isinstance(error, asyncio.CancelledError | TaskCancelled):
+        return Stopped(output=output)
+    return failure(error, output)
+
+
+def failure(error: BaseException, output: str | None = None) -> Failed:
+    """An exception as a person should read it, and by the names that `never_retry` knows."""
+    return Failed(clean_text(_traceback(error), ERROR_MAX), exception_names(type(error)), output)
+
+
+def could_not_begin(error: Exception) -> Failed:
+    """An attempt that could not even be begun. Our own errors say all there is to say; others come with a traceback."""
+    if isinstance(error, ItineraryError):
+        return Failed(clean_text(str(error), ERROR_MAX), exception_names(type(error)))
+    return failure(error)
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
+    except Exception as second:  # noqa: BLE001 - an exception that cannot be shown must not hide that it was raised
+        return f"{type(error).__qualname__}, which cannot be shown: {type(second).__qualname__}"
+    return "".join(lines).rstrip()
+
+
+def _without_ours(at: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not this package's; all of it if there is none."""
+    first = at
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_OURS):
+        first = first.tb_next
+    return at if first is None else first

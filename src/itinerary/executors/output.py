@@ -1,0 +1,63 @@
+"""What a task printed: text, never control (Q7), and of too much of it the end.
+
+A command may print ten gigabytes. Twice OUTPUT_MAX is the most that is ever held, and what is left of it says how much
+is missing. Bytes that are no UTF-8, and characters that a terminal would obey, become U+FFFD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from itinerary.model.text import clean_text
+
+__all__ = ["OUTPUT_MAX", "Tail"]
+
+OUTPUT_MAX: Final = 1_048_576
+"""What is kept of a task's output, in bytes (Q4)."""
+
+_NOTE_MAX: Final = 100
+
+
+class Tail:
+    """The last bytes of a stream."""
+
+    def __init__(self, limit: int = OUTPUT_MAX) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        """How many bytes have come, kept or not."""
+        return self._dropped + len(self._kept)
+
+    def write(self, chunk: bytes) -> None:
+        """Add to the end. What falls out at the beginning is moved once for each time the limit is filled."""
+        self._kept += chunk
+        if len(self._kept) > 2 * self._limit:
+            self._drop(len(self._kept) - self._limit)
+
+    def text(self, secrets: Mapping[str, str] | None = None) -> str | None:
+        """What came, as text of at most the limit, in bytes of UTF-8; None if nothing did.
+
+        `secrets` are values, by name, that must not be seen: where one was printed, its name stands instead.
+        """
+        if not len(self):
+            return None
+        data, dropped = bytes(self._kept), self._dropped
+        hidden = {value.encode(): name for name, value in (secrets or {}).items() if value}
+        for value, name in sorted(hidden.items(), key=lambda item: -len(item[0])):
+            data = data.replace(value, f"[secret {name}]".encode())
+        room = self._limit - _NOTE_MAX
+        if dropped and hidden:
+            data = data[max(map(len, hidden)) - 1 :]  # the first of it may be the end of a secret
+        text = clean_text(data.decode("utf-8", "replace"), len(data))
+        encoded = text.encode()
+        if not dropped and len(encoded) <= self._limit:
+            return text
+        kept = encoded[-room:].decode("utf-8", "ignore")
+        return f"… {max(len(self) - len(kept.encode()), 1)} bytes before this are not kept …\n{kept}"
+
+    def _drop(self, count: int) -> None:
+        del self._kept[:count]
+        self._dropped += count

@@ -1,0 +1,287 @@
+"""Functions in worker processes: for what computes long, may crash, or must be ended by force.
+
+    begin ──► an idle worker, or a new one; at `workers_max` it waits in line
+    stop  ──► SIGTERM to the worker's process group       kill ──► SIGKILL to the worker's process group
+
+A worker is a fresh interpreter, never a fork: a copy of a process with threads, an event loop and an open database is
+broken from its first breath. It has the module path of this process and imports what it is told by name. One that
+dies, or was sent a signal, is replaced; the others are used again. When this process dies, all of them do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, assert_never
+
+import structlog
+
+from itinerary.errors import ConfigError
+from itinerary.executors.base import BaseExecutor, InFlight
+from itinerary.executors.children import Child, describe_status, spawn
+from itinerary.executors.definitions import read_python
+from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.output import Tail
+from itinerary.executors.registry import Registry
+from itinerary.executors.wire import Answer, Ending, Line, Run
+from itinerary.executors.worker import BOOTSTRAP
+from itinerary.model.text import shown
+from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
+
+__all__ = ["FORCE_TIMEOUT", "ProcessExecutor", "main_module_path"]
+
+FORCE_TIMEOUT: Final = 5.0
+"""How long a process may take to die of SIGKILL before it is given up, in seconds: it hangs in the kernel."""
+
+_SPAWNING_THREADS: Final = 2
+
+_log: Final = structlog.stdlib.get_logger()
+
+
+class _Running(InFlight):
+    """An attempt; it has a worker when one was free."""
+
+    __slots__ = ("name", "worker")
+
+    def __init__(self, assignment: Assignment, name: str) -> None:
+        super().__init__(assignment)
+        self.name = name
+        self.worker: _Worker | None = None
+
+
+class _Worker:
+    """A worker process, and the attempt that it has."""
+
+    def __init__(self, pool: ProcessExecutor, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self.attempt: _Running | None = None
+        self.was_signalled = False
+        self.line = Line(loop, connection, lambda answer: pool._answered(self, answer), self.end)  # noqa: SLF001 - one class in two halves
+        self.child = Child(loop, process, lambda status: pool._exited(self, status))  # noqa: SLF001 - one class in two halves
+
+    def end(self) -> None:
+        """By force, with everything that its functions left running."""
+        self.was_signalled = True
+        self.child.kill()
+
+
+class ProcessExecutor(BaseExecutor[_Running]):
+    """Runs functions in at most `workers_max` processes, by default one for each core; those beyond wait in line.
+
+    `paths` are modules that are files: what was given by its path, or is the program's main module, has no name by
+    which another process could import it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        workers_max: int | None = None,
+        paths: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self._workers_max = max(os.cpu_count() or 1, 2) if workers_max is None else workers_max
+        if self._workers_max < 1:
+            raise ConfigError(f"workers_max: {shown(workers_max)} is too few; at least 1 is needed")
+        self._registry = registry
+        self._paths = main_module_path() if paths is None else dict(paths)
+        self._waiting: deque[_Running] = deque()
+        self._idle: list[_Worker] = []
+        self._workers: dict[_Worker, None] = {}
+        self._being_born = 0
+
+    async def _prepare(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._spawners = ThreadPoolExecutor(_SPAWNING_THREADS, "itinerary-spawn")
+        self._changed = asyncio.Event()
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes there are."""
+        return tuple(worker.child.pid for worker in self._workers)
+
+    # -- an attempt and its worker -------------------------------------------------------------------------------------
+
+    def _accept(self, assignment: Assignment) -> _Running:
+        return _Running(assignment, read_python(assignment.run, "process", self._registry).name)
+
+    def _launch(self, attempt: _Running) -> None:
+        if self._idle:
+            self._give(self._idle.pop(), attempt)
+            return
+        self._waiting.append(attempt)
+        self._bear()
+
+    def _bear(self) -> None:
+        """One worker more, if somebody waits for one that is not on its way."""
+        there = len(self._workers) + self._being_born
+        if there < self._workers_max and len(self._waiting) > self._being_born and not self._is_closed:
+            self._being_born += 1
+            self._spawners.submit(self._spawn)
+
+    def _give(self, worker: _Worker, attempt: _Running) -> None:
+        worker.child.read_now()  # what a process that an earlier function left behind has printed
+        worker.child.output = Tail()
+        worker.attempt, attempt.worker = attempt, worker
+        assignment = attempt.assignment
+        try:
+            worker.line.send(Run(attempt.name, assignment.key, assignment.facts, self._registry.allowed, self._paths))
+        except (TypeError, ValueError, OverflowError) as error:
+            worker.attempt = attempt.worker = None
+            self._end(assignment.key, could_not_begin(error))
+            self._rest(worker)
+
+    def _rest(self, worker: _Worker) -> None:
+        """A worker has nothing to do."""
+        while self._waiting:
+            attempt = self._waiting.popleft()
+            if attempt.key in self._in_flight:
+                self._give(worker, attempt)
+                return
+        self._idle.append(worker)
+
+    def _stop(self, attempt: _Running) -> None:
+        if attempt.is_stop_asked:
+            return
+        attempt.is_stop_asked = True
+        if attempt.worker is None:
+            self._leave_the_line(attempt)
+        else:
+            attempt.worker.was_signalled = True
+            attempt.worker.child.terminate()
+
+    def _kill(self, attempt: _Running) -> None:
+        attempt.is_stop_asked = True
+        if attempt.worker is None:
+            self._leave_the_line(attempt)
+        elif not attempt.is_given_up:
+            attempt.is_given_up = True
+            attempt.worker.end()
+            self._loop.call_later(FORCE_TIMEOUT, self._give_up, attempt.key)
+
+    def _leave_the_line(self, attempt: _Running) -> None:
+        self._waiting.remove(attempt)
+        self._end(attempt.key, Stopped())
+
+    def _give_up(self, key: AttemptKey) -> None:
+        self._end(key, Stopped(abandoned=True))
+
+    # -- what workers do -----------------------------------------------------------------------------------------------
+
+    def _answered(self, worker: _Worker, answer: Answer) -> None:
+        attempt, worker.attempt = worker.attempt, None
+        if attempt is None:
+            worker.end()  # it answers what nobody asked
+            return
+        worker.child.read_now()
+        outcome = _outcome(answer, worker.child.output.text())
+        if isinstance(outcome, Stopped) and not attempt.is_stop_asked:
+            outcome = Failed("somebody else sent its worker process a SIGTERM", output=outcome.output)
+        self._over(attempt, outcome)
+        if worker.was_signalled or answer.ending is Ending.STOPPED:
+            worker.end()  # who knows where the signal found it
+        else:
+            self._rest(worker)
+
+    def _exited(self, worker: _Worker, status: int | None) -> None:
+        worker.line.read_now()  # it may have answered with its last breath
+        worker.line.close()
+        self._workers.pop(worker, None)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        attempt, worker.attempt = worker.attempt, None
+        if attempt is not None:
+            output = worker.child.output.text()
+            if attempt.is_stop_asked:
+                self._over(attempt, Stopped(output=output))
+            else:
+                self._over(attempt, Failed(f"its worker process died: {describe_status(status)}", output=output))
+        self._bear()
+        self._changed.set()
+
+    def _over(self, attempt: _Running, outcome: Outcome) -> None:
+        if not self._end(attempt.key, outcome):
+            self._came_back(attempt.assignment, outcome)
+
+    # -- their birth and their end -------------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        """In a helper thread."""
+        ours, its = socket.socketpair()
+        path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109 - text is needed
+        born: subprocess.Popen[bytes] | Exception
+        try:
+            with its:
+                arguments = [sys.executable, "-u", "-c", BOOTSTRAP, str(its.fileno()), json.dumps(path)]
+                born = spawn(arguments, pass_fds=[its.fileno()])
+        except Exception as error:  # noqa: BLE001 - it becomes the end of an attempt
+            ours.close()
+            born = error
+        try:
+            self._loop.call_soon_threadsafe(self._born, born, ours)
+        except RuntimeError:  # the loop is closed: without its pool the worker ends by itself
+            ours.close()
+
+    def _born(self, process: subprocess.Popen[bytes] | Exception, connection: socket.socket) -> None:
+        self._being_born -= 1
+        self._changed.set()
+        if isinstance(process, Exception):
+            self._born_dead(process, connection)
+            return
+        try:
+            worker = _Worker(self, process, connection)
+        except OSError as error:  # no more handles, say: without its pool the worker ends by itself
+            process.kill()
+            self._born_dead(error, connection)
+            return
+        self._workers[worker] = None
+        if self._is_closed:
+            worker.end()
+            return
+        self._rest(worker)
+        self._bear()
+
+    def _born_dead(self, error: Exception, connection: socket.socket) -> None:
+        connection.close()
+        if self._waiting:
+            self._end(self._waiting.popleft().key, could_not_begin(error))
+        self._bear()
+
+    async def _shut_down(self) -> None:
+        self.kill(list(self._in_flight))
+        for worker in list(self._workers):
+            worker.end()
+        try:
+            async with asyncio.timeout(2 * FORCE_TIMEOUT):
+                while self._workers or self._being_born:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            _log.error("worker_process.left_behind", pids=self.worker_pids, note="SIGKILL did not end them")
+        self._spawners.shutdown(wait=False)
+
+
+def main_module_path() -> dict[str, str]:
+    """Where the program's own main module is, if it is a file."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return {} if path is None else {"__main__": str(Path(path).resolve())}
+
+
+def _outcome(answer: Answer, output: str | None) -> Outcome:
+    match answer.ending:
+        case Ending.SUCCEEDED:
+            return Succeeded(answer.result, output)
+        case Ending.FAILED:
+            return Failed(answer.error, answer.names, output)
+        case Ending.STOPPED:
+            return Stopped(output=output)
+        case _:
+            assert_never(answer.ending)

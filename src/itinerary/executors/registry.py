@@ -1,0 +1,120 @@
+"""Code by its name: what is registered, and what may be imported.
+
+A definition holds `package.module:function` and never code (D9). Decorators register functions under that name; what
+is not registered is imported, and only from modules that the operator allows (Q3):
+
+    a module of which something is registered        `etl.reports`, because `etl.reports:daily` is
+    a prefix that the node was configured with       `etl` allows `etl`, `etl.reports`, `etl.reports.daily`
+
+Somebody who may write definitions can therefore not name `os:system`. Importing runs code and may take long, so it is
+done by whoever runs the function, never by whoever reads a definition.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from itinerary.errors import ConfigError
+from itinerary.executors.calling import Function, function_of
+from itinerary.model.text import shown
+
+__all__ = ["Registry", "split_name"]
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_QUALNAME: Final = re.compile(r"(?:[^\W\d]\w*|<lambda>)(?:\.(?:[^\W\d]\w*|<locals>|<lambda>))*")
+_NAME_MAX: Final = 512
+
+
+class Registry:
+    """The functions that definitions may name. Reading it from any thread is safe."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._prefixes = tuple(_prefix(one) for one in allowed)
+        self._modules: dict[str, None] = {}
+        self._functions: dict[str, Function] = {}
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What may be imported: the prefixes, and the modules of which something is registered."""
+        return (*self._prefixes, *self._modules)
+
+    def register(self, function: Callable[..., Any], name: str | None = None) -> str:
+        """Make a function known under its `module:qualname`, or another name of that form. Returns the name."""
+        if name is None:
+            name = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
+        module, _ = split_name(name)
+        before = self._functions.get(name)
+        if before is not None and before.call is not function:
+            raise ConfigError(f"python: {name} is registered already, and is another function; give one another name")
+        self._functions[name] = function_of(name, function)
+        self._modules[module] = None
+        return name
+
+    def known(self, name: str) -> Function | None:
+        """The function, if it is registered or was found before; imports nothing."""
+        return self._functions.get(name)
+
+    def check(self, name: object) -> str:
+        """The name itself, if it may be named here; imports nothing. Raises ConfigError."""
+        if not isinstance(name, str):
+            raise ConfigError(f"python: {shown(name)} is not a name; write 'package.module:function'")
+        if name in self._functions:
+            return name
+        module, qualname = split_name(name)
+        if not self._allows(module):
+            allowed = ", ".join(self.allowed) or "none"
+            raise ConfigError(
+                f"python: {shown(name)} is not registered, and its module may not be imported (allowed: {allowed}); "
+                "register the function, or allow the module in the node's settings"
+            )
+        if "<" in qualname:
+            raise ConfigError(
+                f"python: {shown(name)} is inside another function, where no import finds it; register it"
+            )
+        return name
+
+    def find(self, name: str) -> Function:
+        """The function of that name, imported if need be. Raises ConfigError, or what its module raises."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._imported(self.check(name))
+            self._functions[name] = function
+        return function
+
+    def _allows(self, module: str) -> bool:
+        return module in self._modules or any(
+            module == prefix or module.startswith(prefix + ".") for prefix in self._prefixes
+        )
+
+    def _imported(self, name: str) -> Function:
+        module_name, qualname = split_name(name)
+        try:
+            found: Any = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module_name + ".").startswith(error.name + "."):
+                raise ConfigError(f"python: {name}: there is no module {error.name} on this node") from None
+            raise
+        for part in qualname.split("."):
+            if not hasattr(found, part):
+                raise ConfigError(f"python: {name}: {module_name} has no {qualname}")
+            found = getattr(found, part)
+        if not callable(found) or isinstance(found, type):
+            found = getattr(found, "__wrapped__", found)  # what a decorator made of it still knows the function
+        return function_of(name, found)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The module and the qualified name in `package.module:function`. Raises ConfigError."""
+    module, colon, qualname = name.partition(":")
+    if len(name) > _NAME_MAX or not colon or not _MODULE.fullmatch(module) or not _QUALNAME.fullmatch(qualname):
+        raise ConfigError(f"python: {shown(name)} is not a name; write 'package.module:function'")
+    return module, qualname
+
+
+def _prefix(name: object) -> str:
+    if not isinstance(name, str) or not _MODULE.fullmatch(name):
+        raise ConfigError(f"allowed modules: {shown(name)} is not a module; write 'package' or 'package.module'")
+    return name

@@ -1,0 +1,179 @@
+"""Commands: argv, an environment, a working directory, and what they print.
+
+    begin ──► parsed, secrets looked up, spawned in a helper thread ──► Child ──► exit status, output
+    stop  ──► SIGTERM to its process group          kill ──► SIGKILL to its process group
+
+Exit status 0 is a success. One that was asked to end is `Stopped`, however it ends: a program that catches SIGTERM and
+exits with 0 has not done its work. Nothing that came from a request reaches a shell, unless the definition says
+`use_shell` (Q3). Output is kept up to its limit, as text, with the values of secrets replaced by their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from itinerary.executors.base import BaseExecutor, InFlight
+from itinerary.executors.children import Child, describe_status, spawn
+from itinerary.executors.definitions import ShellCommand, read_shell
+from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.references import SECRET_PREFIX, SecretResolver, environment_secret, resolve_values
+from itinerary.model.retries import exception_names
+from itinerary.model.text import clean_text
+from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
+
+__all__ = ["FORCE_TIMEOUT", "ShellExecutor"]
+
+FORCE_TIMEOUT: Final = 5.0
+"""How long a process may take to die of SIGKILL before it is given up, in seconds: it hangs in the kernel."""
+
+_SPAWNING_THREADS: Final = 4
+"""Starting a program may hang, on a file system that is away: that must not be in the way of the others."""
+
+
+class _Running(InFlight):
+    """An attempt; it has a child when it was spawned."""
+
+    __slots__ = ("child", "command", "secrets")
+
+    def __init__(self, assignment: Assignment, command: ShellCommand) -> None:
+        super().__init__(assignment)
+        self.command = command
+        self.child: Child | None = None
+        self.secrets: Mapping[str, str] = {}
+
+
+class ShellExecutor(BaseExecutor[_Running]):
+    """Runs commands on the engine's loop, which may be in any thread.
+
+    `user` and `group`: whom commands run as, a setting of the node and of no definition (Q7); by default as the node.
+    """
+
+    def __init__(
+        self,
+        *,
+        secrets: SecretResolver = environment_secret,
+        user: str | int | None = None,
+        group: str | int | None = None,
+    ) -> None:
+        super().__init__()
+        self._secrets = secrets
+        self._user = user
+        self._group = group
+
+    async def _prepare(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._spawners = ThreadPoolExecutor(_SPAWNING_THREADS, "itinerary-spawn")
+        self._all_over = asyncio.Event()
+
+    def _accept(self, assignment: Assignment) -> _Running:
+        return _Running(assignment, read_shell(assignment.run))
+
+    def _launch(self, attempt: _Running) -> None:
+        self._spawners.submit(self._spawn, attempt)
+
+    def _stop(self, attempt: _Running) -> None:
+        attempt.is_stop_asked = True
+        if attempt.child is not None:
+            attempt.child.terminate()
+
+    def _kill(self, attempt: _Running) -> None:
+        if not attempt.is_given_up:
+            attempt.is_stop_asked = attempt.is_given_up = True
+            if attempt.child is not None:
+                attempt.child.kill()
+            self._loop.call_later(FORCE_TIMEOUT, self._give_up, attempt.key)
+
+    def _give_up(self, key: AttemptKey) -> None:
+        attempt = self._in_flight.get(key)
+        if attempt is not None:
+            self._over(attempt, Stopped(abandoned=True, output=_output(attempt)))
+
+    async def _shut_down(self) -> None:
+        self.kill(list(self._in_flight))
+        while self._in_flight:
+            self._all_over.clear()
+            await self._all_over.wait()
+        self._spawners.shutdown(wait=False, cancel_futures=True)
+
+    # -- in a helper thread --------------------------------------------------------------------------------------------
+
+    def _spawn(self, attempt: _Running) -> None:
+        made: subprocess.Popen[bytes] | Outcome
+        if attempt.is_stop_asked:
+            made = Stopped()
+        else:
+            try:
+                made = self._spawned_process(attempt)
+            except OSError as error:
+                made = _not_started(attempt.command, error)
+            except Exception as error:  # noqa: BLE001 - an attempt ends here
+                made = could_not_begin(error)
+        try:
+            self._loop.call_soon_threadsafe(self._spawned, attempt, made)
+        except RuntimeError:  # the loop is closed, and the attempt was given up long ago
+            if isinstance(made, subprocess.Popen):
+                made.kill()
+                made.communicate()
+
+    def _spawned_process(self, attempt: _Running) -> subprocess.Popen[bytes]:
+        command = attempt.command
+        own, attempt.secrets = resolve_values(command.env, self._secrets)
+        inherited = {
+            name: value
+            for name, value in (os.environ.items() if command.inherit_env else ())
+            if not name.startswith(SECRET_PREFIX)
+        }
+        return spawn(command.arguments, env={**inherited, **own}, cwd=command.cwd, user=self._user, group=self._group)
+
+    # -- on the engine's loop again ------------------------------------------------------------------------------------
+
+    def _spawned(self, attempt: _Running, made: subprocess.Popen[bytes] | Outcome) -> None:
+        if not isinstance(made, subprocess.Popen):
+            self._over(attempt, made)
+            return
+        try:
+            attempt.child = child = Child(self._loop, made, lambda status: self._exited(attempt, status))
+        except OSError as error:  # no more handles, say
+            made.kill()
+            made.communicate()
+            self._over(attempt, could_not_begin(error))
+            return
+        if attempt.is_given_up:
+            child.kill()
+        elif attempt.is_stop_asked:
+            child.terminate()
+
+    def _exited(self, attempt: _Running, status: int | None) -> None:
+        output = _output(attempt)
+        outcome: Outcome
+        if attempt.is_stop_asked:
+            outcome = Stopped(output=output)
+        elif status == 0:
+            outcome = Succeeded(output=output)
+        else:
+            outcome = Failed(describe_status(status), output=output)
+        self._over(attempt, outcome)
+
+    def _over(self, attempt: _Running, outcome: Outcome) -> None:
+        if not self._end(attempt.key, outcome):
+            self._came_back(attempt.assignment, outcome)
+        self._all_over.set()
+
+
+def _output(attempt: _Running) -> str | None:
+    return None if attempt.child is None else attempt.child.output.text(attempt.secrets)
+
+
+def _not_started(command: ShellCommand, error: OSError) -> Failed:
+    """Why a program did not start. What the system says does not tell a missing program from a missing directory."""
+    if command.cwd is not None and not Path(command.cwd).is_dir():
+        text = f"cwd: {command.cwd}: there is no such directory on this node"
+    else:
+        text = f"shell: {command.arguments[0]} could not be started: {error.strerror or error}"
+    return Failed(clean_text(text, 2_000), exception_names(type(error)))

@@ -1,0 +1,178 @@
+"""A worker process: calls one function after the other, for a pool that it is connected to.
+
+    main thread      runs the functions, since signals arrive there
+    another thread   reads requests; when the pool is gone, even by SIGKILL, it ends the whole process group
+
+SIGTERM asks the running function to end: TaskCancelled is raised in a plain one, a coroutine is cancelled. What a
+function prints goes into the pipe that its standard output and error are; what it raises, `SystemExit` included, is an
+answer. A function that takes the process down with it is for the pool to notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any, Final, assert_never
+
+from itinerary.errors import ConfigError
+from itinerary.executors.calling import Function
+from itinerary.executors.context import ExecutionContext
+from itinerary.executors.outcomes import could_not_begin, raised, returned
+from itinerary.executors.registry import Registry, split_name
+from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.executors.wire import Answer, Ending, Run, receive, send
+from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
+
+__all__ = ["BOOTSTRAP", "main"]
+
+BOOTSTRAP: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from itinerary.executors.worker import main; main(int(sys.argv[1]))"
+)
+"""What a new interpreter is told, with the handle of its socket and the module path of the pool as arguments."""
+
+_MAIN: Final = "__main__"
+_MAIN_HERE: Final = "__itinerary_main__"
+"""The name under which a program's main module is loaded, so that its `if __name__ == "__main__"` stays out of it."""
+
+
+def main(handle: int) -> None:
+    """Serve until the pool is gone."""
+    connection = socket.socket(fileno=handle)
+    connection.set_inheritable(False)
+    sys.argv[:] = [""]
+    requests: SimpleQueue[Run] = SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, requests), name="itinerary-pool", daemon=True).start()
+    desk = _Desk()
+    home = os.getcwd()  # noqa: PTH109 - for os.chdir
+    while True:
+        signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another
+        outcome = desk.run(requests.get())
+        _flush()
+        with suppress(OSError):  # it may be gone
+            os.chdir(home)
+        send(connection, _answer(outcome))
+
+
+def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
+    try:
+        while (request := receive(connection)) is not None:
+            requests.put(request)
+    except OSError:
+        pass  # it was closed under us, by the function that runs
+    finally:
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+        os._exit(1)
+
+
+class _Desk:
+    """Runs one function at a time, and knows how to tell it to end."""
+
+    def __init__(self) -> None:
+        self._registry = Registry()
+        self._allowed: tuple[str, ...] = ()
+        self._standing: Standing | None = None
+        self._cancel: Callable[[], None] | None = None
+
+    def terminated(self, _number: int, _frame: FrameType | None) -> None:
+        """SIGTERM has come."""
+        if self._standing is None:
+            sys.exit(0)
+        if self._standing.is_stop_asked:
+            return
+        self._standing.is_stop_asked = True
+        if self._cancel is None:
+            raise TaskCancelled("asked to end by SIGTERM")
+        self._cancel()
+
+    def run(self, request: Run) -> Outcome:
+        standing = Standing()
+        try:
+            self._standing = standing
+            return Context().run(self._called, request, standing)
+        except BaseException as error:  # noqa: BLE001 - an attempt ends here
+            return raised(error, standing)
+        finally:
+            self._standing = self._cancel = None
+
+    def _called(self, request: Run, standing: Standing) -> Outcome:
+        try:
+            function = self._function(request)
+        except TaskCancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - an attempt ends here
+            return could_not_begin(error)
+        arguments = (ExecutionContext(request.key, request.facts, standing),) if function.takes_context else ()
+        if function.is_coroutine:
+            return returned(asyncio.run(self._awaited(function, arguments)), request.facts)
+        return returned(function.call(*arguments), request.facts)
+
+    async def _awaited(self, function: Function, arguments: tuple[Any, ...]) -> Any:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(function.call(*arguments))
+
+        def cancel() -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        self._cancel = cancel
+        try:
+            return await task
+        finally:
+            self._cancel = None
+
+    def _function(self, request: Run) -> Function:
+        if request.allowed != self._allowed:
+            self._registry, self._allowed = Registry(request.allowed), request.allowed
+        module, _ = split_name(request.name)
+        if (path := request.paths.get(module)) is not None:
+            _load(module, path)
+        return self._registry.find(request.name)
+
+
+def _load(module: str, path: str) -> None:
+    """Load a script under its module name, once."""
+    name = _MAIN_HERE if module == _MAIN else module
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"python: {module} cannot be loaded from {path}: it is no Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = sys.modules[name] = loaded
+    try:
+        spec.loader.exec_module(loaded)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _answer(outcome: Outcome) -> Answer:
+    match outcome:
+        case Succeeded(result=result):
+            return Answer(Ending.SUCCEEDED, result)
+        case Failed(error=error, names=names):
+            return Answer(Ending.FAILED, error=error, names=names)
+        case Stopped():
+            return Answer(Ending.STOPPED)
+        case _:
+            assert_never(outcome)
+
+
+def _flush() -> None:
+    """See that everything printed is in the pipe before the answer is on its way; a function may have broken these."""
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                stream.flush()

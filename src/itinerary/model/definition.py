@@ -1,0 +1,87 @@
+"""What a job is, at one version: the body of its entry on the timeline.
+
+A definition is JSON and nothing else (D9). Code is named in it, `package.module:function`, and looked up when it is
+needed: a name that leads nowhere quarantines the job on that node, and takes nothing away.
+
+    schedule    when                 tasks       what, in order          on_start, on_complete   who is told (X7)
+    overrides   how (the job's)      requires    what must be so first (O3)
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.model.job import JsonObject, Task
+from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.values import Check, duration, one_of, settle
+
+__all__ = ["Definition", "Requirement", "Unmet"]
+
+
+class Unmet(StrEnum):
+    """What happens when a requirement is not met."""
+
+    WAIT = "wait"
+    """Look again every so often, up to a deadline; then the occurrence fails."""
+    SKIP = "skip"
+    FAIL = "fail"
+    ACT = "act"
+    """Do something about it, and look again."""
+
+
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Something that must be so before an occurrence runs. Exactly one of the first five says what."""
+
+    python: str | None = None
+    """A callable that answers run, wait, skip or fail."""
+    job: str | None = None
+    """Another job, whose last occurrence up to this instant succeeded."""
+    file: str | None = None
+    """A path at which something exists."""
+    http: str | None = None
+    """An address that answers with a status from 200 to 299."""
+    sql: str | None = None
+    """A statement on the store whose first row begins with something true."""
+    on_unmet: Unmet = Unmet.WAIT
+    every: str = "30s"
+    deadline: str = "1h"
+    action: str | None = None
+    """The callable of `on_unmet = "act"`."""
+
+    def __post_init__(self) -> None:
+        settle(self, "requires.", _CHECKS)
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            named = " and ".join(given) or "nothing"
+            raise ConfigError(f"requires: names {named}; give exactly one of {', '.join(KINDS)}")
+        if (self.action is not None) != (self.on_unmet is Unmet.ACT):
+            raise ConfigError('requires.action: goes with on_unmet = "act", and that with it')
+
+    @property
+    def kind(self) -> str:
+        """Which of the five it is."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {getattr(self, self.kind)}"
+
+
+KINDS: Final = ("python", "job", "file", "http", "sql")
+_CHECKS: Final[dict[str, Check]] = {
+    "on_unmet": one_of(Unmet),
+    "every": duration(100_000),
+    "deadline": duration(0),
+}
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A job at one version."""
+
+    schedule: JsonObject
+    overrides: Overrides = NOTHING
+    tasks: tuple[Task, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+    on_start: tuple[str, ...] = ()
+    on_complete: tuple[str, ...] = ()

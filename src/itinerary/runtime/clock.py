@@ -1,0 +1,80 @@
+"""What time it is at the store, as a node can know it (PROTOCOL 23).
+
+A node has a clock of its own that only goes forward, sleep of the machine included. Each answer of the store says what
+time it was there, at some moment before the answer came: so the store's time is at least that, and the difference to
+the node's own clock is a lower bound. The best of the last few is used. Nothing starts early by such a clock.
+
+A measurement that is far from the others is not believed: somebody has set the store's clock, or the answer was held up
+for long. Until three in a row agree, time is `in doubt`, and whoever asks is told the old one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["StoreClock", "boot_time"]
+
+_REMEMBERED: Final = 12
+_FAR: Final = 2 * SECOND
+_ENOUGH: Final = 3
+
+
+def boot_time() -> int:
+    """Microseconds since the machine started, sleep included; where there is no such clock, without sleep."""
+    return time.clock_gettime_ns(_BOOT_TIME) // 1_000
+
+
+_BOOT_TIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class StoreClock:
+    """A `ports.Clock` that is set by the answers of a store."""
+
+    def __init__(self, elapsed: Callable[[], int] = boot_time) -> None:
+        self._elapsed = elapsed
+        self._offsets: deque[int] = deque(maxlen=_REMEMBERED)
+        self._strange: list[int] = []
+        self._offset: int | None = None
+
+    def elapsed(self) -> int:
+        return self._elapsed()
+
+    def now(self) -> int:
+        assert self._offset is not None, "the store was asked for the time"
+        return self._elapsed() + self._offset
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether measurements disagree."""
+        return bool(self._strange)
+
+    def observe(self, store_now: int) -> int:
+        """An answer has come that was given at this time of the store. Returns by how much the time has changed: 0,
+        unless a jump has just been confirmed."""
+        offset = store_now - self._elapsed()
+        if self._offset is None:
+            self._adopt([offset])
+            return 0
+        if abs(offset - self._offset) <= _FAR:
+            self._strange.clear()
+            self._offsets.append(offset)
+            self._offset = max(self._offsets)
+            return 0
+        if self._strange and abs(offset - self._strange[-1]) > _FAR:
+            self._strange.clear()
+        self._strange.append(offset)
+        if len(self._strange) < _ENOUGH:
+            return 0
+        before = self._offset
+        self._adopt(self._strange)
+        return self._offset - before
+
+    def _adopt(self, offsets: list[int]) -> None:
+        self._offsets = deque(offsets, maxlen=_REMEMBERED)
+        self._offset = max(offsets)
+        self._strange = []

@@ -1,0 +1,276 @@
+"""A node: one running scheduler, put together.
+
+    start     join the store, learn its time, build the first index, recover      (an error here stops the start)
+    run       the loop and everything around it, until it is shut down
+    shut_down take no new work, give back what has not started, cancel what runs, wait, write everything, leave
+
+All components run in one task group: if one of them fails for a reason that nobody foresaw, the others are ended and
+the node stops with that error, rather than living on without one of its organs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+
+from itinerary.core.commands import (
+    Claim,
+    Command,
+    Exit,
+    Follow,
+    Forget,
+    KeepStatistics,
+    Kill,
+    Launch,
+    Log,
+    ReadRows,
+    RebuildIndex,
+    Release,
+    Reply,
+    StartRuns,
+    Stop,
+    Write,
+)
+from itinerary.core.course import Here
+from itinerary.core.messages import Message, ShutdownRequested
+from itinerary.core.plans import PlanBook
+from itinerary.core.scheduler import Scheduler
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError, NodeError, StoreError
+from itinerary.model.definition import Definition
+from itinerary.model.nodes import Beat
+from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.queries import Standing
+from itinerary.model.rows import NodeNumber
+from itinerary.model.settings import Settings
+from itinerary.model.writes import Intervention
+from itinerary.ports import Executor, Store
+from itinerary.runtime.builder import Elsewhere, IndexBuilder
+from itinerary.runtime.claimer import Claimer
+from itinerary.runtime.clock import StoreClock, boot_time
+from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.orchestrators import Orchestrators
+from itinerary.runtime.patience import Patience
+from itinerary.runtime.rescuer import Rescuer
+from itinerary.runtime.sweeper import Sweeper
+from itinerary.runtime.syncer import Syncer
+from itinerary.runtime.watcher import Watcher
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Ended", "Node"]
+
+A = TypeVar("A")
+
+_LEAVE_TIMEOUT = 5.0
+"""How long a node that ends tries to say so."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a node ended."""
+
+    unfinished: int
+    """What still ran when its time was over: the reaper has it."""
+    error: str | None
+
+
+class _Exited(Exception):
+    """Ends the task group: the loop is done."""
+
+
+class Node:
+    """One running scheduler."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        name: str,
+        incarnation: str,
+        settings: Settings,
+        executor: Executor,
+        log: Any,
+        defaults: Overrides = NOTHING,
+        about: str = "{}",
+        knows: Callable[[Definition], bool] = lambda _: True,
+        elapsed: Callable[[], int] = boot_time,
+        elsewhere: Elsewhere = asyncio.to_thread,
+    ) -> None:
+        """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
+        code of a job; `elapsed` is its own clock, and `elsewhere` runs what would hold up the loop."""
+        self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
+        self._settings, self._defaults, self._log = settings, defaults, log
+        self._elsewhere = elsewhere
+        self.clock = StoreClock(elapsed)
+        self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
+        self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
+        self._orchestrators = Orchestrators(executor, settings.orchestrator_heartbeat_interval, self.inbox, log)
+        self._releases: list[Intervention] = []
+        self._ended: Ended | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.number: NodeNumber | None = None
+
+    # -- start -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Get ready, in the order of L11. What fails here stops the start."""
+        if self.number is not None:
+            raise NodeError(f"node {self.name} has been started already; make another one to start again")
+        for warning in self._settings.warnings():
+            self._log.warning("settings.questionable", what=warning)
+        await self._learn_the_time()
+        self.number = number = await self._store.join(self._incarnation, self.name, self._about)
+        store, settings, inbox, log = self._store, self._settings, self.inbox, self._log
+        self.scheduler = Scheduler(settings, Here(number, self.name, settings.kill_grace))
+        self.builder = IndexBuilder(store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log)
+        self._claimer = Claimer(store, number, settings.takeover_after, inbox, log)
+        self._syncer = Syncer(store, number, settings, inbox, log)
+        self._sweeper = Sweeper(
+            store,
+            number,
+            settings,
+            self.clock,
+            self.builder,
+            defaults=self._defaults,
+            elsewhere=self._elsewhere,
+            log=log,
+        )
+        self._rescuer = Rescuer(store, number, settings, self.clock, log)
+        self._watcher = Watcher(store, number, settings, self.clock, inbox, on_beat=self._heard, log=log)
+        await self._orchestrators.open()
+        await self.builder.build("the node starts")
+        await self._recover()
+        log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
+
+    async def _learn_the_time(self) -> None:
+        """Ask a few times: the quickest answer says it best."""
+        for _ in range(5):
+            self.clock.observe((await self._store.read(Standing())).now)
+
+    async def _recover(self) -> None:
+        """Decide what was missed. One job's failing recovery is reported, and the rest start (L11)."""
+        try:
+            await self._sweeper.sweep()
+        except ItineraryError as error:
+            self._log.error("recovery.failed", error=str(error), hint="it is tried again while the node runs")
+
+    def _heard(self, beat: Beat) -> None:
+        self._sweeper.dead = self._rescuer.hear(beat)
+
+    # -- run ---------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Run until it is shut down, or cannot go on."""
+        if self.number is None:
+            raise NodeError(f"node {self.name} has not been started; start it first")
+        self._task = asyncio.current_task()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for part in (
+                    self._claimer,
+                    self._syncer,
+                    self._orchestrators,
+                    self._watcher,
+                    self.builder,
+                    self._sweeper,
+                    self._rescuer,
+                ):
+                    group.create_task(part.run(), name=f"{self.name} {type(part).__name__}")
+                group.create_task(self._loop(), name=f"{self.name} loop")
+        except* _Exited:
+            pass
+        finally:
+            await self._orchestrators.close()
+        assert self._ended is not None, "the loop said how it ended"
+        await self._leave()
+        return self._ended
+
+    async def _loop(self) -> None:
+        """The loop waits for its inbox and nothing else."""
+        took = 0
+        scheduler, clock, inbox = self.scheduler, self.clock, self.inbox
+        longest = self._settings.loop_interval / SECOND
+        while True:
+            at = scheduler.next_at
+            wait = longest if at is None else min(max((at - clock.now()) / SECOND, 0.0), longest)
+            messages = await inbox.receive(wait)
+            begun = clock.elapsed()
+            commands = scheduler.iterate(clock.now(), messages, inbox_depth=len(inbox), took=took)
+            took = clock.elapsed() - begun
+            for command in commands:
+                self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case StartRuns():
+                self._claimer.start(command)
+            case Launch() | Stop() | Kill() | Follow() | Forget():
+                self._orchestrators.carry_out(command)
+            case Write(changes, is_urgent):
+                self._syncer.write(changes, is_urgent=is_urgent)
+            case Claim():
+                self._claimer.claim(command)
+            case Log(level, event, fields):
+                getattr(self._log, level.value)(event, **fields)
+            case KeepStatistics(row):
+                self._syncer.keep(row)
+            case Reply(to, answer):
+                _answer(to, answer)
+            case ReadRows(refs):
+                self._watcher.look(refs)
+            case RebuildIndex(why):
+                self.builder.rebuild(why)
+            case Release(interventions):
+                self._releases += interventions
+            case Exit(unfinished, error):
+                self._ended = Ended(unfinished, error)
+                raise _Exited
+            case _:
+                assert_never(command)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    async def ask(self, message: Callable[[asyncio.Future[A]], Message]) -> A:
+        """Send the loop a message that carries a reply, and wait for the answer."""
+        reply: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        if not await self.inbox.send(message(reply)):
+            raise NodeError(f"node {self.name} is too busy to answer; try again")
+        return await reply
+
+    # -- end ---------------------------------------------------------------------------------------------------------
+
+    def shut_down(self, why: str = "it was asked to") -> None:
+        """End gracefully. Asked a second time, it ends at once."""
+        if self._task is None or self._is_ending:
+            self.abandon()
+            return
+        self._is_ending = True
+        self._shutdown = asyncio.get_running_loop().create_task(self.inbox.deliver(ShutdownRequested(why)))
+
+    _is_ending = False
+
+    def abandon(self) -> None:
+        """End at once, and leave everything as it lies."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _leave(self) -> None:
+        """Give back what has not started, and say that this node is gone; both only if the store answers soon."""
+        assert self.number is not None, "it has joined"
+        number, patience = self.number, Patience("leaving", self._log)
+        try:
+            async with asyncio.timeout(_LEAVE_TIMEOUT):
+                if self._releases:
+                    await patience.ask(lambda: self._store.intervene(number, self._releases), "release")
+                await patience.ask(lambda: self._store.leave(number), "leave")
+        except (TimeoutError, StoreError) as error:
+            self._log.warning("node.left_without_a_word", error=str(error), hint="others will find out by its silence")
+        self._log.info("node.ended", node=self.name, unfinished=self._ended and self._ended.unfinished)
+
+
+def _answer(to: object, answer: Any) -> None:
+    assert isinstance(to, asyncio.Future), "who asks waits on a future"
+    if not to.done():
+        to.set_result(answer)

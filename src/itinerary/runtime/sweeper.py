@@ -1,0 +1,98 @@
+"""The sweeper: sees to it that nothing due is without a row (PROTOCOL 19, R1).
+
+At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
+instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there, from
+the watermark on, and becomes rows that are nobody's. All decisions are the core's (`core.sweeping`); here they are
+carried out, one plan at a time, by whoever holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from itinerary.core.sweeping import WINDOWS_REACH, Sweep
+from itinerary.errors import ItineraryError, StoreError
+from itinerary.model.overrides import Overrides
+from itinerary.model.queries import Decided, Windows
+from itinerary.model.rows import NodeNumber
+from itinerary.model.settings import Settings
+from itinerary.model.sweeps import SweepPlan
+from itinerary.model.writes import Refusal
+from itinerary.ports import Clock, Store
+from itinerary.runtime.builder import Elsewhere, IndexBuilder
+from itinerary.runtime.patience import Patience
+
+__all__ = ["Sweeper"]
+
+_INTERVAL: Final = 5.0
+
+
+class Sweeper:
+    """Works off plans."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: NodeNumber,
+        settings: Settings,
+        clock: Clock,
+        builder: IndexBuilder,
+        *,
+        defaults: Overrides,
+        elsewhere: Elsewhere,
+        log: Any,
+    ) -> None:
+        self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
+        self._defaults, self._elsewhere, self._log = defaults, elsewhere, log
+        self._patience = Patience("sweeper", log)
+        self.dead: frozenset[NodeNumber] = frozenset()
+        """Nodes that are known to be dead: their plans are taken over."""
+
+    async def run(self) -> None:
+        """Sweep, again and again."""
+        while True:
+            try:
+                await self.sweep()
+            except (StoreError, ItineraryError) as error:
+                self._log.error("sweep.failed", error=str(error), hint="it is tried again")
+            await asyncio.sleep(_INTERVAL)
+
+    async def sweep(self) -> None:
+        """Decide everything up to a moment ago, unless somebody else is at it."""
+        end = self._clock.now() - self._settings.takeover_after
+        plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end), "sweep")
+        if plan is not None and plan.owner != self._node and plan.owner in self.dead:
+            fence = plan.fence
+            plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end, fence), "sweep")
+        while plan is not None and plan.owner == self._node:
+            plan = await self._work_off(plan)
+
+    async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
+        """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile."""
+        timeline = await self._builder.read()
+        decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
+        windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
+        sweep = Sweep(
+            plan,
+            timeline,
+            decided,
+            windows,
+            grace_period=self._settings.grace_period,
+            settings=self._defaults,
+        )
+        made = 0
+        for step in await self._elsewhere(lambda: list(sweep.steps())):
+            answer = await self._patience.ask(
+                lambda: self._store.advance_sweep(self._node, timeline.revision, step),  # noqa: B023 - awaited in this turn
+                "sweep",
+            )
+            if answer is Refusal.MOVED:
+                return await self._patience.ask(lambda: self._store.begin_sweep(self._node, plan.end), "sweep")
+            if isinstance(answer, Refusal):
+                self._log.info("sweep.taken_over", why=str(answer))
+                return None
+            made += len(step.wanted)
+        if made:
+            self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
+        return None

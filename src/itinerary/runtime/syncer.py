@@ -1,0 +1,131 @@
+"""The syncer: writes what happened, in batches (L7).
+
+Updates wait until enough have come together, or the first has waited long enough, whichever is first; what cannot wait
+(an end, the gate of a launch) takes everything along that was there before it. One batch is on its way at a time, so
+the writes of an occurrence arrive in their order.
+
+A batch that fails is tried again until it is written: every update has its number, so writing it twice changes nothing,
+and none is ever dropped. How many may wait, the core decides (L8). Statistics are not worth that: beyond their bound
+they are dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from itinerary.core.messages import WritesAnswered
+from itinerary.errors import StoreError
+from itinerary.model.rows import NodeNumber, StatisticsRow
+from itinerary.model.settings import Settings
+from itinerary.model.writes import Change, Refusal, Refused, Written
+from itinerary.ports import Store
+from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.patience import Patience
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Syncer"]
+
+CHANGES_AT_ONCE: Final = 1_000
+STATISTICS_MAX: Final = 3_600
+"""How many rows of statistics wait for a store that is away: an hour of them."""
+
+
+class Buffer:
+    """Things that wait to be written together: until there are enough, or the first has waited long enough."""
+
+    def __init__(self, threshold: int, interval: int) -> None:
+        self._threshold, self._interval = threshold, interval / SECOND
+        self._is_due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self.items: list[Any] = []
+
+    def add(self, items: Sequence[Any], *, is_urgent: bool = False) -> None:
+        """Some more."""
+        self.items += items
+        if self.items and (is_urgent or len(self.items) >= self._threshold):
+            self._is_due.set()
+        elif self.items and self._timer is None and not self._is_due.is_set():
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._is_due.set)
+
+    async def due(self) -> None:
+        """Wait until there is something to be written."""
+        await self._is_due.wait()
+
+    def take(self, most: int) -> list[Any]:
+        """The first of them."""
+        taken, self.items = self.items[:most], self.items[most:]
+        if not self.items:
+            self._is_due.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        return taken
+
+
+class Syncer:
+    """Writes updates and statistics."""
+
+    def __init__(self, store: Store, node: NodeNumber, settings: Settings, inbox: Inbox, log: Any) -> None:
+        self._store, self._node, self._inbox, self._log = store, node, inbox, log
+        self._changes = Buffer(settings.update_flush_threshold, settings.update_flush_interval)
+        self._statistics = Buffer(settings.stats_flush_threshold, settings.stats_flush_interval)
+        self._on_the_way = 0
+        self.dropped_statistics = 0
+
+    @property
+    def unwritten_updates(self) -> int:
+        """Updates that are not durable yet."""
+        return len(self._changes.items) + self._on_the_way
+
+    @property
+    def unwritten_statistics(self) -> int:
+        """Rows of statistics that are not stored yet."""
+        return len(self._statistics.items)
+
+    def write(self, changes: Sequence[Change], *, is_urgent: bool) -> None:
+        """Write these, in order: at once, or when enough have come together."""
+        self._changes.add(changes, is_urgent=is_urgent)
+
+    def keep(self, row: StatisticsRow) -> None:
+        """Store a row of statistics, some time."""
+        if len(self._statistics.items) >= STATISTICS_MAX:
+            self.dropped_statistics += 1
+            if self.dropped_statistics == 1:
+                self._log.warning("statistics.dropped", waiting=STATISTICS_MAX, hint="is the store reachable?")
+            return
+        self._statistics.add([row])
+
+    async def run(self) -> None:
+        """Do so, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_changes(), name="updates")
+            group.create_task(self._run_statistics(), name="statistics")
+
+    async def _run_changes(self) -> None:
+        patience = Patience("syncer", self._log)
+        while True:
+            await self._changes.due()
+            changes: list[Change] = self._changes.take(CHANGES_AT_ONCE)
+            self._on_the_way = len(changes)
+            answers = await self._written(patience, changes)
+            self._on_the_way = 0
+            await self._inbox.deliver(WritesAnswered(changes, answers))
+
+    async def _written(self, patience: Patience, changes: Sequence[Change]) -> Sequence[Written | Refused]:
+        try:
+            return await patience.ask(lambda: self._store.write(self._node, changes), "write")
+        except StoreError as error:
+            return [Refused(change.ref, Refusal.ILLEGAL, str(error)) for change in changes]
+
+    async def _run_statistics(self) -> None:
+        patience = Patience("statistics", self._log)
+        while True:
+            await self._statistics.due()
+            rows = self._statistics.take(CHANGES_AT_ONCE)
+            try:
+                await patience.ask(lambda: self._store.note_statistics(rows), "statistics")  # noqa: B023 - awaited in this turn
+            except StoreError as error:
+                self.dropped_statistics += len(rows)
+                self._log.warning("statistics.dropped", count=len(rows), error=str(error))

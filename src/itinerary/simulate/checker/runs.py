@@ -1,0 +1,221 @@
+"""What really ran, held against what the store says, and against the rules of its job.
+
+The log is written by the tasks themselves (see `runs`), so nothing in here can be wrong because a node or the store was
+wrong about itself. What a run did after its occurrence was taken from its node, or after its node had given it up,
+counts for nothing and is excused. What it did before, is not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from itinerary.model.config import FrozenConfig
+from itinerary.model.policies import Mode, Overlap
+from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.work import AttemptKey
+from itinerary.simulate.checker.instants import match
+from itinerary.simulate.checker.snapshot import Snapshot
+from itinerary.simulate.disturbances import Disturbances
+from itinerary.simulate.runs import Ending, Run, RunLog
+from itinerary.simulate.tasks import result_of
+from itinerary.simulate.violations import Rule, Violations
+from itinerary.simulate.witness import Taken, frozen_config
+
+__all__ = ["RunChecks"]
+
+_FOREVER: Final = 2**62
+_STORED_AS: Final[dict[Ending | None, TaskState]] = {
+    Ending.SUCCEEDED: TaskState.SUCCESS,
+    Ending.FAILED: TaskState.FAILED,
+}
+"""What ends by itself, unasked, is stored as what it was."""
+
+
+def _at(moment: int | None) -> int:
+    return _FOREVER if moment is None else moment
+
+
+class RunChecks:
+    """The checks that need to know what really happened."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        log: RunLog,
+        taken: Mapping[Ref, Sequence[Taken]],
+        disturbances: Disturbances,
+        violations: Violations,
+    ) -> None:
+        self.snapshot = snapshot
+        self.log = log
+        self.taken = taken
+        self.disturbances = disturbances
+        self.violations = violations
+        self.by_occurrence: defaultdict[Ref, list[Run]] = defaultdict(list)
+        for run in log.runs:
+            self.by_occurrence[run.attempt.ref].append(run)
+
+    def check(self, prompt_within: int) -> None:
+        """All of them. An end must be in the store within `prompt_within` microseconds, if nothing stood in its way."""
+        for key, runs in self.log.by_attempt.items():
+            if len(runs) > 1:
+                where = ", ".join(run.process.incarnation for run in runs)
+                self._add(Rule.ONE_START, f"{runs[0].name} began {len(runs)} times: on {where}", runs[1].began_at)
+            self._check_result(key, runs[0])
+        self._check_beside()
+        self._check_by_time()
+        for row in self.snapshot.occurrences.values():
+            if row.started_at is not None:
+                self._check_attempts(row)
+                self._check_sequence(row)
+                self._check_prompt(row, prompt_within)
+
+    def _add(self, rule: Rule, message: str, at: int | None = None) -> None:
+        self.violations.add(rule, message, at)
+
+    def _row(self, ref: Ref) -> OccurrenceRow | None:
+        return self.snapshot.occurrences.get(ref)
+
+    def _attempt(self, key: AttemptKey) -> AttemptRow | None:
+        rows = self.snapshot.attempts.get(key.ref, [])
+        return next((row for row in rows if (row.place, row.number) == (key.place, key.number)), None)
+
+    def _lost_at(self, run: Run) -> int:
+        """When a run stopped counting: its occurrence was taken or ended, its node gave it up, or it was over."""
+        row = self._row(run.attempt.ref)
+        ended_at = None if row is None else row.ended_at
+        taken = (taken.at for taken in self.taken.get(run.attempt.ref, ()) if taken.at >= run.began_at)
+        return min(_at(run.ended_at), _at(run.given_up_at), _at(ended_at), *taken)
+
+    # -- one attempt -------------------------------------------------------------------------------------------------
+
+    def _check_result(self, key: AttemptKey, run: Run) -> None:
+        row, attempt = self._row(key.ref), self._attempt(key)
+        if row is None or attempt is None:
+            self._add(Rule.RESULTS, f"{run.name} ran, and the store has no row of it", run.began_at)
+            return
+        if run.began_at < row.due_at:
+            self._add(Rule.EARLY, f"{run.name} began {row.due_at - run.began_at} µs before it was due", run.began_at)
+        if attempt.status is TaskState.SUCCESS and run.ending is not Ending.SUCCEEDED:
+            self._add(Rule.RESULTS, f"{run.name} is a success in the store, and really {run.ending or 'still runs'}")
+        if self._was_taken(run):
+            return
+        over_at = min(_at(run.ended_at), _at(run.given_up_at))
+        if over_at > _at(row.ended_at):
+            self._add(Rule.RESULTS, f"{run.name} goes on after the end of its occurrence was written", row.ended_at)
+        wanted = _STORED_AS.get(run.ending)
+        if run.asked_at is None and wanted is not None and attempt.status is not wanted:
+            self._add(Rule.RESULTS, f"{run.name} really {run.ending}, and is stored as {attempt.status}", run.ended_at)
+
+    def _was_taken(self, run: Run) -> bool:
+        return any(taken.at >= run.began_at for taken in self.taken.get(run.attempt.ref, ()))
+
+    # -- one occurrence ----------------------------------------------------------------------------------------------
+
+    def _check_attempts(self, row: OccurrenceRow) -> None:
+        config = self._config(row)
+        names = {task.place: task for task in self.snapshot.tasks.get(row.ref, [])}
+        numbers: defaultdict[int, list[int]] = defaultdict(list)
+        for attempt in self.snapshot.attempts.get(row.ref, []):
+            numbers[attempt.place].append(attempt.number)
+        reruns = sum(1 for line in self.snapshot.trail(row) if line.after is OccurrenceState.RETRYING)
+        for place, found in numbers.items():
+            if found != list(range(1, len(found) + 1)):
+                self._add(Rule.RETRIES, f"{self.snapshot.named(row)} task {place} has attempts {found}")
+            if place not in names:
+                continue
+            taken = len(self.taken.get(row.ref, ()))
+            allowed = 1 + config.of_task(names[place].name).retry.max_retries + min(taken, reruns)
+            if len(found) > allowed:
+                message = f"{self.snapshot.named(row)} task {place} has {len(found)} attempts, {allowed} are allowed"
+                self._add(Rule.RETRIES, message)
+        if row.status is OccurrenceState.COMPLETED:
+            for task in names.values():
+                self._check_success(row, task.place, task.status, task.result)
+
+    def _check_success(self, row: OccurrenceRow, place: int, status: TaskState, result: str | None) -> None:
+        runs = [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place == place]
+        last = max(runs, key=lambda run: run.attempt.number, default=None)
+        if status is not TaskState.SUCCESS or last is None or last.ending is not Ending.SUCCEEDED:
+            really = "never ran" if last is None else f"really {last.ending}"
+            self._add(Rule.RESULTS, f"{self.snapshot.named(row)} is completed, and task {place} is {status}, {really}")
+        elif result is not None and result != result_of(last.attempt):
+            self._add(
+                Rule.RESULTS, f"{self.snapshot.named(row)} task {place} has the result {result} of another attempt"
+            )
+
+    def _check_sequence(self, row: OccurrenceRow) -> None:
+        if self._config(row).job.mode is not Mode.SEQUENTIAL:
+            return
+        runs = sorted(self._tasks_of(row), key=lambda run: run.began_at)
+        for earlier, later in pairwise(runs):
+            if earlier.attempt.place != later.attempt.place and self._lost_at(earlier) > later.began_at:
+                self._add(Rule.SEQUENCE, f"{later.name} began while {earlier.name} was running", later.began_at)
+
+    def _tasks_of(self, row: OccurrenceRow) -> list[Run]:
+        """The runs of its tasks, without errands such as hooks, which have no task row."""
+        places = {task.place for task in self.snapshot.tasks.get(row.ref, [])}
+        return [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place in places]
+
+    def _check_prompt(self, row: OccurrenceRow, prompt_within: int) -> None:
+        """An end that its owner could write is in the store at once (PROTOCOL 10)."""
+        runs = self.by_occurrence.get(row.ref, [])
+        if row.ended_at is None or not runs or self._taken_after(row):
+            return
+        last = max(runs, key=lambda run: _at(run.ended_at))
+        if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
+            return
+        if any(
+            line.after is OccurrenceState.RETRYING and line.at >= last.ended_at for line in self.snapshot.trail(row)
+        ):
+            return  # it waited to retry, and was ended there
+        if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):
+            late = row.ended_at - last.ended_at
+            self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
+
+    def _taken_after(self, row: OccurrenceRow) -> bool:
+        return any(taken.at > (row.started_at or 0) for taken in self.taken.get(row.ref, ()))
+
+    def _config(self, row: OccurrenceRow) -> FrozenConfig:
+        body = row.own_config if row.config is None else self.snapshot.configs[row.config].body
+        assert body is not None, "what has started has a configuration"
+        return frozen_config(body)
+
+    # -- one job -----------------------------------------------------------------------------------------------------
+
+    def _check_beside(self) -> None:
+        """Runs of two occurrences of one job: the second begins when the first counts no longer, or not at all."""
+        latest: dict[str, list[Run]] = defaultdict(list)
+        for run in sorted(self.log.runs, key=lambda run: run.began_at):
+            row = self._row(run.attempt.ref)
+            if row is None or row.started_at is None or self._config(row).job.overlap is Overlap.ALLOW:
+                continue
+            still = [other for other in latest[run.job] if self._lost_at(other) > run.began_at]
+            for other in still:
+                if other.attempt.ref != run.attempt.ref:
+                    self._add(Rule.BESIDE, f"{run.name} began while {other.name} was running", run.began_at)
+            latest[run.job] = [*still, run]
+
+    def _check_by_time(self) -> None:
+        """Starts matched with what was due without looking at names: every run has its instant, and none is left."""
+        first: dict[Ref, int] = {}
+        for run in self.log.runs:
+            first.setdefault(run.attempt.ref, run.began_at)
+        by_job: defaultdict[int, list[OccurrenceRow]] = defaultdict(list)
+        for row in self.snapshot.occurrences.values():
+            if row.ref in first:
+                by_job[row.job].append(row)
+        for rows in by_job.values():
+            windows = [(row.due_at, _at(row.ended_at)) for row in rows]
+            served, spare = match(windows, [first[row.ref] for row in rows])
+            for row, start in zip(rows, served, strict=True):
+                if start is None:
+                    self._add(Rule.OWED, f"{self.snapshot.named(row)} ran, and no start lies in its time", row.instant)
+            for start in spare:
+                self._add(
+                    Rule.OWED, f"{self.snapshot.named(rows[start])} began when nothing was due", rows[start].instant
+                )

@@ -1,0 +1,77 @@
+"""Everything that a store holds at one moment, in the form in which the checks ask for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from itinerary.model.rows import (
+    ActiveRow,
+    AttemptRow,
+    ChapterRow,
+    ConfigRow,
+    JobNumber,
+    JobRow,
+    MailRow,
+    NodeNumber,
+    NodeRow,
+    OccurrenceRow,
+    Ref,
+    ShareRow,
+    SlotRow,
+    SweepRow,
+    TaskRow,
+    TransitionRow,
+    WaitingRow,
+    WindowRow,
+)
+from itinerary.model.states import OccurrenceState
+from itinerary.stores import tables
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["Snapshot"]
+
+_ALL_OF_THEM: Final = 10_000_000
+
+
+class Snapshot:
+    """The rows that the checks are about. `engine.read(Snapshot)` takes one."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.now = tx.now()
+        self.jobs: dict[JobNumber, JobRow] = {row.number: row for row in tx.scan(tables.JOBS, limit=_ALL_OF_THEM)}
+        self.nodes: dict[NodeNumber, NodeRow] = {row.number: row for row in tx.scan(tables.NODES, limit=_ALL_OF_THEM)}
+        self.occurrences: dict[Ref, OccurrenceRow] = {
+            row.ref: row for row in tx.scan(tables.OCCURRENCES, limit=_ALL_OF_THEM)
+        }
+        self.tasks: defaultdict[Ref, list[TaskRow]] = defaultdict(list)
+        for task in tx.scan(tables.TASKS, limit=_ALL_OF_THEM):
+            self.tasks[task.ref].append(task)
+        self.attempts: defaultdict[Ref, list[AttemptRow]] = defaultdict(list)
+        for attempt in tx.scan(tables.ATTEMPTS, limit=_ALL_OF_THEM):
+            self.attempts[attempt.ref].append(attempt)
+        self.trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
+        for line in tx.scan(tables.TRANSITIONS, limit=_ALL_OF_THEM):
+            self.trails[line.ref].append(line)
+        self.configs: dict[int, ConfigRow] = {row.number: row for row in tx.scan(tables.CONFIGS, limit=_ALL_OF_THEM)}
+        self.active: list[ActiveRow] = tx.scan(tables.ACTIVE, limit=_ALL_OF_THEM)
+        self.waiting: list[WaitingRow] = tx.scan(tables.WAITING, limit=_ALL_OF_THEM)
+        self.windows: list[WindowRow] = tx.scan(tables.WINDOWS, limit=_ALL_OF_THEM)
+        self.slots: dict[JobNumber, SlotRow] = {row.job: row for row in tx.scan(tables.SLOTS, limit=_ALL_OF_THEM)}
+        self.chapters: list[ChapterRow] = tx.scan(tables.CHAPTERS, limit=_ALL_OF_THEM)
+        self.shares: list[ShareRow] = tx.scan(tables.SHARES, limit=_ALL_OF_THEM)
+        self.mail: list[MailRow] = tx.scan(tables.MAIL, limit=_ALL_OF_THEM)
+        self.sweep: SweepRow | None = next(iter(tx.scan(tables.SWEEP, limit=1)), None)
+
+    def trail(self, row: OccurrenceRow) -> list[TransitionRow]:
+        """An occurrence's audit trail, with its first line: where that is not kept, the row itself says it."""
+        lines = self.trails.get(row.ref, [])
+        if lines and lines[0].before is None:
+            return lines
+        first = TransitionRow(row.ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, row.created_by)
+        return [first, *lines]
+
+    def named(self, row: OccurrenceRow) -> str:
+        """How messages name an occurrence."""
+        job = self.jobs[row.job].name if row.job in self.jobs else f"job {row.job}"
+        return f"{job}:{row.instant // 1_000_000} ({row.kind}, occurrence {row.ref})"

@@ -1,0 +1,57 @@
+"""What happened in one seed, in order, as text: the same seed gives the same text, byte for byte.
+
+    00:05:00.002317  a/1   begins        backup:1774699200 task 0 attempt 1
+
+It is what a person reads when a seed has failed, and what proves that a seed can be repeated. So it is complete about
+what was decided (calls that failed, what tasks did, what became of processes and clocks, and in the end every row of
+the store) and says nothing of addresses, hashes or real time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from itinerary.stores.tables import ALL
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["History", "moment", "row_lines"]
+
+_ROWS_MAX = 1_000_000
+
+
+def moment(elapsed: int) -> str:
+    """Microseconds since the beginning, as people read them."""
+    seconds, micros = divmod(elapsed, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"
+
+
+class History:
+    """Lines, with the time of each. It is written to all the time, and made into text when somebody asks."""
+
+    def __init__(self, loop_time: Callable[[], float]) -> None:
+        self._loop_time = loop_time
+        self._notes: list[tuple[float, str, str, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def note(self, who: str, what: str, details: str = "") -> None:
+        """Something happened, now."""
+        self._notes.append((self._loop_time(), who, what, details))
+
+    def lines(self) -> Iterator[str]:
+        """All of it."""
+        for at, who, what, details in self._notes:
+            yield f"{moment(round(at * 1_000_000))}  {who:<6} {what:<12} {details}".rstrip()
+
+    def digest(self) -> str:
+        """A short text that is the same for the same history, and for no other."""
+        return sha256("\n".join(self.lines()).encode()).hexdigest()
+
+
+def row_lines(tx: Transaction) -> list[str]:
+    """Every row of a store, as text."""
+    return [f"{table.title}: {row!r}" for table in ALL for row in tx.scan(table, limit=_ROWS_MAX)]

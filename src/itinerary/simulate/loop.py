@@ -1,0 +1,277 @@
+"""An event loop whose clock jumps: a day of a node's life in the time that its work takes.
+
+    ready callbacks, in an order that the dice choose ──► run them all
+          │ none left
+          ▼
+    the next timer: the clock is set to its time, and all timers of that time are ready
+
+Nothing here waits for anything real. There are no sockets, no threads and no signals; whoever asks for one is told that
+a simulation has none. So the same dice give the same order of everything, and one seed is one history.
+
+**Processes.** Each callback belongs to the process that it was made in (see `processes`). Those of a frozen or crashed
+process are put by. When it thaws they run in the order of the times that they were due at, as those of a real process
+do when it is continued; what was due at one moment is shuffled, like everything else.
+
+**What can go wrong** is a history without an end, or one that differs from run to run. Nothing ready and no timer left
+is a `Stalled` that names every task that waits, and where; a million callbacks at one moment is one too. Sets of tasks,
+which asyncio itself goes through when it cancels a group, would come in the order of their addresses: tasks here are
+numbered, and their number is their hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from itertools import groupby
+from random import Random
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
+
+from itinerary.errors import ItineraryError
+from itinerary.simulate.processes import PROCESS, Process, ProcessState
+
+__all__ = ["SimulationError", "Stalled", "VirtualLoop"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+_ROUNDS_MAX: Final = 100_000
+"""Rounds of callbacks at one moment: a loop that needs more never lets time pass."""
+_CLOSINGS_MAX: Final = 1_000
+"""How often a task may refuse to be closed."""
+
+
+class SimulationError(ItineraryError):
+    """Something was asked of a simulated world that it does not have, or that would make it unrepeatable."""
+
+
+class Stalled(SimulationError):
+    """Time can no longer pass: nothing is left to happen, or something happens without end."""
+
+
+class _Callback(asyncio.TimerHandle):
+    """A callback, with a time or without, and the process that it belongs to."""
+
+    __slots__ = ("process",)
+
+    def __init__(  # the base's is not called: it looks for debug mode and stack traces each time
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        self._when = when
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._scheduled = False
+        self._repr = None
+        self._source_traceback = None
+        self.process: Process | None = context.get(PROCESS)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def run(self) -> None:
+        """Call it; what it raises is the loop's exception handler's affair."""
+        if self._cancelled:
+            return
+        assert self._callback is not None, "a callback is there until it is cancelled"
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in asyncio: the handler is told, and decides
+            message = f"a callback raised: {self._callback!r}"
+            self._loop.call_exception_handler({"message": message, "exception": error, "handle": self})
+
+
+class _NumberedTask(asyncio.Task[T]):
+    """A task whose hash is its number, so that a set of tasks has an order that does not depend on addresses."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, **options: Any) -> None:
+        self.number = number
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """asyncio in virtual time. Its time begins at 0, in seconds."""
+
+    def __init__(self, dice: Random) -> None:
+        super().__init__()
+        self._dice = dice
+        self._thread = threading.get_ident()
+        self._time = 0.0
+        self._ready_now: list[_Callback] = []
+        self._timers: list[tuple[float, int, int, _Callback]] = []
+        """(when, rank among those of that time, number, callback)."""
+        self._numbers = 0
+        self._rounds = 0
+        self._tasks = 0
+        self.set_task_factory(self._new_task)
+
+    def time(self) -> float:
+        return self._time
+
+    # -- asking for callbacks ----------------------------------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Callback(self._time, callback, args, self, copy_context() if context is None else context)
+        self._ready_now.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._time + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
+        self._push(max(when, self._time), 0, handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if threading.get_ident() != self._thread:
+            _refuse("a callback from another thread")
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
+        del executor, args
+        _refuse(f"a thread for {func!r}")
+
+    def _push(self, when: float, rank: int, handle: _Callback) -> None:
+        self._numbers += 1
+        heapq.heappush(self._timers, (when, rank, self._numbers, handle))
+
+    def _new_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        self._tasks += 1
+        name = options.pop("name", None) or f"task {self._tasks}"
+        return _NumberedTask(coroutine, self._tasks, loop=loop, name=name, **options)
+
+    # -- running them ------------------------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        """One round: everything that is ready, in an order that the dice choose. Called by `run_forever`."""
+        if not self._ready_now:
+            self._jump()
+        batch, self._ready_now = self._ready_now, []
+        self._rounds += 1
+        if self._rounds > _ROUNDS_MAX:
+            raise Stalled(f"time stands still at {self._time:.6f} s: there is always another callback ({batch[0]!r})")
+        if len(batch) > 1:
+            random = self._dice.random
+            batch = [handle for _, _, handle in sorted([(random(), number, h) for number, h in enumerate(batch)])]
+        for handle in batch:
+            process = handle.process
+            if process is None or process.is_running:
+                handle.run()
+            elif not handle.cancelled():
+                process.parked.append((self._time, handle))
+
+    def _jump(self) -> None:
+        """Set the clock to the next timer, and make those of that time ready."""
+        timers = self._timers
+        while timers and timers[0][-1].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise Stalled(f"nothing is left to happen at {self._time:.6f} s, and these wait: {self._waiting()}")
+        when, rank = timers[0][:2]
+        if when > self._time:
+            self._time = when
+            self._rounds = 0
+        while timers and timers[0][0] == when and timers[0][1] == rank:
+            self._ready_now.append(heapq.heappop(timers)[-1])
+
+    def _waiting(self) -> str:
+        return "; ".join(_shown(task) for task in self._unfinished()) or "nothing"
+
+    def _unfinished(self) -> list[asyncio.Task[Any]]:
+        def number(task: asyncio.Task[Any]) -> int:
+            return hash(task)
+
+        return sorted(asyncio.all_tasks(self), key=number)
+
+    # -- what happens to processes -----------------------------------------------------------------------------------
+
+    def freeze(self, process: Process) -> None:
+        """Stop a process in the middle of whatever it does."""
+        process.set_state(ProcessState.FROZEN)
+
+    def thaw(self, process: Process) -> None:
+        """Let it go on: what was due meanwhile happens now, in the order in which it was due."""
+        process.set_state(ProcessState.RUNNING)
+        parked, process.parked = process.parked, []
+        for rank, (_, handles) in enumerate(groupby(parked, key=lambda one: one[0]), start=1):
+            for _, handle in handles:
+                assert isinstance(handle, _Callback), "this loop has no others"
+                self._push(self._time, rank, handle)
+
+    def crash(self, process: Process) -> None:
+        """End a process: nothing of it runs again. Its tasks stay as they are, until `bury`."""
+        process.set_state(ProcessState.CRASHED)
+
+    def bury(self) -> None:
+        """Take leave of every task that is not over, when the simulation is.
+
+        A coroutine that is thrown away runs its `finally` blocks, and these may wait for others. Nobody listens to what
+        they do any more; each is closed as often as it takes.
+        """
+        for task in self._unfinished():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - its end is no surprise
+            coroutine = task.get_coro()
+            assert isinstance(coroutine, Coroutine | Generator), "a task runs a coroutine"
+            _close(coroutine)
+        for handle in self._ready_now:
+            handle.cancel()
+        for _, _, _, handle in self._timers:
+            handle.cancel()
+
+    def _asyncgen_finalizer_hook(self, agen: object) -> None:
+        """Nothing: when the garbage collector finds a generator is not part of a seed's history."""
+
+
+def _close(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
+    for _ in range(_CLOSINGS_MAX):
+        try:
+            coroutine.close()
+        except RuntimeError:  # it waits for something in a `finally` block
+            continue
+        except BaseException:  # noqa: BLE001, S112 - whatever its clean-up raises, it is over
+            continue
+        return
+    raise SimulationError(f"{coroutine!r} does not end, however often it is closed")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise SimulationError(f"{what} was asked for, and a simulation has none; hand in something that needs none")
+
+
+def _shown(task: asyncio.Task[Any]) -> str:
+    """A task, the process that it belongs to, and the line that it waits at."""
+    coroutine: Any = task.get_coro()
+    name = getattr(coroutine, "__qualname__", repr(coroutine))
+    place = ""
+    while coroutine is not None and getattr(coroutine, "cr_frame", None) is not None:
+        frame = coroutine.cr_frame
+        place = f" in {frame.f_code.co_name} at {frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+        coroutine = coroutine.cr_await
+    return f"{task.get_name()} {name}{place}"

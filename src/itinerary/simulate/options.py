@@ -1,0 +1,194 @@
+"""What one seed stands for: settings, jobs, and the troubles of the day. `derive(seed)` draws them, `str` shows them.
+
+**A day is long.** A node on its default settings turns 86,400 times in it, and nearly all of these turns are the same.
+So the settings are scaled: with a scale of 60 everything that takes a second takes a minute, a day has 1,440 turns, and
+what can happen in one stays what it was. The scale is drawn like everything else.
+
+**A swarm.** A world in which everything goes wrong all the time is not the worst one: a node that never comes to do
+anything makes no mistakes. Each seed leaves some faults out altogether, and some seeds leave out all of them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+import msgspec
+
+from itinerary.model.settings import Settings
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.dice import dice_for, many_of, one_of, spread
+from itinerary.simulate.fates import Weather
+from itinerary.simulate.jobs import SimulatedJob, draw_jobs
+
+__all__ = ["DAY", "Options", "Trouble", "TroubleKind", "derive"]
+
+DAY: Final = 86_400 * SECOND
+
+_BEGINNINGS: Final = (
+    1_774_699_200,  # 2026-03-28 12:00 UTC: Berlin and St John's change to summer time that night, or have
+    1_792_843_200,  # 2026-10-24 12:00 UTC: Berlin changes back
+    1_767_268_800,  # 2026-01-01 12:00 UTC
+    1_785_585_600,  # 2026-08-01 12:00 UTC
+)
+
+
+class TroubleKind(StrEnum):
+    """What can happen to a world besides single calls that go wrong."""
+
+    CRASH = "crash"
+    """A process is gone, and its node starts again after a while."""
+    FREEZE = "freeze"
+    JUMP = "jump"
+    """A node's clock is set to another time."""
+    OUTAGE = "outage"
+    """The store answers nobody."""
+    CUT_OFF = "cut off"
+    """The store does not hear one node."""
+    SHUTDOWN = "shutdown"
+    """A node is asked to end, as by SIGTERM, and starts again after a while."""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Something that happens at a time."""
+
+    at: float
+    """Seconds since the beginning."""
+    kind: TroubleKind
+    node: int
+    lasts: float
+    """Seconds; of a jump, how far."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a seed decides before the day begins."""
+
+    seed: int
+    begins_at: int
+    runs_for: int
+    scale: int
+    nodes: int
+    settings: Settings
+    weather: Weather
+    troubles: tuple[Trouble, ...]
+    jobs: tuple[SimulatedJob, ...]
+
+    def __str__(self) -> str:
+        """All of it, for a person who wants to know what a failing seed was about."""
+        lines = [
+            f"seed {self.seed}: {self.nodes} nodes, scale {self.scale}, begins at {self.begins_at}",
+            f"  settings {_json(self.settings)}",
+            f"  weather  {_json(self.weather)}",
+        ]
+        lines += [
+            f"  {trouble.at:>12.3f} {trouble.kind} node {trouble.node} {trouble.lasts:.3f} s"
+            for trouble in self.troubles
+        ]
+        for job in self.jobs:
+            lines += [f"  {job.name} {_json(job.schedule)} {_json(job.overrides)}"]
+            lines += [f"    {_json(task)}" for task in job.tasks]
+        return "\n".join(lines)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY) -> Options:
+    """Draw everything that a seed stands for."""
+    dice = dice_for(seed, "options")
+    scale = one_of(dice, (30, 60, 60, 120))
+    count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
+    begins_at = one_of(dice, _BEGINNINGS) * SECOND
+    settings = _settings(dice_for(seed, "settings"), scale)
+    jobs = draw_jobs(dice_for(seed, "jobs"), begins_at, runs_for, one_of(dice, (30, 100, 200)))
+    is_calm = dice.random() < 0.05
+    return Options(
+        seed=seed,
+        begins_at=begins_at,
+        runs_for=runs_for,
+        scale=scale,
+        nodes=count,
+        settings=settings,
+        weather=Weather() if is_calm else _weather(dice_for(seed, "weather"), scale),
+        troubles=() if is_calm else _troubles(dice_for(seed, "troubles"), count, settings, runs_for / SECOND),
+        jobs=jobs,
+    )
+
+
+def _settings(dice: Random, scale: int) -> Settings:
+    usual = Settings()
+
+    def scaled(duration: int, least: float = 0.5, most: float = 2.0) -> int:
+        return round(duration * scale * spread(dice, least, most))
+
+    return Settings(
+        pre_schedule_interval=scaled(usual.pre_schedule_interval),
+        index_rebuild_interval=scaled(usual.index_rebuild_interval),
+        lookahead_window=scaled(usual.lookahead_window),
+        grace_period=scaled(usual.grace_period),
+        loop_interval=scaled(usual.loop_interval),
+        inbox_send_timeout=scaled(usual.inbox_send_timeout),
+        orchestrator_heartbeat_interval=scaled(usual.orchestrator_heartbeat_interval),
+        node_heartbeat_interval=scaled(usual.node_heartbeat_interval),
+        takeover_after=scaled(usual.takeover_after),
+        max_concurrent_jobs=one_of(dice, (1, 2, 5, 50)),
+        shutdown_grace_period=scaled(usual.shutdown_grace_period),
+        kill_grace=scaled(usual.kill_grace, 0.1, 1.0),
+        reaper_interval=scaled(usual.reaper_interval),
+        update_flush_threshold=one_of(dice, (1, 5, 100)),
+        update_flush_interval=scaled(usual.update_flush_interval),
+        stats_flush_interval=scaled(usual.stats_flush_interval),
+        limits={"api": one_of(dice, (1, 2, 5))},
+    )
+
+
+def _weather(dice: Random, scale: int) -> Weather:
+    chosen = many_of(dice, ("slow", "refused", "lost", "late", "repeated"))
+    rates = {name: spread(dice, 0.002, 0.15) for name in chosen}
+    return Weather(
+        latency=one_of(dice, (0.001, 0.02, 0.2)),
+        slow_for=spread(dice, 1.0, scale),
+        patience=spread(dice, 1.0, 5.0 * scale),
+        heard_after=one_of(dice, (0.01, 0.25)),
+        **rates,
+    )
+
+
+def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tuple[Trouble, ...]:
+    kinds = many_of(dice, tuple(TroubleKind))
+    count = one_of(dice, (1, 3, 6, 12)) if kinds else 0
+    drawn = [
+        Trouble(
+            dice.random() * lasts * 0.9,
+            kind := one_of(dice, kinds),
+            int(dice.random() * nodes),
+            _duration(dice, kind, settings),
+        )
+        for _ in range(count)
+    ]
+    return tuple(sorted(drawn, key=lambda trouble: trouble.at))
+
+
+def _duration(dice: Random, kind: TroubleKind, settings: Settings) -> float:
+    """Half, one and a half, or five times one of the timeouts that it might be mistaken for."""
+    timeout = one_of(
+        dice,
+        (
+            settings.takeover_after,
+            settings.node_heartbeat_interval,
+            settings.node_heartbeat_interval * 3,
+            settings.orchestrator_heartbeat_interval,
+            settings.orchestrator_heartbeat_interval * settings.max_missed_orchestrator_heartbeats,
+            settings.grace_period,
+            settings.kill_grace,
+            settings.pre_schedule_interval,
+            settings.index_rebuild_interval,
+            settings.loop_interval,
+        ),
+    )
+    seconds = timeout / SECOND * one_of(dice, (0.5, 1.5, 5.0))
+    if kind is TroubleKind.JUMP and dice.random() < 0.5:
+        return -seconds
+    return seconds

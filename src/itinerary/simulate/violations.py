@@ -1,0 +1,80 @@
+"""What a checker has found, in sentences that a person can follow to the row and the moment.
+
+`Rule` is the list of everything that is checked. A mutant of the program must break one of them, or the checker proves
+nothing by being content.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = ["Rule", "Violation", "Violations"]
+
+_KEPT_MAX: Final = 100
+
+
+class Rule(StrEnum):
+    """What must be so."""
+
+    # at every commit (see `witness`)
+    ONE_ROW = "one row for each key"
+    FENCE = "who takes an occurrence from its owner raises the fence"
+    STALE = "nothing is accepted from a stale fence, and nothing twice"
+    FINAL = "final states are never left"
+    EARLY = "nothing starts before its instant"
+    OVERLAP = "a job runs once at a time, unless it allows more"
+    LIMIT = "no limit is exceeded"
+    ATTEMPT = "an attempt that has ended does not change"
+    WATERMARK = "the watermark never goes back, and never passes the store's time"
+    GATED = "nothing is launched that was not written first"
+    ONE_START = "an attempt starts at most once"
+    # in the end (see `checker`)
+    OWED = "every owed instant is decided exactly once"
+    TRAIL = "the audit trail is legal, and leads to the state of the row"
+    INDEXES = "the tables by which rows are found agree with the rows"
+    SETTLED = "everything is final, and everything held is given back"
+    RESULTS = "rows say what the tasks did"
+    BESIDE = "no two runs of one job really overlap, unless it allows that"
+    PROMPT = "ends are written at once"
+    LINE = "who stands in line is served in order"
+    RETRIES = "attempts are numbered from one, and within the policy"
+    SEQUENCE = "tasks in sequence do not overlap"
+    QUIET = "no node fails"
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Something that must be so, and is not."""
+
+    rule: Rule
+    at: int | None
+    """When, by the store's clock, if it has a time."""
+    message: str
+
+    def __str__(self) -> str:
+        when = "" if self.at is None else f" at {self.at}"
+        return f"{self.rule}{when}: {self.message}"
+
+
+class Violations:
+    """A list of them, the first hundred; the rest is counted."""
+
+    def __init__(self) -> None:
+        self.found: list[Violation] = []
+        self.count = 0
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def add(self, rule: Rule, message: str, at: int | None = None) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.found) < _KEPT_MAX:
+            self.found.append(Violation(rule, at, message))
+
+    def rules(self) -> list[Rule]:
+        """Which rules are broken, in the order of the list."""
+        broken = {violation.rule for violation in self.found}
+        return [rule for rule in Rule if rule in broken]

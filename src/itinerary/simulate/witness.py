@@ -1,0 +1,239 @@
+"""What must be so at every commit, looked at as each is made.
+
+A checker that reads a store in the end sees what is left. It does not see that for a second two occurrences of one job
+were running, or that a write went through of a node which had lost its occurrence, and was written over. So the
+simulated database shows each commit to this witness, with what every row was before. It knows nothing of how the ledger
+decides: it compares rows with rows, and with what the one who wrote was entitled to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.model.config import FrozenConfig
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
+from itinerary.model.work import AttemptKey
+from itinerary.model.writes import Change
+from itinerary.simulate.backend import Backend, Commit
+from itinerary.simulate.processes import Process
+from itinerary.simulate.runs import Run
+from itinerary.simulate.store import Writing
+from itinerary.simulate.violations import Rule, Violations
+from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP, TASKS
+
+__all__ = ["Taken", "Witness", "frozen_config"]
+
+_WITHDRAWN: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A moment at which an occurrence got a higher fence: what its owner did from then on counts for nothing."""
+
+    at: int
+    fence: int
+    owner: NodeNumber | None
+
+
+class Witness:
+    """Looks at every commit. What it finds is in `violations`."""
+
+    def __init__(self, backend: Backend, limits: Mapping[str, int], violations: Violations) -> None:
+        self._backend = backend
+        self._limits = limits
+        """The shares of each named limit."""
+        self.violations = violations
+        self.taken: defaultdict[Ref, list[Taken]] = defaultdict(list)
+        """When each occurrence changed hands."""
+        self.started_under: dict[Ref, int] = {}
+        """The fence that each was started with."""
+        self._numbers: dict[str, NodeNumber] = {}
+        self._keys: dict[Key, Ref] = {}
+        self._running: defaultdict[JobNumber, dict[Ref, None]] = defaultdict(dict)
+        """What has started, is not final, and has a slot."""
+        self._holders: defaultdict[str, dict[Ref, None]] = defaultdict(dict)
+        """Who holds a share of each limit."""
+        self._launchable: dict[AttemptKey, Process | None] = {}
+        """Attempts that a commit has allowed, and who asked for it."""
+        self._launched: dict[AttemptKey, Process] = {}
+
+    # -- what the world tells it -------------------------------------------------------------------------------------
+
+    def began(self, run: Run) -> None:
+        """A task has really begun."""
+        attempt = run.attempt
+        if attempt in self._launched:
+            by = self._launched[attempt].incarnation
+            self._add(
+                Rule.ONE_START, f"{run.name} begins on {run.process.incarnation}, and began on {by}", run.began_at
+            )
+        elif attempt not in self._launchable:
+            self._add(Rule.GATED, f"{run.name} begins, and no committed write allows it", run.began_at)
+        elif self._launchable[attempt] is not run.process:
+            writer = self._launchable[attempt]
+            who = "nobody" if writer is None else writer.incarnation
+            message = f"{run.name} begins on {run.process.incarnation}, and was written by {who}"
+            self._add(Rule.GATED, message, run.began_at)
+        self._launched[attempt] = run.process
+
+    def see(self, commit: Commit) -> None:
+        """Look at what was committed just now."""
+        for before, after in commit.changed(NODES):
+            if before is None and after is not None:
+                self._numbers[after.incarnation] = after.number
+        rows = commit.changed(OCCURRENCES)
+        if rows:
+            by = None if commit.by is None else self._numbers.get(commit.by.incarnation)
+            for before, after in rows:
+                if after is not None:
+                    self._row(commit.at, by, before, after)
+        if isinstance(commit.request, Writing):
+            self._writing(commit, commit.request, {after.ref: before for before, after in rows if after is not None})
+        self._attempts(commit)
+        for before, after in commit.changed(SWEEP):
+            if before is not None and (after.watermark < before.watermark or after.watermark > commit.at):
+                self._add(Rule.WATERMARK, f"it went from {before.watermark} to {after.watermark}", commit.at)
+
+    def _add(self, rule: Rule, message: str, at: int) -> None:
+        self.violations.add(rule, message, at)
+
+    # -- one occurrence ----------------------------------------------------------------------------------------------
+
+    def _row(self, at: int, by: NodeNumber | None, before: OccurrenceRow | None, after: OccurrenceRow) -> None:
+        if before is None:
+            known = self._keys.setdefault(after.key, after.ref)
+            if known != after.ref:
+                self._add(Rule.ONE_ROW, f"{_shown(after)} is there already, as occurrence {known}", at)
+            return
+        if before.status in FINAL and after.status is not before.status and not _is_restored(before, after):
+            self._add(Rule.FINAL, f"{_shown(after)} went from {before.status} to {after.status}", at)
+        self._fence(at, by, before, after)
+        if before.started_at is None and after.started_at is not None:
+            self._start(at, before, after)
+        if after.status in FINAL:
+            self._running[after.job].pop(after.ref, None)
+        if after.holds != before.holds:
+            self._shares(at, before, after)
+
+    def _fence(self, at: int, by: NodeNumber | None, before: OccurrenceRow, after: OccurrenceRow) -> None:
+        if after.fence > before.fence:
+            self.taken[after.ref].append(Taken(at, after.fence, after.owner))
+            return
+        who = "somebody" if by is None else f"node {by}"
+        if after.fence < before.fence:
+            self._add(Rule.FENCE, f"{_shown(after)}: fence {before.fence} became {after.fence}", at)
+        elif (
+            before.owner is not None
+            and before.owner != by
+            and (before.status, before.owner)
+            != (
+                after.status,
+                after.owner,
+            )
+        ):
+            message = (
+                f"{_shown(after)} belongs to node {before.owner} under fence {before.fence}; {who} changed it from "
+                f"{before.status} to {after.status} under the same fence"
+            )
+            self._add(Rule.FENCE, message, at)
+
+    def _start(self, at: int, before: OccurrenceRow, after: OccurrenceRow) -> None:
+        self.started_under[after.ref] = after.fence
+        if at < before.due_at:
+            self._add(
+                Rule.EARLY, f"{_shown(after)} is due at {before.due_at} and started {before.due_at - at} µs early", at
+            )
+        if self._overlap(after) is Overlap.ALLOW:
+            return
+        running = self._running[after.job]
+        if running:
+            others = ", ".join(str(ref) for ref in running)
+            self._add(Rule.OVERLAP, f"{_shown(after)} started while occurrence {others} of its job was running", at)
+        running[after.ref] = None
+
+    def _overlap(self, row: OccurrenceRow) -> Overlap:
+        return self._config(row).job.overlap
+
+    def _config(self, row: OccurrenceRow) -> FrozenConfig:
+        body = row.own_config if row.config is None else self._backend.rows(CONFIGS)[row.config,].body
+        assert body is not None, "what has started has a configuration"
+        return frozen_config(body)
+
+    def _shares(self, at: int, before: OccurrenceRow, after: OccurrenceRow) -> None:
+        """A row holds other limits than before: is there as much of each?"""
+        for name in _names(before.holds):
+            self._holders[name].pop(after.ref, None)
+        for name in _names(after.holds):
+            holders = self._holders[name]
+            holders[after.ref] = None
+            capacity = self._config(after).job.max_active if name.startswith("job/") else self._limits.get(name)
+            if capacity is not None and len(holders) > capacity:
+                held = ", ".join(map(str, holders))
+                self._add(Rule.LIMIT, f"{_shown(after)}: limit {name} has {capacity} shares, held by {held}", at)
+
+    # -- what an owner writes ----------------------------------------------------------------------------------------
+
+    def _writing(self, commit: Commit, request: Writing, before: Mapping[Ref, OccurrenceRow | None]) -> None:
+        """Whether each change that had an effect was its owner's to make, and was made for the first time."""
+        touched = {after.ref for table in (TASKS, ATTEMPTS) for _, after in commit.changed(table) if after is not None}
+        by_ref: dict[Ref, list[Change]] = {}
+        for change in request.changes:
+            by_ref.setdefault(change.ref, []).append(change)
+        for ref, changes in by_ref.items():
+            now = self._backend.rows(OCCURRENCES).get((ref,))
+            row = before.get(ref) or now
+            if row is None or now is None or now.fence != row.fence or (ref not in before and ref not in touched):
+                continue  # not its doing: it was refused, or the slot of another was handed to it
+            if all(change.sequence <= row.sequence for change in changes):
+                made = ", ".join(str(change.sequence) for change in changes)
+                self._add(
+                    Rule.STALE, f"{_shown(row)} had made write {row.sequence}, and took write {made} again", commit.at
+                )
+            for change in changes:
+                if (row.owner, row.fence) != (request.owner, change.fence):
+                    message = (
+                        f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
+                        f"{change.sequence} of node {request.owner} under fence {change.fence}"
+                    )
+                    self._add(Rule.STALE, message, commit.at)
+
+    def _attempts(self, commit: Commit) -> None:
+        for before, after in commit.changed(ATTEMPTS):
+            if after is None:
+                continue
+            key = AttemptKey(after.ref, after.place, after.number)
+            if before is None:
+                if after.status in (TaskState.RUNNING, TaskState.PENDING):
+                    self._launchable.setdefault(key, commit.by)
+            elif before.status in TASK_FINAL and after.status is not before.status:
+                message = (
+                    f"occurrence {key.ref} task {key.place} attempt {key.number} was {before.status}, is {after.status}"
+                )
+                self._add(Rule.ATTEMPT, message, commit.at)
+
+
+def _is_restored(before: OccurrenceRow, after: OccurrenceRow) -> bool:
+    """Whether an update brings back what an update had withdrawn (R7)."""
+    return before.is_withdrawn and (before.status, after.status) == _WITHDRAWN
+
+
+def _names(holds: str | None) -> list[str]:
+    return [] if holds is None else list(msgspec.json.decode(holds))
+
+
+def _shown(row: OccurrenceRow) -> str:
+    return f"occurrence {row.ref} (job {row.job}, {row.kind}, instant {row.instant})"
+
+
+@lru_cache(maxsize=4_096)
+def frozen_config(body: str) -> FrozenConfig:
+    """What an occurrence was started with."""
+    config: Any = msgspec.json.decode(body, type=FrozenConfig)
+    assert isinstance(config, FrozenConfig)
+    return config

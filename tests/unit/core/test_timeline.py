@@ -1,0 +1,448 @@
+"""The timeline read as history: stretches, what is expected in them, and many jobs at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from itinerary.core import timeline as timeline_module
+from itinerary.core.bodies import read_schedule
+from itinerary.core.expected import Due
+from itinerary.core.stretches import FOREVER, Active, Paused, Removed, Stopped
+from itinerary.core.timeline import Timeline
+from itinerary.errors import RecordError, WindowError
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber
+from itinerary.schedules import Schedule, cron, custom, every, excluding, iso8601, once
+from itinerary.schedules.instants import from_seconds
+from tests.unit.core.timelines import HOUR, MINUTE, NOON, SECOND, Book, Stubborn, install_stubborn, standings
+
+MINUTELY = every("1m")
+
+
+def minutes(book: Book, job: int, start: int, end: int) -> list[tuple[int, int, bool]]:
+    """What is expected, in minutes after noon: when, by which version, and whether it is to run."""
+    found = book.timeline.expected(NOON + start * MINUTE, NOON + end * MINUTE, [JobNumber(job)])
+    return [((due.instant - NOON) // MINUTE, due.version, due.skipped is None) for due in found]
+
+
+# -- stretches -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S11", "pause")
+def test_a_pause_is_history_and_not_a_flag() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.pause(job, NOON + 10 * MINUTE, reason="migration")
+    book.resume(job, NOON + 20 * MINUTE)
+    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    assert standings(found) == [(0, 10, 1, "active"), (10, 20, 1, "paused"), (20, 60, 1, "active")]
+    assert found[1].standing == Paused("anna", NOON + 10 * MINUTE, "migration")
+    assert str(found[1].standing) == "paused by anna since 2027-01-15T12:10:00Z: migration"
+
+
+@pytest.mark.spec("S11", "repeating has no effect")
+def test_repeating_a_pause_a_stop_a_resume_or_a_start_has_no_effect() -> None:
+    once_only, repeated = Book(), Book()
+    for book in (once_only, repeated):
+        book.job("backup", MINUTELY)
+    job = JobNumber(1)
+    steps = (("pause", 10), ("resume", 20), ("stop", 30), ("start", 40))
+    for what, at in steps:
+        getattr(once_only, what)(job, NOON + at * MINUTE)
+        getattr(repeated, what)(job, NOON + at * MINUTE)
+        getattr(repeated, what)(job, NOON + (at + 5) * MINUTE)
+    assert repeated.timeline.history(job) == once_only.timeline.history(job)
+    assert standings(repeated.timeline.stretches(job, NOON, NOON + HOUR)) == [
+        (0, 10, 1, "active"),
+        (10, 20, 1, "paused"),
+        (20, 30, 1, "active"),
+        (30, 40, 1, "stopped"),
+        (40, 60, 1, "active"),
+    ]
+
+
+@pytest.mark.spec("S12", "pause until")
+def test_a_pause_until_an_instant_ends_by_itself_and_a_later_pause_moves_its_end() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.pause(job, NOON + 10 * MINUTE, until=NOON + 20 * MINUTE)
+    book.pause(job, NOON + 30 * MINUTE, until=NOON + 40 * MINUTE, by="ben")
+    book.pause(job, NOON + 35 * MINUTE, until=NOON + 50 * MINUTE)
+    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    assert standings(found) == [
+        (0, 10, 1, "active"),
+        (10, 20, 1, "paused"),
+        (20, 30, 1, "active"),
+        (30, 35, 1, "paused"),
+        (35, 50, 1, "paused"),
+        (50, 60, 1, "active"),
+    ]
+    assert found[4].standing == Paused("ben", NOON + 30 * MINUTE, None, NOON + 50 * MINUTE), "it is still ben's pause"
+    book.pause(job, NOON + 60 * MINUTE, until=NOON + 60 * MINUTE)
+    assert isinstance(book.timeline.stretches(job, NOON + 61 * MINUTE, NOON + 62 * MINUTE)[0].standing, Active)
+
+
+@pytest.mark.spec("S11", "stop")
+def test_what_is_stopped_and_paused_is_stopped_and_paused_again_when_it_is_started() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.pause(job, NOON + 10 * MINUTE)
+    book.stop(job, NOON + 20 * MINUTE, reason="too slow")
+    book.start(job, NOON + 30 * MINUTE)
+    found = book.timeline.stretches(job, NOON, NOON + 40 * MINUTE)
+    assert standings(found)[1:] == [(10, 20, 1, "paused"), (20, 30, 1, "stopped"), (30, 40, 1, "paused")]
+    assert found[2].standing == Stopped("anna", NOON + 20 * MINUTE, "too slow")
+    assert [minute for minute, _, _ in minutes(book, job, 15, 35)] == [*range(15, 20), *range(30, 35)]
+
+
+@pytest.mark.spec("R6", "superseded")
+def test_a_new_version_supersedes_every_version_that_was_to_take_effect_then_or_later() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.version(job, every("10m"), NOON + 30 * MINUTE)
+    book.version(job, every("20m"), NOON + 50 * MINUTE)
+    book.version(job, every("2m"), NOON + 30 * MINUTE)
+    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR)) == [(0, 30, 1, "active"), (30, 60, 4, "active")]
+    assert minutes(book, job, 28, 34) == [(28, 1, True), (29, 1, True), (30, 4, True), (32, 4, True)]
+
+
+@pytest.mark.spec("D10")
+def test_a_removed_job_expects_nothing_until_a_later_version_brings_it_back() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.pause(job, NOON + 5 * MINUTE)
+    book.version(job, every("5m"), NOON + 40 * MINUTE)
+    book.remove(job, NOON + 10 * MINUTE)
+    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR))[2:] == [(10, 60, 1, "removed")], (
+        "an update that was planned before the removal does not bring it back"
+    )
+    book.version(job, every("2m"), NOON + 20 * MINUTE)
+    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    assert standings(found)[2:] == [(10, 20, 1, "removed"), (20, 60, 3, "active")], "nor is it paused any more"
+    assert isinstance(found[2].standing, Removed)
+    assert minutes(book, job, 8, 24) == [(8, 1, False), (9, 1, False), (20, 3, True), (22, 3, True)]
+
+
+@pytest.mark.spec("R6", "at once")
+def test_of_entries_that_act_from_one_instant_the_later_has_the_last_word() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.remove(job, NOON + 10 * MINUTE)
+    book.version(job, every("2m"), NOON + 10 * MINUTE)
+    book.pause(job, NOON + 20 * MINUTE)
+    book.resume(job, NOON + 20 * MINUTE)
+    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR)) == [(0, 10, 1, "active"), (10, 60, 2, "active")]
+
+
+@pytest.mark.spec("S11", "in force")
+def test_nothing_is_in_force_before_the_first_version_and_bounds_are_half_open() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY, at=NOON + 10 * MINUTE)
+    book.pause(job, NOON + 20 * MINUTE)
+    timeline = book.timeline
+    assert timeline.in_force(job, NOON + 10 * MINUTE - 1) is None
+    first, second = timeline.in_force(job, NOON + 10 * MINUTE), timeline.in_force(job, NOON + 20 * MINUTE)
+    assert first is not None
+    assert second is not None
+    assert (first.start, first.end, second.start) == (NOON + 10 * MINUTE, NOON + 20 * MINUTE, NOON + 20 * MINUTE)
+    assert timeline.in_force(job, NOON + 20 * MINUTE - 1) == first
+    assert first.definition.schedule == {"every": "1m"}
+    assert minutes(book, job, 0, 12) == [(10, 1, True), (11, 1, True)]
+
+
+# -- what is expected ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S11", "paused instants are skipped")
+def test_paused_instants_are_skipped_with_who_and_why_and_stopped_ones_are_not_expected() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.pause(job, NOON + 2 * MINUTE, until=NOON + 4 * MINUTE, reason="migration")
+    book.stop(job, NOON + 5 * MINUTE)
+    found = list(book.timeline.expected(NOON, NOON + HOUR, [job]))
+    assert [(due.instant - NOON) // MINUTE for due in found] == [0, 1, 2, 3, 4]
+    assert [due.skipped for due in found] == [
+        None,
+        None,
+        *["paused by anna since 2027-01-15T12:02:00Z: migration"] * 2,
+        None,
+    ]
+
+
+@pytest.mark.spec("S12", "skip one")
+def test_one_named_instant_is_skipped_with_who_and_why() -> None:
+    book = Book()
+    job, other = book.job("backup", MINUTELY), book.job("report", MINUTELY)
+    book.skip(job, NOON + MINUTE, reason="holiday")
+    book.skip(job, NOON + MINUTE, by="ben", reason="again")
+    book.skip(job, NOON + 90 * SECOND)
+    book.skip(job, NOON + 2 * MINUTE, at=NOON + 3 * MINUTE)
+    found = list(book.timeline.expected(NOON, NOON + 3 * MINUTE))
+    assert found == [
+        Due(job, NOON, 1),
+        Due(job, NOON + MINUTE, 1, "skipped by anna: holiday"),
+        Due(job, NOON + 2 * MINUTE, 1),
+        *(Due(other, NOON + n * MINUTE, 1) for n in range(3)),
+    ], "what is asked for too late, or names no instant, changes nothing"
+
+
+@pytest.mark.spec("S5", "sweep")
+@pytest.mark.spec("S1", "reboot")
+def test_a_single_instant_is_expected_once_and_reboot_never() -> None:
+    book = Book()
+    single = book.job("fireworks", once("2027-01-15T12:07:00Z"))
+    reboot = book.job("greeting", cron("@reboot"))
+    assert minutes(book, single, 0, 600) == [(7, 1, True)]
+    assert minutes(book, reboot, 0, 600) == []
+    assert [listed.job.number for listed in book.timeline.catalogue(NOON).jobs] == [single, reboot]
+
+
+@pytest.mark.spec("S7", "quarantine")
+@pytest.mark.spec("I3", "left out")
+def test_a_job_that_cannot_be_enumerated_has_a_gap_with_the_reason_and_the_others_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install_stubborn(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    book = Book()
+    good = book.job("good", MINUTELY)
+    book.job("no json", MINUTELY, body="{")
+    book.job("no schedule", MINUTELY, body="{}")
+    book.job("no name yet", cron("H * * * *"))
+    book.job("no calendar", excluding(MINUTELY, "holidays"))
+    stuck = book.job("stuck", custom(Stubborn()))
+    later = book.job("bad later", MINUTELY)
+    book.version(later, MINUTELY, NOON + 2 * MINUTE, body='{"schedule":{"every":"0s"}}')
+    paused = book.job("bad pause", MINUTELY)
+    book.enter(EntryKind.PAUSE, paused, NOON + MINUTE, body='{"till":1}')
+    skipped = book.job("bad skip", MINUTELY)
+    book.enter(EntryKind.SKIP, skipped, NOON + MINUTE, subject="noon")
+    stopped = book.job("stopped and bad", MINUTELY, body="{}")
+    book.stop(stopped, NOON)
+    found = book.timeline.expected(NOON, NOON + 3 * MINUTE)
+    assert [(due.job, (due.instant - NOON) // MINUTE) for due in found] == [
+        *((good, n) for n in range(3)),
+        *((later, n) for n in range(2)),
+    ]
+    gaps = {gap.job: gap for gap in found.gaps}
+    assert sorted(gaps) == [2, 3, 4, 5, stuck, later, paused, skipped], (
+        "what is stopped expects nothing, readable or not"
+    )
+    assert "not a stored" in gaps[JobNumber(2)].reason
+    assert "schedule" in gaps[JobNumber(3)].reason
+    assert "not complete" in gaps[JobNumber(4)].reason
+    assert "'holidays'" in gaps[JobNumber(5)].reason
+    assert "'stubborn'" in gaps[stuck].reason
+    assert (gaps[later].start, gaps[later].end, gaps[later].version) == (NOON + 2 * MINUTE, NOON + 3 * MINUTE, 2)
+    assert "till" in gaps[paused].reason
+    assert "'noon'" in gaps[skipped].reason
+    assert [rejected.job for rejected in book.timeline.catalogue(NOON).rejected] == ["bad pause", "bad skip"]
+    with pytest.raises(RecordError, match="till"):
+        book.timeline.in_force(paused, NOON)
+
+
+@pytest.mark.spec("Q4", "window")
+def test_more_instants_than_one_call_returns_are_refused() -> None:
+    book = Book()
+    book.job("busy", every("1s"))
+    with pytest.raises(WindowError, match="more than 10,000,000 instants"):
+        book.timeline.expected(NOON, NOON + 10_000_001 * SECOND)
+    assert len(book.timeline.expected(NOON, NOON - SECOND)) == 0
+
+
+# -- many jobs -------------------------------------------------------------------------------------------------------
+
+SCHEDULES: list[Schedule] = [
+    MINUTELY,
+    every("7m"),
+    cron("*/5 * * * *"),
+    cron("30 12 * * *", tz="Europe/Berlin"),
+    iso8601("R/2027-01-15T12:00Z/PT11M"),
+    once("2027-01-15T12:25:00Z"),
+    cron("@reboot"),
+]
+AT = st.integers(0, 60).map(lambda minute: NOON + minute * MINUTE)
+WHAT = st.sampled_from(["version", "pause", "until", "resume", "stop", "start", "remove", "skip"])
+Event: TypeAlias = tuple[int, str, int, int, Schedule]
+EVENTS = st.lists(st.tuples(st.integers(1, 4), WHAT, AT, AT, st.sampled_from(SCHEDULES)), max_size=24)
+
+
+def booked(events: list[Event]) -> Book:
+    book = Book()
+    for number, schedule in enumerate(SCHEDULES[:4], 1):
+        book.job(f"job {number}", schedule, at=NOON + number * MINUTE)
+    for number, what, at, other, schedule in events:
+        job = JobNumber(number)
+        match what:
+            case "version":
+                book.version(job, schedule, at)
+            case "until":
+                book.pause(job, at, until=other)
+            case "skip":
+                book.skip(job, other, at)
+            case _:
+                getattr(book, what)(job, at)
+    return book
+
+
+def naive(book: Book, job: JobNumber, start: int, end: int) -> list[Due]:
+    """Second by second, by the rules as they are told, with nothing remembered from one second to the next."""
+    entries = [entry for entry in book.entries if entry.job == job]
+    found = []
+    for second in range(-(-start // SECOND), -(-end // SECOND)):
+        version, is_removed, is_stopped, paused = naive_standing(entries, second * SECOND)
+        if version is None or is_removed or is_stopped:
+            continue
+        if read_schedule(version.body).next_second(second - 1) != second:
+            continue
+        skips = [entry for entry in entries if entry.kind is EntryKind.SKIP and entry.subject == str(second * SECOND)]
+        by_name = any(entry.effective_from <= second * SECOND for entry in skips)
+        found.append(Due(job, second * SECOND, version.version, paused or ("skipped by anna" if by_name else None)))
+    return found
+
+
+def naive_standing(entries: list[EntryRow], instant: int) -> tuple[EntryRow | None, bool, bool, str | None]:
+    """The version in force, whether it is removed, whether it is stopped, and the words of its pause."""
+    acting = sorted(
+        (entry for entry in entries if entry.effective_from <= instant),
+        key=lambda entry: (entry.effective_from, entry.revision),
+    )
+    version, is_removed, is_stopped, paused, until = None, False, False, None, FOREVER
+    for entry in acting:
+        if until <= entry.effective_from:
+            paused, until = None, FOREVER
+        if entry.kind is EntryKind.VERSION and not any(
+            later.kind in (EntryKind.VERSION, EntryKind.REMOVE)
+            and later.revision > entry.revision
+            and later.effective_from <= entry.effective_from
+            for later in entries
+        ):
+            version, is_removed = entry, False
+        elif entry.kind is EntryKind.REMOVE:
+            is_removed, is_stopped, paused, until = True, False, None, FOREVER
+        elif entry.kind in (EntryKind.STOP, EntryKind.START):
+            is_stopped = entry.kind is EntryKind.STOP
+        elif entry.kind is EntryKind.RESUME:
+            paused, until = None, FOREVER
+        elif entry.kind is EntryKind.PAUSE:
+            since = from_seconds(entry.effective_from // SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")
+            paused = paused or f"paused by anna since {since}"
+            until = int(entry.body[9:-1]) if entry.body else FOREVER
+    return version, is_removed, is_stopped, None if until <= instant else paused
+
+
+@pytest.mark.spec("S13", "timeline")
+@given(EVENTS, AT, st.integers(0, 20))
+def test_what_many_jobs_expect_is_what_each_of_them_expects(events: list[Event], start: int, length: int) -> None:
+    book, end = booked(events), start + length * MINUTE
+    together = list(book.timeline.expected(start, end))
+    assert together == [due for job in sorted(book.jobs) for due in naive(book, job, start, end)]
+    assert together == [due for job in sorted(book.jobs) for due in book.timeline.expected(start, end, [job])]
+
+
+@pytest.mark.spec("S11", "survives a restart")
+@given(EVENTS, st.integers(0, 24), AT)
+def test_a_timeline_that_grew_answers_like_one_that_was_read_at_once(events: list[Event], cut: int, start: int) -> None:
+    book = booked(events)
+    revision = 4 + cut
+    grown = Timeline.of([entry for entry in book.entries if entry.revision <= revision], book.jobs.values())
+    before = list(grown.expected(NOON, NOON + HOUR))
+    for entry in book.entries[revision:]:
+        longer = grown.extended([entry])
+        assert longer.revision == entry.revision
+        longer.expected(start, start + MINUTE)
+        grown = longer
+    assert list(grown.expected(NOON, NOON + HOUR)) == list(book.timeline.expected(NOON, NOON + HOUR))
+    assert list(grown.expected(start, NOON + HOUR)) == list(book.timeline.expected(start, NOON + HOUR))
+    assert grown.catalogue(start) == book.timeline.catalogue(start)
+    shorter = Timeline.of([entry for entry in book.entries if entry.revision <= revision], book.jobs.values())
+    assert before == list(shorter.expected(NOON, NOON + HOUR)), "and the one that it grew from did not change"
+
+
+@pytest.mark.spec("S11", "survives a restart")
+def test_many_changes_are_compiled_together_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "_CHANGED_MAX", 2)
+    book = Book()
+    jobs = [book.job(f"job {n}", MINUTELY) for n in range(5)]
+    grown, known = book.timeline, len(book.entries)
+    grown.expected(NOON, NOON + MINUTE)
+    for number, job in enumerate(jobs, 1):
+        book.stop(job, NOON + number * MINUTE)
+        grown, known = grown.extended(book.entries[known:]), len(book.entries)
+        assert list(grown.expected(NOON, NOON + HOUR)) == list(book.timeline.expected(NOON, NOON + HOUR))
+    assert len(grown.expected(NOON, NOON + HOUR)) == 1 + 2 + 3 + 4 + 5
+
+
+@pytest.mark.spec("I3", "a later version")
+def test_a_version_that_takes_effect_later_shows_its_instants_after_that() -> None:
+    book = Book()
+    job = book.job("backup", every("2m"))
+    book.version(job, every("3m"), NOON + 5 * MINUTE)
+    assert minutes(book, job, 0, 10) == [(0, 1, True), (2, 1, True), (4, 1, True), (6, 2, True), (9, 2, True)]
+    assert minutes(book, job, 0, 10) == [
+        ((due.instant - NOON) // MINUTE, due.version, True) for due in book.timeline.expected(NOON, NOON + 10 * MINUTE)
+    ]
+
+
+@pytest.mark.spec("S11", "catalogue")
+def test_the_catalogue_lists_who_has_a_version_now_or_later() -> None:
+    book = Book()
+    now = NOON + 30 * MINUTE
+    steady, gone = book.job("steady", MINUTELY), book.job("gone", MINUTELY)
+    back, ahead = book.job("back", MINUTELY), book.job("ahead", MINUTELY, at=NOON + HOUR)
+    book.remove(gone, NOON + MINUTE)
+    book.remove(back, NOON + MINUTE)
+    book.version(back, every("5m"), NOON + HOUR)
+    book.pause(steady, NOON + MINUTE)
+    book.version(steady, every("9m"), NOON + 2 * HOUR)
+    listed = {one.job.number: one for one in book.timeline.catalogue(now).jobs}
+    assert sorted(listed) == [steady, back, ahead]
+    assert listed[steady].version == 2
+    assert listed[steady].definition.schedule == {"every": "9m"}
+    assert listed[steady].schedule == every("9m")
+    assert isinstance(listed[steady].standing, Paused)
+    assert isinstance(listed[back].standing, Removed)
+    assert listed[ahead].standing is None
+    assert book.timeline.definition(steady, 1).schedule == {"every": "1m"}
+    assert book.timeline.schedule(steady, 2) == every("9m")
+    with pytest.raises(RecordError, match="no version 3"):
+        book.timeline.definition(steady, 3)
+
+
+def test_calendars_and_zones_are_kept_as_they_were_at_each_instant() -> None:
+    book = Book()
+    book.enter(EntryKind.CALENDAR, 0, NOON, subject="holidays", body="[1]")
+    book.enter(EntryKind.CALENDAR, 0, NOON + HOUR, subject="holidays", body="[2]")
+    book.enter(EntryKind.ZONE, 0, NOON, subject="Europe/Berlin", body="{}")
+    timeline = book.timeline
+    assert timeline.calendars_at(NOON - 1) == {}
+    assert [timeline.calendars_at(NOON + n * HOUR)["holidays"].body for n in (0, 1, 2)] == ["[1]", "[2]", "[2]"]
+    assert list(timeline.zones_at(NOON)) == ["Europe/Berlin"]
+
+
+def test_entries_are_only_ever_appended_and_their_jobs_are_known() -> None:
+    book = Book()
+    book.job("backup", MINUTELY)
+    with pytest.raises(AssertionError, match="appended"):
+        book.timeline.extended(book.entries)
+    with pytest.raises(AssertionError, match="read after their entries"):
+        Timeline.of(book.entries, [])
+
+
+def test_the_columns_are_in_order_and_say_which_are_to_run() -> None:
+    book = Book()
+    job, other = book.job("backup", MINUTELY), book.job("report", every("2m"))
+    book.pause(job, NOON + MINUTE)
+    found = book.timeline.expected(NOON, NOON + 3 * MINUTE)
+    assert found.jobs.tolist() == [job, job, job, other, other]
+    assert found.is_to_run.tolist() == [True, False, False, True, True]
+    assert np.diff(found.instants[:3]).tolist() == [MINUTE, MINUTE]
+    assert found.due(0) == Due(job, NOON, 1)
+    assert [found.due(place) for place in range(len(found))] == list(found)
+    assert from_seconds(int(found.instants[0]) // SECOND).hour == 12

@@ -1,0 +1,75 @@
+"""A small world to try single parts of the simulation in: a loop, a database, a network, and one process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+from itinerary.simulate.backend import Backend
+from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.disturbances import Disturbances
+from itinerary.simulate.fates import CALM, Fate, Fates, Fortune, Weather
+from itinerary.simulate.history import History
+from itinerary.simulate.loop import VirtualLoop
+from itinerary.simulate.processes import Process, in_process
+from itinerary.simulate.store import Network, SimulatedStore
+from itinerary.stores import ledger
+
+__all__ = ["EPOCH", "Fixed", "Scene", "played"]
+
+EPOCH = 1_774_699_200_000_000
+T = TypeVar("T")
+
+
+class Fixed(Fates):
+    """Fates that a test has chosen: one after the other, then fine weather."""
+
+    def __init__(self, *fates: Fate, commits_after_crash: bool = True) -> None:
+        super().__init__(CALM, Random(1))
+        self._fates = list(fates)
+        self._commits = commits_after_crash
+
+    def throw(self) -> Fate:
+        return self._fates.pop(0) if self._fates else Fate(Fortune.FINE, 0.001, 0.001)
+
+    def still_commits(self) -> bool:
+        return self._commits
+
+
+class Scene:
+    """Everything that a part may need."""
+
+    def __init__(self, loop: VirtualLoop, fates: Fates | None = None) -> None:
+        self.loop = loop
+        self.clock = StoreClock(loop.time, EPOCH)
+        self.backend = Backend(self.clock)
+        self.backend.commit(ledger.prepare)
+        self.history = History(loop.time)
+        self.disturbances = Disturbances()
+        self.network = Network(self.backend, fates or Fates(Weather(), Random(1)), self.history, self.disturbances)
+        self.process = Process("a", 1)
+        self.store = SimulatedStore(self.network, self.process)
+
+    def begin(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Begin something inside the process."""
+
+        async def inside() -> T:
+            return await work()
+
+        with in_process(self.process):
+            return self.loop.create_task(inside())
+
+
+def played(story: Callable[[Scene], Awaitable[T]], fates: Fates | None = None) -> T:
+    """Play a story in such a world."""
+    loop = VirtualLoop(Random(1))
+
+    async def told() -> T:
+        return await story(Scene(loop, fates))
+
+    try:
+        return loop.run_until_complete(told())
+    finally:
+        loop.bury()
+        loop.close()

@@ -1,0 +1,171 @@
+"""A store over a bad network: slow, refused, lost after the commit, late, repeated; and callers that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.model.queries import Nodes
+from itinerary.model.rows import EntryKind
+from itinerary.model.timeline import NewEntry
+from itinerary.simulate.fates import Fate, Fortune
+from itinerary.stores.tables import NODES
+from tests.unit.simulate.scene import Fixed, Scene, played
+
+pytestmark = pytest.mark.spec("U6", "simulation")
+
+
+def joined(scene: Scene) -> list[str]:
+    return [row.incarnation for row in scene.backend.rows(NODES).values()]
+
+
+def test_a_call_takes_its_time_there_and_back() -> None:
+    async def story(scene: Scene) -> None:
+        call = scene.begin(lambda: scene.store.join("a/1", "a", "{}"))
+        await asyncio.sleep(2.5)
+        assert joined(scene) == []
+        await asyncio.sleep(1.0)
+        assert joined(scene) == ["a/1"]
+        assert await call == 1
+        assert scene.loop.time() == 5.0
+
+    played(story, Fixed(Fate(Fortune.FINE, 3.0, 2.0)))
+
+
+def test_a_refused_call_never_arrives() -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(StoreUnavailable, match="ask again"):
+            await scene.store.join("a/1", "a", "{}")
+        await asyncio.sleep(1_000)
+        assert joined(scene) == []
+
+    played(story, Fixed(Fate(Fortune.REFUSED, 1.0, 1.0)))
+
+
+def test_an_answer_is_lost_after_the_commit_and_asking_again_is_answered_as_the_first_time() -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(StoreUnavailable):
+            await scene.store.join("a/1", "a", "{}")
+        assert joined(scene) == ["a/1"]
+        assert await scene.store.join("a/1", "a", "{}") == 1
+
+    played(story, Fixed(Fate(Fortune.LOST, 1.0, 1.0)))
+
+
+def test_a_late_call_arrives_after_its_caller_was_told_that_it_failed() -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(StoreUnavailable):
+            await scene.store.join("a/1", "a", "{}")
+        assert (scene.loop.time(), joined(scene)) == (2.0, [])
+        await asyncio.sleep(10)
+        assert joined(scene) == ["a/1"]
+
+    played(story, Fixed(Fate(Fortune.LATE, 7.0, 2.0)))
+
+
+def test_repeated_work_is_run_twice_and_answered_once() -> None:
+    async def story(scene: Scene) -> None:
+        ran = []
+        await scene.store._engine.write(lambda tx: ran.append(tx.now()))
+        assert len(ran) == 2
+
+    played(story, Fixed(Fate(Fortune.REPEATED, 0.001, 0.001)))
+
+
+def test_what_cannot_be_done_is_answered_and_not_a_failure_of_the_network() -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(StoreError, match="has not joined") as raised:
+            await scene.store.beat(99)  # type: ignore[arg-type]  # no such node
+        assert not isinstance(raised.value, StoreUnavailable)
+
+    played(story)
+
+
+def test_in_an_outage_nothing_arrives_from_anybody() -> None:
+    async def story(scene: Scene) -> None:
+        scene.network.is_down = True
+        with pytest.raises(StoreUnavailable):
+            await scene.store.join("a/1", "a", "{}")
+        scene.network.is_down = False
+        assert await scene.store.join("a/1", "a", "{}") == 1
+
+    played(story)
+
+
+def test_who_is_cut_off_is_alone_with_that() -> None:
+    async def story(scene: Scene) -> None:
+        scene.network.cut_off[scene.process] = None
+        with pytest.raises(StoreUnavailable):
+            await scene.store.join("a/1", "a", "{}")
+        other = Scene(scene.loop)
+        assert await other.store.join("b/1", "b", "{}") == 1
+
+    played(story)
+
+
+def test_a_call_is_committed_while_its_process_is_frozen_and_the_answer_waits() -> None:
+    async def story(scene: Scene) -> None:
+        call = scene.begin(lambda: scene.store.join("a/1", "a", "{}"))
+        await asyncio.sleep(0.5)
+        scene.loop.freeze(scene.process)
+        await asyncio.sleep(10)
+        assert joined(scene) == ["a/1"]
+        assert isinstance(call, asyncio.Task)
+        assert not call.done()
+        scene.loop.thaw(scene.process)
+        assert await call == 1
+
+    played(story, Fixed(Fate(Fortune.FINE, 1.0, 1.0)))
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_was_under_way_when_its_process_crashed_is_committed_or_not(commits: bool) -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(lambda: scene.store.join("a/1", "a", "{}"))
+        await asyncio.sleep(0.5)
+        scene.loop.crash(scene.process)
+        await asyncio.sleep(10)
+        assert joined(scene) == (["a/1"] if commits else [])
+
+    played(story, Fixed(Fate(Fortune.FINE, 1.0, 1.0), commits_after_crash=commits))
+
+
+def test_who_watches_is_woken_by_a_commit_and_by_nothing_else() -> None:
+    async def story(scene: Scene) -> None:
+        heard: list[tuple[float, frozenset[str]]] = []
+
+        async def watch() -> None:
+            async for topics in scene.store.watch():
+                heard.append((scene.loop.time(), topics))
+
+        scene.begin(watch)
+        await asyncio.sleep(3_600)
+        entry = NewEntry(job="backup", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body="{}")
+        await scene.store.amend([entry])
+        await scene.store.read(Nodes())
+        await asyncio.sleep(3_600)
+        ((at, topics),) = heard
+        assert topics == {"timeline"}
+        assert 3_600 < at < 3_601
+
+    played(story)
+
+
+def test_the_one_who_watches_commits_sees_what_each_row_was() -> None:
+    async def story(scene: Scene) -> None:
+        seen: list[list[tuple[object, object]]] = []
+
+        class Eye:
+            def see(self, commit: object) -> None:
+                seen.append(commit.changed(NODES))  # type: ignore[attr-defined]  # it is a Commit
+
+        node = await scene.store.join("a/1", "a", "{}")
+        scene.backend.witness = Eye()
+        await scene.store.beat(node)
+        await scene.store.read(Nodes())
+        ((change,),) = seen
+        assert [None if row is None else row.counter for row in change] == [0, 1]  # type: ignore[attr-defined]  # rows
+
+    played(story)
