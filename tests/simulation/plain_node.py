@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 
 from itinerary.errors import StoreUnavailable
 from itinerary.model.codec import from_json, to_json
@@ -22,7 +23,7 @@ from itinerary.model.queries import Active, Entries, Jobs, Standing
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Report, Stopped, Succeeded
+from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, Started, Step, Wanted
 from itinerary.ports import Clock, Executor, Store
 from itinerary.schedules import from_json as schedule_from_json
@@ -50,7 +51,7 @@ class PlainNode:
         self.definitions: dict[JobNumber, Definition] = {}
         self.names: dict[JobNumber, str] = {}
         self.instants: dict[JobNumber, list[int]] = {}
-        self.waiting: dict[AttemptKey, asyncio.Future[Succeeded | Failed | Stopped]] = {}
+        self.waiting: dict[AttemptKey, asyncio.Future[Outcome]] = {}
         self.mine: dict[Ref, asyncio.Task[None]] = {}
         self.ending = asyncio.Event()
 
@@ -73,14 +74,10 @@ class PlainNode:
         """Turn until it is asked to end; then leave what has not started, and end what runs."""
         async with asyncio.TaskGroup() as group:
             while not self.ending.is_set():
-                try:
+                with suppress(StoreUnavailable):  # the next turn tries again
                     await self._turn(group)
-                except StoreUnavailable:
-                    pass  # the next turn tries again
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self.ending.wait(), self.settings.loop_interval / SECOND)
-                except TimeoutError:
-                    pass
             self.executor.stop(list(self.waiting))
             await asyncio.sleep(self.settings.kill_grace / SECOND)
             self.executor.kill(list(self.waiting))
@@ -134,8 +131,8 @@ class PlainNode:
     async def _look_after(self, row: OccurrenceRow) -> None:
         """From before its instant to its end."""
         try:
-            while (late := self._until(row)) > 0:
-                await asyncio.sleep(late)
+            while (ahead := self._until(row)) > 0:  # noqa: ASYNC110 - its clock may be set meanwhile
+                await asyncio.sleep(ahead)
             started = await self._started(row)
             if started is not None:
                 await self._work(row, started)
@@ -202,7 +199,7 @@ class PlainNode:
                 break
         await self._write(Change(row.ref, started.fence, sequence + 1, (Step(end),), *before))
 
-    async def _run(self, row: OccurrenceRow, key: AttemptKey, task: str, timeout: int) -> Succeeded | Failed | Stopped:
+    async def _run(self, row: OccurrenceRow, key: AttemptKey, task: str, wait_for: int) -> Outcome:
         facts = Facts(
             job=self.names[row.job],
             version=1,
@@ -212,14 +209,15 @@ class PlainNode:
             attempt=key.number,
             started_at=self.clock.now(),
         )
-        future = self.waiting[key] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.waiting[key] = future
         self.executor.begin([Assignment(key, "auto", {}, facts)])
         for give_up in (self.executor.stop, self.executor.kill):
-            done, _ = await asyncio.wait([future], timeout=timeout / SECOND)
+            done, _ = await asyncio.wait([future], timeout=wait_for / SECOND)
             if done:
                 break
             give_up([key])
-            timeout = self.settings.kill_grace
+            wait_for = self.settings.kill_grace
         outcome = await future
         del self.waiting[key]
         return outcome
@@ -234,7 +232,7 @@ class PlainNode:
                 return not isinstance(answer, Refused)
 
 
-def _status(outcome: Succeeded | Failed | Stopped) -> TaskState:
+def _status(outcome: Outcome) -> TaskState:
     match outcome:
         case Succeeded():
             return TaskState.SUCCESS

@@ -12,11 +12,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from itinerary.core.messages import ReplyTo
+from itinerary.core.news import News
 from itinerary.model.rows import Ref, StatisticsRow
 from itinerary.model.work import Assignment, AttemptKey
 from itinerary.model.writes import Change, Intervention, Start, Wanted
 
 __all__ = [
+    "Announce",
     "Claim",
     "Command",
     "Exit",
@@ -123,6 +125,12 @@ class Reply(_Command, frozen=True):
     answer: Any
 
 
+class Announce(_Command, frozen=True):
+    """Tell whoever watches."""
+
+    news: Sequence[News]
+
+
 class Level(StrEnum):
     """How loud."""
 
@@ -162,6 +170,7 @@ Command: TypeAlias = (
     | RebuildIndex
     | KeepStatistics
     | Reply
+    | Announce
     | Log
     | Exit
 )

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from itinerary.core import ending, errands, working
 from itinerary.core.course import LIVE, Closing, Course, ErrandKind, Stage
+from itinerary.core.news import Began, Finished
 from itinerary.core.outbox import Outbox
 from itinerary.core.pen import Pen
 from itinerary.core.progress import Phase, StopReason, TaskProgress
@@ -37,6 +38,7 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
     course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
     course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
     out.follow.append(course.ref)
+    out.news.append(Began(course.ref, course.key, course.plan.name, course.due_at, course.started_at))
     if course.plan.definition.requires:
         course.stage = Stage.CHECKING
         errands.check(course, 0, now, out)
@@ -132,6 +134,9 @@ def go_on(course: Course, now: int, out: Outbox) -> None:
         course.pen.write(out, is_urgent=True)
         if not course.pen.unanswered and not course.pen.is_held:
             course.stage = Stage.OVER
+            why = ending.outcome(course)[1]
+            started_at, state = course.started_at, course.state
+            out.news.append(Finished(course.ref, course.key, course.plan.name, state, started_at, now, why))
 
 
 def limited(course: Course, now: int) -> None:

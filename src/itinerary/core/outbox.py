@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from itinerary.core.commands import (
+    Announce,
     Claim,
     Command,
     Exit,
@@ -24,6 +26,7 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.messages import ReplyTo
+from itinerary.core.news import News
 from itinerary.model.rows import Ref, StatisticsRow
 from itinerary.model.work import Assignment, AttemptKey
 from itinerary.model.writes import Change, Intervention, Start, Wanted
@@ -43,6 +46,7 @@ class Outbox:
         "forget",
         "is_urgent",
         "kills",
+        "news",
         "reads",
         "releases",
         "starts",
@@ -59,6 +63,7 @@ class Outbox:
         self.assignments: list[Assignment] = []
         self.stops: list[AttemptKey] = []
         self.kills: list[AttemptKey] = []
+        self.news: list[News] = []
         self.reads: list[Ref] = []
         self.releases: list[Intervention] = []
         self.follow: list[Ref] = []
@@ -89,27 +94,18 @@ class Outbox:
 
     def commands(self, revision: int) -> list[Command]:
         """All of it. What ends comes before what begins, and starts come before everything that can wait."""
-        found: list[Command] = []
-        if self.kills:
-            found.append(Kill(self.kills))
-        if self.stops:
-            found.append(Stop(self.stops))
-        if self.starts:
-            found.append(StartRuns(revision, self.starts))
-        if self.follow:
-            found.append(Follow(self.follow))
-        if self.assignments:
-            found.append(Launch(self.assignments))
-        if self.changes or self.is_urgent:
-            found.append(Write(self.changes, self.is_urgent))
-        if self.wanted:
-            found.append(Claim(revision, self.wanted))
-        if self.releases:
-            found.append(Release(self.releases))
-        if self.forget:
-            found.append(Forget(self.forget))
-        if self.reads:
-            found.append(ReadRows(self.reads))
-        if self._rebuild is not None:
-            found.append(RebuildIndex(self._rebuild))
-        return found + self._others
+        found: list[tuple[Sequence[object] | str | bool | None, Callable[[], Command]]] = [
+            (self.kills, lambda: Kill(self.kills)),
+            (self.stops, lambda: Stop(self.stops)),
+            (self.starts, lambda: StartRuns(revision, self.starts)),
+            (self.follow, lambda: Follow(self.follow)),
+            (self.assignments, lambda: Launch(self.assignments)),
+            (self.changes or self.is_urgent, lambda: Write(self.changes, self.is_urgent)),
+            (self.wanted, lambda: Claim(revision, self.wanted)),
+            (self.releases, lambda: Release(self.releases)),
+            (self.forget, lambda: Forget(self.forget)),
+            (self.reads, lambda: ReadRows(self.reads)),
+            (self.news, lambda: Announce(self.news)),
+            (self._rebuild, lambda: RebuildIndex(self._rebuild or "")),
+        ]
+        return [make() for there_is_some, make in found if there_is_some] + self._others

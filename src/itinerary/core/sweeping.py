@@ -243,10 +243,11 @@ class Sweep:
             return STRETCH_MIN + 1
 
     def _gap(self, gap: Gap) -> list[_Row]:
-        at, reason = ceil_second(gap.start) * MICROSECONDS, clean_text(f"not decided: {gap.reason}")
+        """A gap that goes on is one row, with the reason that it began with: a later message may name another instant."""
+        at = ceil_second(gap.start) * MICROSECONDS
         for row in self._windows.get(gap.job, ()):
             window = row.window
-            if window is None or window.count or row.reason != reason or row.status is not OccurrenceState.MISSED:
+            if window is None or row.request != GAP:
                 continue
             if ceil_second(gap.start) <= ceil_second(window.end) and window.start <= gap.start:
                 return [] if gap.end <= window.end else [_Row(at, Extension(row.ref, gap.end, 0))]
@@ -254,15 +255,16 @@ class Sweep:
             return []  # no whole second, and so no instant, lies in it
         key = Key(at, gap.job, Kind.SCHEDULED, GAP)
         window = Window(gap.start, gap.end, 0)
+        reason = clean_text(f"not decided: {gap.reason}")
         return [_Row(at, Wanted(key, gap.version, at, OccurrenceState.MISSED, window=window, reason=reason))]
 
 
 def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
-    """The gaps of each job in order; what goes on for the same reason, through two versions say, is one."""
+    """The gaps of each job in order; what goes on, through two versions say, is one."""
     by_job: dict[JobNumber, list[Gap]] = {}
     for gap in sorted(gaps):
         found = by_job.setdefault(gap.job, [])
-        if found and (found[-1].end, found[-1].reason) == (gap.start, gap.reason):
+        if found and found[-1].end == gap.start:
             found[-1] = found[-1]._replace(end=gap.end)
         else:
             found.append(gap)

@@ -11,12 +11,14 @@
 
 Nothing here decides when something runs, or whether it is tried again. An executor is told to begin, stop and kill, and
 reports one end for each attempt.
+
+The names below are for those who write tasks and definitions. What runs them is imported from its own module: a worker
+process imports this package too, and should not have to wait for a router.
 """
 
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.definitions import read_task
 from itinerary.executors.registry import Registry
-from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.executors.stopping import TaskCancelled
 
-__all__ = ["ExecutionContext", "ExecutorOptions", "Registry", "Router", "TaskCancelled", "read_task", "standard_router"]
+__all__ = ["ExecutionContext", "Registry", "TaskCancelled", "read_task"]

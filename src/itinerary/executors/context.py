@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-import structlog
-
 from itinerary.errors import ScheduleError, TransactionError
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.transactions import Transactions, TransactionScope
@@ -151,6 +149,8 @@ class ExecutionContext:
     @cached_property
     def log(self) -> Any:
         """A logger that says with each event whose it is. Any: what it can do is up to structlog's configuration."""
+        import structlog  # noqa: PLC0415 - takes a while to import, and most tasks in worker processes never log
+
         facts = self._facts
         run = f"{facts.job}:{facts.key.instant // MICROSECONDS}"
         return structlog.get_logger().bind(job=facts.job, task=facts.task, run=run, attempt=facts.attempt)

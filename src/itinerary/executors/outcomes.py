@@ -16,8 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-import structlog
-
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.model.codec import result_json
@@ -33,8 +31,6 @@ ERROR_MAX: Final = MESSAGE_MAX
 _NOTHING: Final = Succeeded()
 _OURS: Final = str(Path(__file__).parent)
 
-_log: Final = structlog.stdlib.get_logger()
-
 
 def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
     """What comes of a function that returned."""
@@ -46,7 +42,9 @@ def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
     try:
         return Succeeded(result_json(value), output)
     except RecordError as error:
-        _log.warning("task.result_not_kept", job=facts.job, task=facts.task, why=str(error))
+        import structlog  # noqa: PLC0415 - takes a while to import, and worker processes hardly ever need it
+
+        structlog.stdlib.get_logger().warning("task.result_not_kept", job=facts.job, task=facts.task, why=str(error))
         return Succeeded(output=output)
 
 

@@ -1,11 +1,14 @@
 """Plain functions, each in a thread.
 
-    begin ──► an idle thread, or a new one; at the limit it waits in line
+    begin ──► an idle thread, or the line ──► the starter: a new thread for each in line, up to the limit
     kill  ──► the thread is given up, and no longer counts: another takes its place
 
 Nothing can end a thread from outside. One whose task ignores `ctx.cancelled` is left to itself, as a daemon, and must
 not take room from others, as it would in a pool of fixed size. But each holds memory and perhaps locks, so there is a
 limit for those too: with GIVEN_UP_MAX of them stuck nothing new begins, and the error says so.
+
+Starting a thread waits until it runs, which takes long where many compute; so a thread of its own does that, and
+`begin` never has to.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Sequence
 from contextvars import Context
 from queue import SimpleQueue
 from typing import Final
@@ -37,22 +41,12 @@ _IDLE_MAX: Final = 32
 _JOINING_TIMEOUT: Final = 5.0
 
 
-class _Running(InFlight):
-    """An attempt; it has a thread when it has begun."""
-
-    __slots__ = ("thread",)
-
-    def __init__(self, assignment: Assignment) -> None:
-        super().__init__(assignment)
-        self.thread: _Thread | None = None
-
-
 class _Thread(threading.Thread):
     """A thread that takes one attempt after the other."""
 
     def __init__(self, executor: ThreadExecutor) -> None:
         super().__init__(name="itinerary-task", daemon=True)
-        self.inbox: SimpleQueue[_Running | None] = SimpleQueue()
+        self.inbox: SimpleQueue[InFlight | None] = SimpleQueue()
         self._executor = executor
 
     def run(self) -> None:
@@ -62,7 +56,7 @@ class _Thread(threading.Thread):
                 return
 
 
-class ThreadExecutor(BaseExecutor[_Running]):
+class ThreadExecutor(BaseExecutor[InFlight]):
     """Runs plain functions, at most `threads_max` at the same time; those beyond wait in line, first come, first."""
 
     def __init__(
@@ -82,11 +76,14 @@ class ThreadExecutor(BaseExecutor[_Running]):
         self._factory = transaction
         self._transactions: Transactions | None = None
         self._lock = threading.Lock()
+        self._to_launch: list[InFlight] = []
         # Guarded by the lock:
-        self._line: deque[_Running] = deque()
+        self._line: deque[InFlight] = deque()
         self._idle: list[_Thread] = []
         self._busy = 0
         self._given_up = 0
+        self._wishes: SimpleQueue[bool] = SimpleQueue()
+        self._starter = threading.Thread(target=self._start_threads, name="itinerary-threads", daemon=True)
 
     @property
     def given_up(self) -> int:
@@ -96,44 +93,43 @@ class ThreadExecutor(BaseExecutor[_Running]):
     async def _prepare(self) -> None:
         if self._factory is not None:
             self._transactions = Transactions(self._factory)
+        await asyncio.to_thread(self._starter.start)
 
-    def _accept(self, assignment: Assignment) -> _Running:
+    def _accept(self, assignment: Assignment) -> InFlight:
         if self._given_up >= self._given_up_max:
             raise ItineraryError(
                 f"{self._given_up} threads of this node are stuck in tasks that were given up, which is the limit; "
                 "restart the node, and let those tasks look at ctx.cancelled"
             )
-        return _Running(assignment)
+        return InFlight(assignment)
 
-    def _launch(self, attempt: _Running) -> None:
+    def _launch(self, attempt: InFlight) -> None:
+        self._to_launch.append(attempt)
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        # Under one lock for all of them: the threads want it too, and each time somebody waits for it costs a switch.
+        super().begin(assignments)
+        if not self._to_launch:
+            return
         with self._lock:
-            if self._busy >= self._threads_max:
-                self._line.append(attempt)
-                return
-            self._busy += 1
-            attempt.thread = self._idle.pop() if self._idle else None
-        if attempt.thread is None:
-            thread = _Thread(self)
-            try:
-                thread.start()
-            except RuntimeError:  # the system gives no more
-                with self._lock:
-                    self._busy -= 1
-                raise
-            attempt.thread = thread
-        attempt.thread.inbox.put(attempt)
+            self._line += self._to_launch
+            while self._line and self._idle and self._busy < self._threads_max:
+                self._busy += 1
+                self._idle.pop().inbox.put(self._line.popleft())
+            if self._line and self._busy < self._threads_max:
+                self._wishes.put(True)  # noqa: FBT003 - one more
+        self._to_launch.clear()
 
-    def _stop(self, attempt: _Running) -> None:
+    def _stop(self, attempt: InFlight) -> None:
         attempt.is_stop_asked = True
         if self._left_the_line(attempt):
             self._end(attempt.key, Stopped())
 
-    def _kill(self, attempt: _Running) -> None:
+    def _kill(self, attempt: InFlight) -> None:
         attempt.is_stop_asked = True
         if self._left_the_line(attempt):
             self._end(attempt.key, Stopped())
             return
-        following = None
         with self._lock:
             if self._in_flight.pop(attempt.key, None) is None:
                 return
@@ -141,18 +137,10 @@ class ThreadExecutor(BaseExecutor[_Running]):
             self._given_up += 1
             self._busy -= 1
             if self._line:
-                following = self._line.popleft()
+                self._wishes.put(True)  # noqa: FBT003 - one more
         self._say(Ended(attempt.key, Stopped(abandoned=True)))
-        if following is not None:
-            self._relaunch(following)
 
-    def _relaunch(self, attempt: _Running) -> None:
-        try:
-            self._launch(attempt)
-        except Exception as error:  # noqa: BLE001 - an attempt ends here
-            self._end(attempt.key, could_not_begin(error))
-
-    def _left_the_line(self, attempt: _Running) -> bool:
+    def _left_the_line(self, attempt: InFlight) -> bool:
         with self._lock:
             try:
                 self._line.remove(attempt)
@@ -166,12 +154,35 @@ class ThreadExecutor(BaseExecutor[_Running]):
             idle, self._idle = self._idle, []
         for thread in idle:
             thread.inbox.put(None)
-        for thread in idle:
-            await asyncio.to_thread(thread.join, _JOINING_TIMEOUT)
+        self._wishes.put(False)  # noqa: FBT003 - no more
+        for one in [self._starter, *idle]:
+            await asyncio.to_thread(one.join, _JOINING_TIMEOUT)
+
+    # -- in the starter ------------------------------------------------------------------------------------------------
+
+    def _start_threads(self) -> None:
+        while self._wishes.get():
+            while (attempt := self._next_to_start()) is not None:
+                thread = _Thread(self)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system gives no more
+                    with self._lock:
+                        self._busy -= 1
+                    self._end(attempt.key, could_not_begin(error))
+                else:
+                    thread.inbox.put(attempt)
+
+    def _next_to_start(self) -> InFlight | None:
+        with self._lock:
+            if not self._line or self._busy >= self._threads_max:
+                return None
+            self._busy += 1
+            return self._line.popleft()
 
     # -- in the threads ------------------------------------------------------------------------------------------------
 
-    def _run(self, running: _Running) -> None:
+    def _run(self, running: InFlight) -> None:
         assignment = running.assignment
         outcome: Outcome
         if running.is_stop_asked:
@@ -188,7 +199,7 @@ class ThreadExecutor(BaseExecutor[_Running]):
         else:
             self._came_back(assignment, outcome)
 
-    def _called(self, running: _Running) -> Outcome:
+    def _called(self, running: InFlight) -> Outcome:
         assignment = running.assignment
         try:
             function = self._registry.find(read_python(assignment.run, "thread", self._registry).name)
@@ -200,16 +211,14 @@ class ThreadExecutor(BaseExecutor[_Running]):
             return returned(function.call(context), assignment.facts)
         return returned(function.call(), assignment.facts)
 
-    def _has_more(self, thread: _Thread, running: _Running) -> bool:
+    def _has_more(self, thread: _Thread, running: InFlight) -> bool:
         """Whether the thread stays: with the next in line, or idle. One that was given up goes."""
         with self._lock:
             if running.is_given_up:
                 self._given_up -= 1
                 return False
             if self._line:
-                following = self._line.popleft()
-                following.thread = thread
-                thread.inbox.put(following)
+                thread.inbox.put(self._line.popleft())
                 return True
             self._busy -= 1
             if self._is_closed or len(self._idle) >= _IDLE_MAX:

@@ -1,8 +1,8 @@
 """The core's inbox: bounded, and the only way to it (L5).
 
 A full inbox makes senders wait. Who has waited for `send_timeout` in vain is told so, and it is logged and counted:
-nothing is lost silently. What must arrive, the answer of a store or the end of an attempt, is sent with `deliver`, which
-goes on waiting; each wait that was too long is still logged and counted.
+nothing is lost silently. What must arrive, the answer of a store or the end of an attempt, is sent with `deliver`,
+which goes on waiting; each wait that was too long is still logged and counted.
 
 The loop takes everything that is there at once, so a full inbox is empty again after one iteration.
 """

@@ -11,12 +11,13 @@ the node stops with that error, rather than living on without one of its organs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, assert_never
 
 import msgspec
 
 from itinerary.core.commands import (
+    Announce,
     Claim,
     Command,
     Exit,
@@ -36,6 +37,7 @@ from itinerary.core.commands import (
 )
 from itinerary.core.course import Here
 from itinerary.core.messages import Message, ShutdownRequested
+from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
 from itinerary.core.timeline import Timeline
@@ -83,7 +85,7 @@ class _Exited(Exception):
 class Node:
     """One running scheduler."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a node takes from outside
         self,
         store: Store,
         *,
@@ -94,15 +96,17 @@ class Node:
         log: Any,
         defaults: Overrides = NOTHING,
         about: str = "{}",
+        observer: Callable[[Sequence[News]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
         elapsed: Callable[[], int] = boot_time,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
-        code of a job; `elapsed` is its own clock, and `elsewhere` runs what would hold up the loop."""
+        code of a job; `observer` is told what happens, on the engine's loop; `elapsed` is its own clock, and
+        `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
-        self._elsewhere = elsewhere
+        self._elsewhere, self._observer = elsewhere, observer
         self.clock = StoreClock(elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
@@ -110,6 +114,7 @@ class Node:
         self._releases: list[Intervention] = []
         self._ended: Ended | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._shutdown: asyncio.Task[None] | None = None
         self.number: NodeNumber | None = None
 
     # -- start -------------------------------------------------------------------------------------------------------
@@ -202,7 +207,7 @@ class Node:
             for command in commands:
                 self._carry_out(command)
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: Command) -> None:  # noqa: C901, PLR0912 - a list of all commands
         match command:
             case StartRuns():
                 self._claimer.start(command)
@@ -214,6 +219,8 @@ class Node:
                 self._claimer.claim(command)
             case Log(level, event, fields):
                 getattr(self._log, level.value)(event, **fields)
+            case Announce(news):
+                self._observer(news)
             case KeepStatistics(row):
                 self._syncer.keep(row)
             case Reply(to, answer):
@@ -243,13 +250,10 @@ class Node:
 
     def shut_down(self, why: str = "it was asked to") -> None:
         """End gracefully. Asked a second time, it ends at once."""
-        if self._task is None or self._is_ending:
+        if self._shutdown is not None:
             self.abandon()
             return
-        self._is_ending = True
         self._shutdown = asyncio.get_running_loop().create_task(self.inbox.deliver(ShutdownRequested(why)))
-
-    _is_ending = False
 
     def abandon(self) -> None:
         """End at once, and leave everything as it lies."""

@@ -1,7 +1,7 @@
 """The orchestrators: one for each occurrence that runs here. They have its attempts run, and say that they are there.
 
-An orchestrator is told what to launch, stop and give up, and hands that to the executors; what these report goes to the
-core. While an occurrence is not over its orchestrator sends heartbeats, and one that falls silent is found orphaned (O4).
+An orchestrator is told what to launch, stop and give up, and hands that to the executors; what these report goes to
+the core. While an occurrence is not over its orchestrator sends heartbeats; one that falls silent is orphaned (O4).
 
 Reports may come from any thread, thousands at a time: they are gathered, and leave as one message.
 """

@@ -1,9 +1,9 @@
 """The sweeper: sees to it that nothing due is without a row (PROTOCOL 19, R1).
 
 At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
-instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there, from
-the watermark on, and becomes rows that are nobody's. All decisions are the core's (`core.sweeping`); here they are
-carried out, one plan at a time, by whoever holds it.
+instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,
+from the watermark on, and becomes rows that are nobody's. All decisions are the core's (`core.sweeping`); here they
+are carried out, one plan at a time, by whoever holds it.
 """
 
 from __future__ import annotations

@@ -55,12 +55,13 @@ class Watcher:
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._on_beat, self._log = on_beat, log
         self._is_called = asyncio.Event()
+        self._asked: list[Ref] = []
         self._revision = -1
         self._was_in_doubt = False
 
     def look(self, refs: Sequence[Ref]) -> None:
         """Read these occurrences, now."""
-        self._asked = [*getattr(self, "_asked", ()), *refs]
+        self._asked += refs
         self._is_called.set()
 
     async def run(self) -> None:
@@ -86,7 +87,7 @@ class Watcher:
     async def _beat(self, patience: Patience) -> None:
         beat = await patience.ask(lambda: self._store.beat(self._node), "heartbeat")
         await self._hear(beat)
-        asked, self._asked = getattr(self, "_asked", []), []
+        asked, self._asked = self._asked, []
         if beat.mail:
             mail = beat.mail
             await self._hear(await patience.ask(lambda: self._store.beat(self._node, mail), "heartbeat"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -215,6 +214,3 @@ def told(test: Callable[[Bench, Stage], Awaitable[None]]) -> Callable[[str, Path
     del on_stage.__dict__["__wrapped__"]
     on_stage.__annotations__ = {"bench": str, "tmp_path": Path, "return": None}
     return on_stage
-
-
-assert sys.executable

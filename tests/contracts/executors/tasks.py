@@ -106,8 +106,7 @@ async def async_obey(ctx: Any) -> None:
 
 async def async_ignore(ctx: Any) -> None:
     ring(ctx)
-    bell = Path(ctx.node)
-    while bell.exists():
+    while os.path.exists(ctx.node):  # noqa: ASYNC240, PTH110 - a test's task, and quick
         try:
             await asyncio.sleep(0.001)
         except asyncio.CancelledError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -328,17 +329,15 @@ def test_a_sweep_that_is_interrupted_anywhere_writes_what_an_uninterrupted_one_w
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeping, "STRETCH_MIN", 4)
         patch.setattr("itinerary.core.recovery.STRETCH_MIN", 4)
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             shelf.work_off(timeline, start, end)
         broken = Shelf()
         broken.rows, broken._refs = before, len(before)
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             broken.begin(start, end)
             while broken.plan is not None:
                 # Somebody takes over, reads what there is, does a few steps, and dies; the last ones may be lost.
-                for step, _ in zip(
-                    broken.sweep(timeline).steps(step_max), range(data.draw(st.integers(1, 4))), strict=False
-                ):
+                for step in islice(broken.sweep(timeline).steps(step_max), data.draw(st.integers(1, 4))):
                     broken.take(step)
     assert broken.rows == shelf.rows
     assert shelf_is_exact(shelf, timeline, NOON, NOON + HOUR)

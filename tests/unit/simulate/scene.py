@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import TypeVar
 
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.dice import dice_for
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.fates import CALM, Fate, Fates, Fortune, Weather
 from itinerary.simulate.history import History
@@ -26,7 +26,7 @@ class Fixed(Fates):
     """Fates that a test has chosen: one after the other, then fine weather."""
 
     def __init__(self, *fates: Fate, commits_after_crash: bool = True) -> None:
-        super().__init__(CALM, Random(1))
+        super().__init__(CALM, dice_for(1, "scene"))
         self._fates = list(fates)
         self._commits = commits_after_crash
 
@@ -47,7 +47,9 @@ class Scene:
         self.backend.commit(ledger.prepare)
         self.history = History(loop.time)
         self.disturbances = Disturbances()
-        self.network = Network(self.backend, fates or Fates(Weather(), Random(1)), self.history, self.disturbances)
+        self.network = Network(
+            self.backend, fates or Fates(Weather(), dice_for(1, "scene")), self.history, self.disturbances
+        )
         self.process = Process("a", 1)
         self.store = SimulatedStore(self.network, self.process)
 
@@ -63,7 +65,7 @@ class Scene:
 
 def played(story: Callable[[Scene], Awaitable[T]], fates: Fates | None = None) -> T:
     """Play a story in such a world."""
-    loop = VirtualLoop(Random(1))
+    loop = VirtualLoop(dice_for(1, "scene"))
 
     async def told() -> T:
         return await story(Scene(loop, fates))

@@ -6,11 +6,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from random import Random
 from typing import TypeVar
 
 import pytest
 
+from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import SimulationError, Stalled, VirtualLoop
 from itinerary.simulate.processes import Process, in_process
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @contextmanager
 def virtual(seed: int = 1) -> Iterator[VirtualLoop]:
-    loop = VirtualLoop(Random(seed))
+    loop = VirtualLoop(dice_for(seed, "order"))
     try:
         yield loop
     finally:
@@ -49,8 +49,12 @@ def test_a_day_passes_at_once() -> None:
 def test_timers_fire_in_their_order_and_at_their_time() -> None:
     async def story(loop: VirtualLoop) -> list[tuple[str, float]]:
         seen: list[tuple[str, float]] = []
+
+        def note(name: str) -> None:
+            seen.append((name, loop.time()))
+
         for name, delay in (("late", 3.0), ("early", 1.0), ("middle", 2.0)):
-            loop.call_later(delay, lambda name=name: seen.append((name, loop.time())))
+            loop.call_later(delay, note, name)
         await asyncio.sleep(5)
         return seen
 
@@ -106,11 +110,14 @@ def test_a_group_is_cancelled_in_an_order_that_only_the_dice_know() -> None:
                 await asyncio.sleep(1)
                 raise ValueError
 
-            with pytest.raises(ExceptionGroup):
+            async def group_of_them() -> None:
                 async with asyncio.TaskGroup() as group:
                     for number in range(50):
                         group.create_task(wait(number))
                     group.create_task(fail())
+
+            with pytest.raises(ExceptionGroup):
+                await group_of_them()
             return seen
 
         return live(story)
@@ -233,7 +240,7 @@ def test_when_nothing_is_left_to_happen_it_says_what_waits_and_where() -> None:
 
 def test_a_loop_that_never_lets_time_pass_is_found_out() -> None:
     async def spin(_: VirtualLoop) -> None:
-        while True:
+        while True:  # noqa: ASYNC110 - that is what is wrong with it
             await asyncio.sleep(0)
 
     with pytest.raises(Stalled, match="time stands still at 0"):

@@ -138,7 +138,7 @@ def test_who_watches_is_woken_by_a_commit_and_by_nothing_else() -> None:
 
         async def watch() -> None:
             async for topics in scene.store.watch():
-                heard.append((scene.loop.time(), topics))
+                heard.append((scene.loop.time(), topics))  # noqa: PERF401 - it never ends
 
         scene.begin(watch)
         await asyncio.sleep(3_600)

@@ -108,7 +108,8 @@ class RunChecks:
         if over_at > _at(row.ended_at):
             self._add(Rule.RESULTS, f"{run.name} goes on after the end of its occurrence was written", row.ended_at)
         wanted = _STORED_AS.get(run.ending)
-        if run.asked_at is None and wanted is not None and attempt.status is not wanted:
+        was_left_alone = run.asked_at is None and run.given_up_at is None
+        if was_left_alone and wanted is not None and attempt.status is not wanted:
             self._add(Rule.RESULTS, f"{run.name} really {run.ending}, and is stored as {attempt.status}", run.ended_at)
 
     def _was_taken(self, run: Run) -> bool:

@@ -1,0 +1,107 @@
+"""All that a node knows of its occurrences: the state that the loop owns, and nobody else.
+
+Courses are found by their key, which makes sure that none is scheduled twice (L9), and by the number of their row. The
+line has the node's slots; the alarms say when something must be done about whom. What follows from any change of a
+course (its slot, its alarm, its leaving) is in one place, `after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from itinerary.core import lifecycle
+from itinerary.core.agenda import Agenda, Line
+from itinerary.core.course import LIVE, Closing, Course, Here, Stage
+from itinerary.core.index import ScheduledRunIndex
+from itinerary.core.outbox import Outbox
+from itinerary.core.plans import JobPlan, PlanBook
+from itinerary.core.timeline import Timeline
+from itinerary.model.rows import JobNumber, Key, Ref
+from itinerary.model.settings import Settings
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["Board"]
+
+
+class Board:
+    """The scheduling state of one node."""
+
+    def __init__(self, settings: Settings, here: Here) -> None:
+        self.settings, self.here = settings, here
+        self.revision = -1
+        self.index = ScheduledRunIndex()
+        self.jobs: Sequence[tuple[JobNumber, int]] = ()
+        """What the numbers of the index stand for."""
+        self.plans = PlanBook(Timeline())
+        self.scanned_until: int | None = None
+        """Up to where the index has been gone through; None: it is another one, or another time."""
+        self.is_stale = True
+        """The timeline has moved on: nothing is claimed or started until the index has."""
+        self.is_in_doubt = False
+        """Nobody knows what time it is: nothing is begun until somebody does."""
+        self.known: dict[Key, Course] = {}
+        self.by_ref: dict[Ref, Course] = {}
+        self.live: dict[Ref, Course] = {}
+        """What has started here, and whose end is not durable yet."""
+        self.alarms, self.forgetting = Agenda(), Agenda()
+        self.line = Line(settings.max_concurrent_jobs)
+        self.unwritten = 0
+        """Changes that are on their way to the store."""
+        self.asked = 0
+        """Claims and starts that are."""
+        self.overloaded_at: int | None = None
+        """Since when there is more unwritten than there may be."""
+        self.ends_at: int | None = None
+        """The node shuts down: when it gives up waiting."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether anything new may be begun."""
+        return self.ends_at is None and self.overloaded_at is None and not self.is_in_doubt
+
+    @property
+    def active(self) -> list[Course]:
+        """Everything that is not over."""
+        return [course for course in self.by_ref.values() if course.stage is not Stage.OVER]
+
+    def new(self, key: Key, plan: JobPlan, due_at: int) -> Course:
+        """One more occurrence."""
+        course = self.known[key] = Course(self.here, key, plan, due_at)
+        return course
+
+    def after(self, course: Course, now: int, out: Outbox) -> None:
+        """What follows from any change of a course that has started."""
+        if course.stage in LIVE:
+            if lifecycle.is_waiting(course):
+                self.line.release(course)
+            at = lifecycle.wakes_at(course)
+            if at is not None and not now < course.alarm_at <= at:
+                course.alarm_at = at
+                self.alarms.put(at, course)
+        else:
+            self.line.release(course)
+            if course.stage is Stage.OVER and self.live.pop(course.ref, None) is not None:
+                out.forget.append(course.ref)
+                self.over(course, now)
+
+    def over(self, course: Course, now: int) -> None:
+        """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""
+        course.stage = Stage.OVER
+        course.request = None
+        self.line.release(course)
+        self.forgetting.put(max(course.key.instant + self.settings.grace_period, now), course)
+
+    def forget(self, now: int) -> None:
+        """Let go of what is over and past its grace period; its rows stay."""
+        for course in self.forgetting.due(now):
+            self.by_ref.pop(course.ref, None)
+            if self.known.get(course.key) is course:
+                del self.known[course.key]
+
+    def shutdown_closing(self) -> Closing:
+        """How what runs is ended when the node shuts down."""
+        return Closing(OccurrenceState.CANCELLED, "shutdown", f"node {self.here.name} was shut down")
+
+    def is_idle(self, out: Outbox) -> bool:
+        """Whether nothing runs, and nothing is on its way."""
+        return not (self.live or self.unwritten or self.asked or out.changes or out.starts)

@@ -1,0 +1,121 @@
+"""From the index to a row: what comes within reach is claimed ahead of its instant, in bulk, and then waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from itinerary.core.board import Board
+from itinerary.core.commands import Level
+from itinerary.core.course import Course, Stage
+from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
+from itinerary.core.outbox import Outbox
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import Key, OccurrenceRow
+from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
+
+__all__ = ["claims_answered", "offered", "release", "take_index", "want"]
+
+
+def want(board: Board, now: int, out: Outbox) -> None:
+    """Claim what is due in `[now - grace_period, now + pre_schedule_interval)` and not yet known (L3).
+
+    Of an index that has been gone through up to some point only the rest is looked at.
+    """
+    if board.is_stale or not board.takes_work:
+        return
+    start = now - board.settings.grace_period if board.scanned_until is None else board.scanned_until
+    end = now + board.settings.pre_schedule_interval
+    if end <= start:
+        return
+    board.scanned_until = end
+    runs = board.index.query(start, end)
+    for number, instant in zip(runs.numbers.tolist(), runs.instants.tolist(), strict=True):
+        plan = board.plans.plan(*board.jobs[number])
+        if isinstance(plan, str) or not plan.is_runnable:
+            continue  # whoever built the index has said so
+        key = Key(instant, plan.number, Kind.SCHEDULED)
+        if key not in board.known:
+            course = board.new(key, plan, plan.due_at(instant))
+            out.wanted.append(Wanted(key, plan.version, course.due_at, priority=plan.terms.config.job.priority))
+
+
+def take_index(board: Board, message: IndexBuilt) -> bool:
+    """Go by a new index from now on; False if it is older than the one that is there."""
+    if message.revision < board.revision:
+        return False
+    board.revision = message.revision
+    board.index, board.jobs, board.plans = message.index, message.jobs, message.plans
+    board.is_stale = False
+    board.scanned_until = None
+    return True
+
+
+def claims_answered(board: Board, message: ClaimsAnswered | Unclaimable, now: int, out: Outbox) -> None:
+    """What became of claims."""
+    board.asked -= len(message.wanted)
+    if isinstance(message, Unclaimable):
+        jobs = sorted({board.known[item.key].plan.name for item in message.wanted if item.key in board.known})
+        count = len(message.wanted)
+        out.log(Level.ERROR, "occurrences.unclaimable", jobs=jobs[:10], count=count, error=message.error)
+        _let_go(board, message.wanted, now)
+    elif isinstance(message.answer, Refusal):
+        for item in message.wanted:
+            board.known.pop(item.key, None)
+        board.is_stale = True
+        out.rebuild("the timeline has changed")
+    else:
+        for claimed in message.answer:
+            _won(board, claimed, now, out)
+        if lost := len(message.wanted) - len(message.answer):
+            _let_go(board, message.wanted, now)
+            out.log(Level.DEBUG, "occurrences.lost_to_others", count=lost)
+
+
+def _won(board: Board, claimed: Claimed, now: int, out: Outbox) -> None:
+    course = board.known[claimed.key]
+    course.stage = Stage.CLAIMED
+    course.ref, course.fence, course.adjustments = claimed.ref, claimed.fence, claimed.adjustments
+    board.by_ref[course.ref] = course
+    if board.ends_at is not None:
+        release(board, course, now, out)
+        return
+    course.prepare()
+    board.alarms.put(course.due_at, course)
+    if claimed.adjustments:
+        out.reads.append(claimed.ref)
+
+
+def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
+    """Others have these: they are remembered for as long as they could be wanted again."""
+    for item in wanted:
+        course = board.known.get(item.key)
+        if course is not None and course.stage is Stage.WANTED:
+            board.over(course, now)
+
+
+def offered(board: Board, rows: Sequence[OccurrenceRow], now: int) -> None:
+    """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15)."""
+    room = board.line.free - len(board.line)
+    for row in sorted(rows, key=lambda row: (-row.priority, row.instant)):
+        if room <= 0 or not board.takes_work or board.is_stale:
+            return
+        plan = board.plans.plan_at(row.job, row.instant)
+        if row.ref in board.by_ref or isinstance(plan, str) or not plan.is_runnable or row.due_at > now:
+            continue
+        course = board.new(row.key, plan, row.due_at)
+        course.ref, course.adjustments, course.overrides = row.ref, row.adjustments, row.overrides
+        course.terms = plan.terms_of(row.overrides)
+        course.window, course.is_recovery = row.window, row.is_recovery
+        course.prepare()
+        course.stage = Stage.CLAIMED
+        board.by_ref[row.ref] = course
+        board.alarms.put(now, course)
+        room -= 1
+
+
+def release(board: Board, course: Course, now: int, out: Outbox) -> None:
+    """Give back what has not started: this node will not start it."""
+    if course.fence is not None:
+        why = f"released by node {board.here.name}, which shuts down"
+        out.releases.append(Intervention(course.ref, course.fence, None, why))
+    board.over(course, now)

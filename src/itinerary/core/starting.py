@@ -1,0 +1,154 @@
+"""From its instant to its start: a slot of the node, and then the one write that must never happen twice.
+
+due ─► LINED_UP ─► (a slot) ─► STARTING ─► begun
+          │                        └────► refused: too early, no share, adjusted … asked again; or over
+          └► without a slot it is `pending`: other nodes may start it (PROTOCOL 15)
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from itinerary.core import ending, lifecycle
+from itinerary.core.board import Board
+from itinerary.core.commands import Level
+from itinerary.core.course import LIVE, Course, Stage
+from itinerary.core.messages import StartsAnswered
+from itinerary.core.news import Finished
+from itinerary.core.outbox import Outbox
+from itinerary.core.plans import JobPlan
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import JobNumber
+from itinerary.model.states import OccurrenceState
+from itinerary.model.writes import Change, Refusal, Refused, Started, Step
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Starting"]
+
+_EARLY_AGAIN: Final = SECOND // 100
+"""When a start that the store found too early is asked for again."""
+
+
+class Starting:
+    """Starts of one node."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._moved: list[Course] = []
+        """What was to start when the timeline moved on."""
+        self._last_run: dict[JobNumber, int] = {}
+
+    # -- what time has come for --------------------------------------------------------------------------------------
+
+    def on_time(self, now: int, out: Outbox) -> None:
+        """Do what time has come for, and give slots to those who wait for one."""
+        board = self._board
+        for course in board.alarms.due(now):
+            if course.stage is Stage.CLAIMED:
+                course.stage = Stage.LINED_UP
+                board.line.put(course, now)
+            elif course.stage in LIVE:
+                self._wake(course, now, out)
+        if board.takes_work and not board.is_stale:
+            while (first := board.line.take()) is not None:
+                self._give_slot(first, now, out)
+        if len(board.line) and board.line.free <= 0:
+            for waiting in board.line.places():
+                self._mark(waiting, out)
+
+    def _wake(self, course: Course, now: int, out: Outbox) -> None:
+        board = self._board
+        if not course.holds_slot and lifecycle.wants_slot(course, now):
+            if not course.lined_up_at:
+                board.line.put(course, now)
+        else:
+            lifecycle.on_time(course, now, out)
+        board.after(course, now, out)
+
+    def _give_slot(self, course: Course, now: int, out: Outbox) -> None:
+        """It has a slot: it starts, or goes on."""
+        if course.stage is Stage.LINED_UP:
+            assert course.request is not None, "it was prepared when it was claimed"
+            course.stage = Stage.STARTING
+            out.starts.append(course.request)
+        elif course.stage in LIVE and lifecycle.wants_slot(course, now):
+            lifecycle.on_time(course, now, out)
+            self._board.after(course, now, out)
+        else:
+            self._board.line.release(course)
+
+    def _mark(self, course: Course, out: Outbox) -> None:
+        """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
+        if course.stage is Stage.LINED_UP and course.fence is not None and not course.is_marked:
+            course.is_marked = True
+            step = Step(OccurrenceState.PENDING, None, f"node {self._board.here.name} has no free slot")
+            out.changes.append(Change(course.ref, course.fence, 1, (step,)))
+
+    # -- what became of starts ---------------------------------------------------------------------------------------
+
+    def answered(self, message: StartsAnswered, now: int, out: Outbox) -> None:
+        """What became of starts."""
+        board = self._board
+        board.asked -= len(message.starts)
+        for answer in message.answers:
+            course = board.by_ref.get(answer.ref)
+            if course is None or course.stage is not Stage.STARTING:
+                out.log(Level.ERROR, "start.unexpected", occurrence=answer.ref, answer=str(answer))
+            elif isinstance(answer, Started):
+                self._begin(course, answer, now, out)
+            else:
+                board.line.release(course)
+                self._refused(course, answer, now, out)
+
+    def _begin(self, course: Course, answer: Started, now: int, out: Outbox) -> None:
+        board, job, instant = self._board, course.key.job, course.key.instant
+        course.last_run_at = self._last_run.get(job)
+        if course.key.kind is Kind.SCHEDULED:
+            self._last_run[job] = max(instant, self._last_run.get(job, instant))
+        board.live[course.ref] = course
+        lifecycle.begin(course, answer, now, out)
+        if board.ends_at is not None:
+            lifecycle.close(course, board.shutdown_closing(), now, out)
+        board.after(course, now, out)
+
+    def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:
+        board = self._board
+        course.stage = Stage.CLAIMED
+        match answer.why:
+            case Refusal.EARLY:
+                board.alarms.put(now + _EARLY_AGAIN, course)
+            case Refusal.LIMITED:
+                board.alarms.put(now + lifecycle.LIMIT_RETRY_INTERVAL, course)
+            case Refusal.MOVED:
+                self._moved.append(course)
+                board.is_stale = True
+                out.rebuild("the timeline has changed")
+            case Refusal.ADJUSTED:
+                out.reads.append(course.ref)
+            case Refusal.SKIPPED:
+                out.log(Level.INFO, "occurrence.skipped", **ending.named(course), why=answer.by)
+                name, state = course.plan.name, OccurrenceState.SKIPPED
+                out.news.append(Finished(course.ref, course.key, name, state, None, now, answer.by))
+                board.over(course, now)
+            case Refusal.QUEUED:
+                out.log(Level.INFO, "occurrence.queued", **ending.named(course), why=answer.by)
+                board.over(course, now)
+            case Refusal.CANCELLED | Refusal.LOST | Refusal.GONE:
+                out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")
+                board.over(course, now)
+            case Refusal.ILLEGAL | Refusal.UNWRITABLE:
+                out.log(Level.ERROR, "occurrence.unstartable", **ending.named(course), why=answer.by)
+                board.over(course, now)
+            case _:
+                assert_never(answer.why)
+
+    def go_on(self, now: int) -> None:
+        """The timeline is known again: what was to start takes the version that is in force by now (R6)."""
+        moved, self._moved = self._moved, []
+        for course in moved:
+            plan = self._board.plans.plan_at(course.key.job, course.key.instant)
+            if isinstance(plan, JobPlan):
+                course.plan = plan
+                course.terms = plan.terms_of(course.overrides)
+                course.prepare()
+            self._board.alarms.put(now, course)

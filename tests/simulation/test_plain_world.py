@@ -1,0 +1,102 @@
+"""The world itself, with the plain node in it: repeatable to the byte, and content with what is as it should be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.options import TroubleKind, derive
+from itinerary.simulate.violations import Rule
+from itinerary.simulate.world import Outcome, run_seed
+from tests.simulation.plain_node import PlainNode, plain_life
+
+ROOT = Path(__file__).parents[2]
+HOURS = 3_600 * SECOND
+_ELSEWHERE = """
+import hashlib
+from itinerary.simulate.options import derive
+from itinerary.simulate.world import run_seed
+from tests.simulation.plain_node import plain_life
+for seed in (2, 5):
+    history = run_seed(derive(seed, nodes=1, runs_for=6 * 3_600_000_000), plain_life).history
+    print(hashlib.sha256("\\n".join(history).encode()).hexdigest())
+"""
+
+
+def lived(seed: int, hours: int = 6) -> Outcome:
+    return run_seed(derive(seed, nodes=1, runs_for=hours * HOURS), plain_life)
+
+
+@pytest.mark.spec("U6", "simulation")
+def test_one_seed_is_one_history_to_the_byte() -> None:
+    first, second = lived(5), lived(5)
+    assert first.history == second.history
+    assert len(first.history) > 500
+    assert lived(2).history != first.history
+
+
+@pytest.mark.spec("U6", "simulation")
+def test_a_history_does_not_depend_on_the_process_that_lives_through_it() -> None:
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", _ELSEWHERE],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0].split()) == 2
+
+
+@pytest.mark.spec("U6", "checker")
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plain_node_lives_through_a_day_without_a_violation(seed: int) -> None:
+    options = derive(seed, nodes=1)
+    outcome = run_seed(options, plain_life)
+    assert outcome.violations == (), f"{options}"
+    assert outcome.runs > 0
+
+
+def test_seeds_have_crashes_freezes_outages_and_lost_answers_in_them() -> None:
+    histories = ["\n".join(lived(seed, 24).history) for seed in (4, 5, 9, 16)]
+    for trouble in (*TroubleKind, "boots", "fails (lost)", "arrives after all", "died"):
+        assert any(f" {trouble}" in history for history in histories), trouble
+
+
+class Forgetful(PlainNode):
+    """One that never comes to claim anything."""
+
+    async def _claim(self, now: int) -> None:
+        """Nothing."""
+
+    async def _sweep(self, now: int) -> None:
+        """Nothing."""
+
+
+@pytest.mark.spec("U6", "checker")
+def test_a_node_that_forgets_its_jobs_is_found_out() -> None:
+    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS), Forgetful)
+    assert {violation.rule for violation in outcome.violations} == {Rule.OWED}
+    assert "is lost: nothing was decided about it" in str(outcome.violations[0])
+
+
+class Broken(PlainNode):
+    """One with a bug."""
+
+    async def _sweep(self, now: int) -> None:
+        raise ZeroDivisionError
+
+
+def test_a_node_that_fails_by_a_bug_is_found_out() -> None:
+    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS), Broken)
+    assert Rule.QUIET in {violation.rule for violation in outcome.violations}
+    assert any("ZeroDivisionError" in str(violation) for violation in outcome.violations)

@@ -1,0 +1,311 @@
+"""The checker: content with a history as it should be, and with none that was falsified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from itinerary.model.policies import Mode, Overlap, Retry
+from itinerary.model.rows import ActiveRow, AttemptRow, MailRow, Ref, ShareRow, TaskRow, TransitionRow, WaitingRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.writes import Refused, Started
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.checker import match
+from itinerary.simulate.runs import Ending
+from itinerary.simulate.violations import Rule
+from itinerary.stores.tables import (
+    ACTIVE,
+    ATTEMPTS,
+    MAIL,
+    OCCURRENCES,
+    SHARES,
+    SLOTS,
+    TASKS,
+    TRANSITIONS,
+    WAITING,
+    WINDOWS,
+)
+from tests.unit.simulate.book import MINUTE, NOON, Book
+
+pytestmark = pytest.mark.spec("U6", "checker")
+S = OccurrenceState
+
+
+def two_minutes() -> Book:
+    book = Book()
+    book.minute(0)
+    book.minute(1)
+    return book
+
+
+def test_a_history_as_it_should_be_is_not_objected_to() -> None:
+    assert two_minutes().check().found == []
+
+
+def test_a_queue_that_is_served_in_order_is_not_objected_to() -> None:
+    book = Book()
+    claims = [book.claim(minute) for minute in range(3)]
+    book.clock.now = NOON + 3 * MINUTE
+    first = book.start(claims[0])
+    run = book.runs(claims[0].ref)
+    for claimed in claims[1:]:
+        assert isinstance(book.start(claimed), Refused)
+    for following in (*claims[1:], None):
+        book.clock.now += SECOND
+        book.over(run)
+        book.end(first)
+        if following is not None:
+            first = book.start(following)
+            assert isinstance(first, Started)
+            run = book.runs(following.ref)
+    assert book.check().found == []
+
+
+# -- falsified, one rule at a time -----------------------------------------------------------------------------------
+
+
+def lost(book: Book) -> None:
+    book.check([NOON, NOON + MINUTE, NOON + 2 * MINUTE])
+
+
+def unexpected(book: Book) -> None:
+    book.check([NOON])
+
+
+def in_a_window_and_by_itself(book: Book) -> None:
+    row = book.backend.rows(OCCURRENCES)[1,]
+    book.falsify(OCCURRENCES, replace(row, window_start=NOON, window_end=NOON + 2 * MINUTE, window_count=2))
+    book.falsify(WINDOWS, WINDOWS.row(NOON + 2 * MINUTE, row.ref))
+    book.check()
+
+
+def a_window_that_miscounts(book: Book) -> None:
+    row = book.backend.rows(OCCURRENCES)[1,]
+    book.falsify(OCCURRENCES, replace(row, window_start=NOON, window_end=NOON + 1, window_count=2))
+    book.falsify(WINDOWS, WINDOWS.row(NOON + 1, row.ref))
+    book.check()
+
+
+def an_illegal_line(book: Book) -> None:
+    book.falsify(TRANSITIONS, TransitionRow(Ref(1), 9, 0, S.COMPLETED, S.COMPLETED, NOON, None))
+    book.check()
+
+
+def a_trail_that_leads_elsewhere(book: Book) -> None:
+    book.falsify(OCCURRENCES, replace(book.backend.rows(OCCURRENCES)[1,], status=S.FAILED))
+    book.check()
+
+
+def active_and_final(book: Book) -> None:
+    book.falsify(ACTIVE, ActiveRow(book.job, Ref(1), NOON))
+    book.check()
+
+
+def waiting_and_final(book: Book) -> None:
+    book.falsify(WAITING, WaitingRow(NOON, Ref(1)))
+    book.check()
+
+
+def a_history_without_it(book: Book) -> None:
+    book.falsify(SLOTS, replace(book.backend.rows(SLOTS)[book.job,], count=1, recent=b"\x02" + bytes(7)))
+    book.check()
+
+
+def a_slot_that_was_kept(book: Book) -> None:
+    slot = book.backend.rows(SLOTS)[book.job,]
+    book.falsify(SLOTS, replace(slot, ref=1, fence=1))
+    book.check()
+
+
+def a_share_that_was_kept(book: Book) -> None:
+    row = book.backend.rows(OCCURRENCES)[1,]
+    book.falsify(OCCURRENCES, replace(row, holds='["api"]'))
+    book.falsify(SHARES, ShareRow("api", row.ref))
+    book.check()
+
+
+def unread_mail(book: Book) -> None:
+    book.falsify(MAIL, MailRow(book.node, Ref(1)))
+    book.check()
+
+
+def ran_twice(book: Book) -> None:
+    book.over(book.runs(book.log.runs[0].attempt.ref))
+    book.log.runs[-1].began_at = book.log.runs[-1].ended_at = book.log.runs[0].began_at + 1
+    book.check()
+
+
+def ran_early(book: Book) -> None:
+    book.log.runs[1].began_at = NOON + MINUTE - 1
+    book.check()
+
+
+def a_success_that_was_none(book: Book) -> None:
+    book.log.runs[0].ending = Ending.FAILED
+    book.log.runs[0].asked_at = NOON
+    book.check()
+
+
+def a_failure_that_was_none(book: Book) -> None:
+    attempt = book.backend.rows(ATTEMPTS)[1, 0, 1]
+    book.falsify(ATTEMPTS, replace(attempt, status=TaskState.FAILED))
+    book.check()
+
+
+def the_result_of_another(book: Book) -> None:
+    book.falsify(TASKS, replace(book.backend.rows(TASKS)[1, 0], result='"2/0/1"'))
+    book.check()
+
+
+def completed_with_a_failed_task(book: Book) -> None:
+    book.falsify(TASKS, TaskRow(Ref(1), 0, "main", TaskState.FAILED))
+    book.check()
+
+
+def went_on_after_its_end(book: Book) -> None:
+    book.log.runs[1].ended_at = None
+    book.log.runs[1].ending = None
+    book.falsify(ATTEMPTS, replace(book.backend.rows(ATTEMPTS)[2, 0, 1], status=TaskState.CANCELLED))
+    book.falsify(OCCURRENCES, replace(book.backend.rows(OCCURRENCES)[2,], status=S.COMPLETED_WITH_ERRORS))
+    last = max(key for key in book.backend.rows(TRANSITIONS) if key[0] == 2)
+    line = replace(book.backend.rows(TRANSITIONS)[last], after=S.COMPLETED_WITH_ERRORS)
+    book.falsify(TRANSITIONS, line)
+    book.check()
+
+
+def unknown_to_the_store(book: Book) -> None:
+    book.without(ATTEMPTS, (1, 0, 1))
+    book.check()
+
+
+def really_beside(book: Book) -> None:
+    book.log.runs[0].ended_at = NOON + 2 * MINUTE
+    book.falsify(OCCURRENCES, replace(book.backend.rows(OCCURRENCES)[1,], ended_at=NOON + 2 * MINUTE))
+    book.check()
+
+
+def written_late(book: Book) -> None:
+    book.falsify(OCCURRENCES, replace(book.backend.rows(OCCURRENCES)[2,], ended_at=NOON + 3 * MINUTE))
+    book.check()
+
+
+def too_many_attempts(book: Book) -> None:
+    book.falsify(ATTEMPTS, AttemptRow(Ref(1), 0, 2, TaskState.SUCCESS))
+    book.check()
+
+
+def an_attempt_left_out(book: Book) -> None:
+    book.without(ATTEMPTS, (1, 0, 1))
+    book.falsify(ATTEMPTS, AttemptRow(Ref(1), 0, 2, TaskState.SUCCESS))
+    run = book.log.runs[0]
+    run.attempt = run.attempt._replace(number=2)
+    book.log.by_attempt = {run.attempt: [run]}
+    book.falsify(TASKS, replace(book.backend.rows(TASKS)[1, 0], result='"1/0/2"'))
+    book.check()
+
+
+@pytest.mark.parametrize(
+    ("falsified", "rule", "message"),
+    [
+        (lost, Rule.OWED, "backup:1774699320 is lost"),
+        (unexpected, Rule.OWED, "its schedule has no such instant"),
+        (in_a_window_and_by_itself, Rule.OWED, "is decided 2 times"),
+        (a_window_that_miscounts, Rule.OWED, "says that its window holds 2 instants, and it holds 1"),
+        (an_illegal_line, Rule.TRAIL, "completed is final"),
+        (a_trail_that_leads_elsewhere, Rule.TRAIL, "is failed, and its trail ends with completed"),
+        (active_and_final, Rule.INDEXES, "active has"),
+        (waiting_and_final, Rule.INDEXES, "waiting has"),
+        (a_history_without_it, Rule.INDEXES, "is not at place"),
+        (a_slot_that_was_kept, Rule.SETTLED, "the slot of job 1 is held by occurrence 1"),
+        (a_share_that_was_kept, Rule.SETTLED, "holds a share of limit api"),
+        (unread_mail, Rule.SETTLED, "unread mail"),
+        (ran_twice, Rule.ONE_START, "began 2 times"),
+        (ran_early, Rule.EARLY, "began 1 µs before it was due"),
+        (a_success_that_was_none, Rule.RESULTS, "is a success in the store, and really failed"),
+        (a_failure_that_was_none, Rule.RESULTS, "really succeeded, and is stored as failed"),
+        (the_result_of_another, Rule.RESULTS, "of another attempt"),
+        (completed_with_a_failed_task, Rule.RESULTS, "is completed, and task 0 is failed"),
+        (went_on_after_its_end, Rule.RESULTS, "goes on after the end of its occurrence was written"),
+        (unknown_to_the_store, Rule.RESULTS, "the store has no row of it"),
+        (really_beside, Rule.BESIDE, "began while backup:1774699200"),
+        (written_late, Rule.PROMPT, "before the end was written"),
+        (too_many_attempts, Rule.RETRIES, "has 2 attempts, 1 are allowed"),
+        (an_attempt_left_out, Rule.RETRIES, "has attempts [2]"),
+    ],
+)
+def test_each_falsified_history_is_found_out(falsified: Callable[[Book], None], rule: Rule, message: str) -> None:
+    book = two_minutes()
+    falsified(book)
+    assert rule in book.violations.rules(), book.violations.found
+    assert any(message in str(found) for found in book.violations.found), book.violations.found
+
+
+def test_who_is_disturbed_may_write_its_end_late() -> None:
+    book = two_minutes()
+    book.disturbances.note(book.clock() - 1, book.clock() + 1, book.process)
+    written_late(book)
+    assert Rule.PROMPT not in book.violations.rules()
+
+
+def test_what_is_not_final_in_the_end_is_named() -> None:
+    book = Book()
+    book.claim(0)
+    (found,) = book.check().found
+    assert found.rule is Rule.SETTLED
+    assert found.message == "backup:1774699200 (scheduled, occurrence 1) is still prerun (owner 1)"
+
+
+def test_jumping_the_line_is_found_out() -> None:
+    book = Book()
+    claims = [book.claim(minute) for minute in range(3)]
+    book.clock.now = NOON + 3 * MINUTE
+    first = book.start(claims[0])
+    for claimed in claims[1:]:
+        book.start(claimed)
+    book.clock.now += SECOND
+    book.end(first)
+    second = book.start(claims[1])
+    book.clock.now += SECOND
+    book.end(second)
+    book.end(book.start(claims[2]))
+    assert Rule.LINE not in book.check().rules()
+    served = {line.ref: line for line in book.backend.rows(TRANSITIONS).values() if line.after is S.PENDING}
+    one, two = served[claims[1].ref], served[claims[2].ref]
+    book.falsify(TRANSITIONS, replace(one, at=two.at + SECOND), replace(two, at=one.at))
+    assert Rule.LINE in book.check().rules()
+
+
+def test_tasks_in_sequence_that_overlap_are_found_out() -> None:
+    book = Book(Overlap.SKIP, mode=Mode.SEQUENTIAL, retry=Retry(max_retries=1))
+    claimed = book.claim(0)
+    started = book.start(claimed)
+    first = book.runs(claimed.ref)
+    book.falsify(TASKS, TaskRow(claimed.ref, 1, "next", TaskState.SUCCESS))
+    second = book.runs(claimed.ref, place=1)
+    book.clock.now += SECOND
+    book.over(first)
+    book.over(second)
+    book.end(started)
+    assert Rule.SEQUENCE in book.check().rules()
+
+
+# -- matching by time ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("due", "started", "served", "spare"),
+    [
+        ([(0, 10), (5, 10)], [1, 6], [0, 1], []),
+        ([(0, 10), (0, 2)], [1, 3], [1, 0], []),
+        ([(0, 2)], [3], [None], [0]),
+        ([(5, 9)], [1], [None], [0]),
+        ([(0, 9)], [1, 2], [0], [1]),
+        ([], [], [], []),
+    ],
+)
+def test_starts_are_matched_with_the_earliest_deadline_first(
+    due: list[tuple[int, int]], started: list[int], served: list[int | None], spare: list[int]
+) -> None:
+    assert match(due, started) == (served, spare)

@@ -1,0 +1,247 @@
+"""The witness: what must be so at every commit, and a bad commit for each of its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from itinerary.model.codec import to_json
+from itinerary.model.config import freeze
+from itinerary.model.occurrence import Kind
+from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import (
+    AttemptRow,
+    ConfigRow,
+    JobNumber,
+    Key,
+    NodeNumber,
+    NodeRow,
+    OccurrenceRow,
+    Ref,
+    SweepRow,
+)
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.work import AttemptKey
+from itinerary.model.writes import Change
+from itinerary.simulate.backend import Backend
+from itinerary.simulate.processes import Process
+from itinerary.simulate.runs import Run
+from itinerary.simulate.store import Writing
+from itinerary.simulate.violations import Rule, Violations
+from itinerary.simulate.witness import Witness
+from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP
+from itinerary.stores.transaction import Transaction
+from tests.unit.simulate.scene import EPOCH
+
+pytestmark = pytest.mark.spec("U6", "simulation")
+
+SKIP, ALLOW = 1, 2
+A, B = Process("a", 1), Process("b", 1)
+S = OccurrenceState
+
+
+class Clock:
+    begins_at = EPOCH
+
+    def __call__(self) -> int:
+        return EPOCH
+
+
+class Court:
+    """A store, a witness, and rows that are written without asking any ledger."""
+
+    def __init__(self) -> None:
+        self.violations = Violations()
+        self.backend = Backend(Clock())  # type: ignore[arg-type]  # it is only called
+        self.witness = Witness(self.backend, {"api": 1}, self.violations)
+        self.backend.witness = self.witness
+        self.put(
+            None, (NODES, [NodeRow(NodeNumber(n), f"{name}/1", name, "{}", 0) for n, name in ((1, "a"), (2, "b"))])
+        )
+        for number, overlap in ((SKIP, Overlap.SKIP), (ALLOW, Overlap.ALLOW)):
+            config = freeze(Overrides(overlap=overlap, max_active=1), {}, occurrence=NOTHING)
+            self.put(None, (CONFIGS, [ConfigRow(number, str(number), to_json(config).decode())]))
+
+    def put(self, by: Process | None, *tables: tuple[Any, Sequence[Any]], request: object = None) -> None:
+        def work(tx: Transaction) -> None:
+            for table, rows in tables:
+                tx.put(table, rows)
+
+        self.backend.commit(work, by, request)
+
+    def rows(self, *rows: OccurrenceRow, by: Process | None = A) -> None:
+        self.put(by, (OCCURRENCES, rows))
+
+    def rules(self) -> list[Rule]:
+        return self.violations.rules()
+
+
+def row(ref: int = 1, **values: Any) -> OccurrenceRow:
+    instant = values.pop("instant", EPOCH - ref * 1_000_000)
+    plain = OccurrenceRow(
+        Ref(ref),
+        instant,
+        JobNumber(1),
+        Kind.SCHEDULED,
+        "",
+        1,
+        values.pop("due_at", instant),
+        is_recovery=False,
+        priority=0,
+        created_at=EPOCH,
+        created_by=NodeNumber(1),
+        status=values.pop("status", S.PRERUN),
+        owner=values.pop("owner", NodeNumber(1)),
+        fence=values.pop("fence", 1),
+    )
+    return replace(plain, **values)
+
+
+def started(ref: int = 1, config: int = SKIP, **values: Any) -> OccurrenceRow:
+    return row(ref, status=S.RUNNING, started_at=EPOCH, config=config, **values)
+
+
+def fine(court: Court) -> None:
+    """A life as it should be: claimed, started, written, taken over, ended."""
+    court.rows(row())
+    court.put(A, (OCCURRENCES, [started(sequence=1)]), (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)]))
+    change = Change(Ref(1), 1, 2)
+    court.put(A, (OCCURRENCES, [started(sequence=2)]), request=Writing(NodeNumber(1), [change]))
+    court.rows(started(sequence=3, fence=2, owner=NodeNumber(2)), by=B)
+    court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.COMPLETED), by=B)
+
+
+def twice(court: Court) -> None:
+    court.rows(row(1, instant=EPOCH), row(2, instant=EPOCH))
+
+
+def taken_under_the_same_fence(court: Court) -> None:
+    court.rows(row())
+    court.rows(row(owner=NodeNumber(2)), by=B)
+
+
+def lowered_fence(court: Court) -> None:
+    court.rows(row(fence=3))
+    court.rows(row(fence=2))
+
+
+def ended_by_another(court: Court) -> None:
+    court.rows(row())
+    court.rows(row(status=S.CANCELLED), by=B)
+
+
+def left_a_final_state(court: Court) -> None:
+    court.rows(row(status=S.COMPLETED))
+    court.rows(row(status=S.RUNNING, fence=2))
+
+
+def started_early(court: Court) -> None:
+    court.rows(row(due_at=EPOCH + 1))
+    court.rows(started(due_at=EPOCH + 1))
+
+
+def started_beside_another(court: Court) -> None:
+    court.rows(row(1), row(2))
+    court.rows(started(1))
+    court.rows(started(2))
+
+
+def took_too_many_shares(court: Court) -> None:
+    court.rows(row(1), row(2))
+    court.rows(started(1, ALLOW, holds='["api"]'), started(2, ALLOW, holds='["api"]'))
+
+
+def was_active_too_often(court: Court) -> None:
+    court.rows(row(1), row(2))
+    court.rows(started(1, ALLOW, holds='["job/1"]'), started(2, ALLOW, holds='["job/1"]'))
+
+
+def wrote_under_a_stale_fence(court: Court) -> None:
+    court.rows(row())
+    court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
+    stale = Change(Ref(1), 1, 2)
+    court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=Writing(NodeNumber(1), [stale]))
+
+
+def wrote_twice(court: Court) -> None:
+    court.rows(row())
+    court.rows(started(sequence=4))
+    again = Change(Ref(1), 1, 4)
+    attempt = (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)])
+    court.put(A, attempt, request=Writing(NodeNumber(1), [again]))
+
+
+def changed_an_attempt_that_had_ended(court: Court) -> None:
+    court.put(A, (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.SUCCESS)]))
+    court.put(A, (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)]))
+
+
+def moved_the_watermark_back(court: Court) -> None:
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 6)]))
+
+
+def moved_the_watermark_too_far(court: Court) -> None:
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH + 1)]))
+
+
+def run(by: Process) -> Run:
+    key = Key(EPOCH, JobNumber(1), Kind.SCHEDULED)
+    return Run(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
+
+
+def launched_unwritten(court: Court) -> None:
+    court.witness.began(run(A))
+
+
+def launched_by_another(court: Court) -> None:
+    court.put(A, (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)]))
+    court.witness.began(run(B))
+
+
+def launched_twice(court: Court) -> None:
+    court.put(A, (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)]))
+    court.witness.began(run(A))
+    court.witness.began(run(A))
+
+
+def test_a_life_as_it_should_be_is_not_objected_to() -> None:
+    court = Court()
+    fine(court)
+    court.put(A, (ATTEMPTS, [AttemptRow(Ref(1), 0, 2, TaskState.RUNNING)]))
+    assert court.violations.found == []
+    assert [(taken.fence, taken.owner) for taken in court.witness.taken[Ref(1)]] == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("story", "rule"),
+    [
+        (twice, Rule.ONE_ROW),
+        (taken_under_the_same_fence, Rule.FENCE),
+        (lowered_fence, Rule.FENCE),
+        (ended_by_another, Rule.FENCE),
+        (left_a_final_state, Rule.FINAL),
+        (started_early, Rule.EARLY),
+        (started_beside_another, Rule.OVERLAP),
+        (took_too_many_shares, Rule.LIMIT),
+        (was_active_too_often, Rule.LIMIT),
+        (wrote_under_a_stale_fence, Rule.STALE),
+        (wrote_twice, Rule.STALE),
+        (changed_an_attempt_that_had_ended, Rule.ATTEMPT),
+        (moved_the_watermark_back, Rule.WATERMARK),
+        (moved_the_watermark_too_far, Rule.WATERMARK),
+        (launched_unwritten, Rule.GATED),
+        (launched_by_another, Rule.GATED),
+        (launched_twice, Rule.ONE_START),
+    ],
+)
+def test_each_rule_is_broken_by_a_commit_that_breaks_it(story: Callable[[Court], None], rule: Rule) -> None:
+    court = Court()
+    story(court)
+    assert court.rules() == [rule], court.violations.found
+    assert str(court.violations.found[0]).startswith(str(rule))
