@@ -25,11 +25,10 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, Started, Step, Wanted
-from itinerary.ports import Clock, Executor, Store
 from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
-from itinerary.simulate.options import Options
+from itinerary.simulate.world import Surroundings
 
 __all__ = ["PlainNode", "plain_life"]
 
@@ -40,12 +39,10 @@ _UNSTARTED = (OccurrenceState.PRERUN, OccurrenceState.PENDING)
 class PlainNode:
     """One life of it."""
 
-    def __init__(
-        self, store: Store, name: str, incarnation: str, clock: Clock, executor: Executor, options: Options
-    ) -> None:
-        self.store, self.name, self.incarnation, self.executor = store, name, incarnation, executor
-        self.options, self.settings = options, options.settings
-        self.clock = clock
+    def __init__(self, around: Surroundings) -> None:
+        self.store, self.name, self.incarnation = around.store, around.name, around.incarnation
+        self.executor, self.clock = around.executor, around.clock
+        self.options, self.settings = around.options, around.options.settings
         self.number = NodeNumber(0)
         self.revision = 0
         self.definitions: dict[JobNumber, Definition] = {}

@@ -43,7 +43,7 @@ def test_one_seed_is_one_history_to_the_byte() -> None:
 @pytest.mark.spec("U6", "simulation")
 def test_a_history_does_not_depend_on_the_process_that_lives_through_it() -> None:
     digests = [
-        subprocess.run(
+        subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-c", _ELSEWHERE],
             env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
             cwd=ROOT,

@@ -56,6 +56,7 @@ class IndexBuilder:
         self.plans = plans
         self._ids: dict[JobNumber, str] = {}
         self._is_wanted = asyncio.Event()
+        self._reading = asyncio.Lock()
         self._why = "the node starts"
         self._said: dict[JobNumber, str] = {}
 
@@ -104,7 +105,12 @@ class IndexBuilder:
         )
 
     async def read(self) -> Timeline:
-        """Read what has been entered since the last time."""
+        """Read what has been entered since the last time. The sweeper reads too, and one must not add what the other has
+        added meanwhile."""
+        async with self._reading:
+            return await self._read()
+
+    async def _read(self) -> Timeline:
         entries: list[EntryRow] = []
         while True:
             after = entries[-1].revision if entries else self.timeline.revision
@@ -130,7 +136,8 @@ class IndexBuilder:
     # -- elsewhere ---------------------------------------------------------------------------------------------------
 
     def _built(self, now: int) -> tuple[IndexBuilt, Expected]:
-        plans, timeline = self.plans, self.timeline
+        plans = self.plans  # once: others may read on meanwhile
+        timeline = plans.timeline
         expected = self._expected(timeline, now, self._settings.lookahead_window)
         runs = expected.is_to_run
         pairs = np.stack((expected.jobs[runs], expected.versions[runs]))

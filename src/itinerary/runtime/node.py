@@ -56,9 +56,11 @@ from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
+from itinerary.runtime.watchdog import Watchdog
 from itinerary.runtime.watcher import Watcher
 from itinerary.schedules.durations import SECOND
 
@@ -98,19 +100,23 @@ class Node:
         about: str = "{}",
         observer: Callable[[Sequence[News]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
+        blocked_for: Callable[[], tuple[int, str | None]] | None = None,
         elapsed: Callable[[], int] = boot_time,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
-        code of a job; `observer` is told what happens, on the engine's loop; `elapsed` is its own clock, and
-        `elsewhere` runs what would hold up the loop."""
+        code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
+        of the tasks' coroutines has not answered; `elapsed` is the node's own clock, and `elsewhere` runs what would
+        hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer = elsewhere, observer
         self.clock = StoreClock(elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
-        self._orchestrators = Orchestrators(executor, settings.orchestrator_heartbeat_interval, self.inbox, log)
+        requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
+        self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
+        self._orchestrators = Orchestrators(requirements, settings.orchestrator_heartbeat_interval, self.inbox, log)
         self._releases: list[Intervention] = []
         self._ended: Ended | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -164,6 +170,10 @@ class Node:
     def _heard(self, beat: Beat) -> None:
         self._sweeper.dead = self._rescuer.hear(beat)
 
+    def _joined(self) -> NodeNumber:
+        assert self.number is not None, "it has joined"
+        return self.number
+
     # -- run ---------------------------------------------------------------------------------------------------------
 
     async def run(self) -> Ended:
@@ -181,8 +191,10 @@ class Node:
                     self.builder,
                     self._sweeper,
                     self._rescuer,
+                    self._watchdog,
                 ):
-                    group.create_task(part.run(), name=f"{self.name} {type(part).__name__}")
+                    if part is not None:
+                        group.create_task(part.run(), name=f"{self.name} {type(part).__name__}")
                 group.create_task(self._loop(), name=f"{self.name} loop")
         except* _Exited:
             pass
@@ -262,8 +274,7 @@ class Node:
 
     async def _leave(self) -> None:
         """Give back what has not started, and say that this node is gone; both only if the store answers soon."""
-        assert self.number is not None, "it has joined"
-        number, patience = self.number, Patience("leaving", self._log)
+        number, patience = self._joined(), Patience("leaving", self._log)
         try:
             async with asyncio.timeout(_LEAVE_TIMEOUT):
                 if self._releases:

@@ -1,11 +1,11 @@
 """The clocks of a simulated world: the store's, which is the truth, and those of the nodes, which may be wrong.
 
-    store   epoch ────────────────────────────►    steady, in step with the loop
-    node           ──────┐        ┌──────────►     runs fast or slow, jumps ahead and back (N6)
-                         └────────┘
+    store      epoch ────────────────────────────►    steady, in step with the loop
+    machine           ──────┐        ┌──────────►     runs fast or slow, jumps ahead and back (N6)
+                            └────────┘
 
-Only what a node believes the time to be can be wrong. How much time has passed (`elapsed`, and every sleep) is measured
-by the machine and always right, freezes included, as CLOCK_BOOTTIME is (PROTOCOL 23).
+A machine's clock should only go forward, freezes included, as CLOCK_BOOTTIME does (PROTOCOL 23). A virtual machine that
+is moved to another host may see otherwise. How long a sleep takes is right in any case: that is the loop's affair.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoreClock:
 
 
 class NodeClock:
-    """What one machine believes. A `ports.Clock`."""
+    """What one machine believes. A `ports.Clock`, which is wrong by as much as its machine's clock is."""
 
     def __init__(self, store: StoreClock, loop_time: Callable[[], float], *, ahead: int = 0, drift: int = 0) -> None:
         self._store = store
@@ -50,11 +50,13 @@ class NodeClock:
         """Microseconds that it gains in a second."""
 
     def now(self) -> int:
-        drifted = round(self._loop_time() * self._drift)
-        return self._store() + self._ahead + drifted
+        return self._store() + self._wrong_by()
 
     def elapsed(self) -> int:
-        return microseconds(self._loop_time())
+        return microseconds(self._loop_time()) + self._wrong_by()
+
+    def _wrong_by(self) -> int:
+        return self._ahead + round(self._loop_time() * self._drift)
 
     def jump(self, by: int) -> None:
         """Set it: ahead, or, if negative, back."""

@@ -15,7 +15,7 @@ from hashlib import sha256
 from itinerary.stores.tables import ALL
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["History", "moment", "row_lines"]
+__all__ = ["History", "SimulatedLog", "moment", "row_lines"]
 
 _ROWS_MAX = 1_000_000
 
@@ -50,6 +50,33 @@ class History:
     def digest(self) -> str:
         """A short text that is the same for the same history, and for no other."""
         return sha256("\n".join(self.lines()).encode()).hexdigest()
+
+
+class SimulatedLog:
+    """A node's log, as part of the history: what it warns of, and what it calls an error."""
+
+    def __init__(self, history: History, who: str) -> None:
+        self._history = history
+        self._who = who
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Left out."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """Left out."""
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._history.note(self._who, "warning", _line(event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        self._history.note(self._who, "error", _line(event, fields))
+
+    def exception(self, event: str, **fields: object) -> None:
+        self._history.note(self._who, "error", _line(event, fields))
+
+
+def _line(event: str, fields: dict[str, object]) -> str:
+    return " ".join([event, *(f"{name}={value!r}" for name, value in fields.items())])
 
 
 def row_lines(tx: Transaction) -> list[str]:

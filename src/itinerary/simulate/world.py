@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
@@ -32,7 +33,7 @@ from itinerary.simulate.clock import NodeClock, StoreClock
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.fates import CALM, Fates
-from itinerary.simulate.history import History, row_lines
+from itinerary.simulate.history import History, SimulatedLog, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.options import Options, Trouble, TroubleKind
 from itinerary.simulate.processes import Process, ProcessState, in_process
@@ -44,7 +45,7 @@ from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import OCCURRENCES
 
-__all__ = ["Life", "NewLife", "Outcome", "World", "run_seed"]
+__all__ = ["Life", "NewLife", "Outcome", "Surroundings", "World", "run_seed"]
 
 _HEAL_FOR: Final = 12 * 3600.0
 """Seconds that a world has to finish everything, once all is well."""
@@ -59,15 +60,27 @@ class Life(Protocol):
     async def start(self) -> None:
         """Join, and get ready."""
 
-    async def run(self) -> None:
+    async def run(self) -> object:
         """Until it is shut down, or cannot go on."""
 
     def shut_down(self) -> None:
         """Ask it to end, as SIGTERM does."""
 
 
-NewLife: TypeAlias = Callable[[Store, str, str, Clock, Executor, Options], Life]
-"""Makes a node: store, name, incarnation, clock, executor, and the options with its settings."""
+class Surroundings(msgspec.Struct, frozen=True):
+    """All that a node has of the world."""
+
+    store: Store
+    name: str
+    incarnation: str
+    clock: Clock
+    executor: Executor
+    options: Options
+    log: SimulatedLog
+
+
+NewLife: TypeAlias = Callable[[Surroundings], Life]
+"""Makes a node."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -121,6 +134,8 @@ class World:
             Machine(_MACHINES[number], NodeClock(self.clock, self.loop.time)) for number in range(options.nodes)
         ]
         self.is_healing = False
+        self._is_hopeless = asyncio.Event()
+        """A node has failed by a bug: there is no point in going on."""
         self._tasks = {(job.name, task.name): task for job in options.jobs for task in job.tasks}
 
     # -- how tasks behave --------------------------------------------------------------------------------------------
@@ -171,8 +186,11 @@ class World:
             self.loop.call_at(trouble.at, self._make, trouble)
         for machine in self.machines:
             self._boot(machine)
-        await asyncio.sleep(self.options.runs_for / SECOND)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_hopeless.wait(), self.options.runs_for / SECOND)
         await self._heal()
+        if self._is_hopeless.is_set():
+            return
         self._check(owed_from)
         await self._shut_down()
 
@@ -221,7 +239,11 @@ class World:
         store = SimulatedStore(self.network, process)
         executor = SimulatedExecutor(process, self, self.log, self.clock, self.history)
         try:
-            node = self.new_life(store, machine.name, process.incarnation, machine.clock, executor, self.options)
+            log = SimulatedLog(self.history, process.incarnation)
+            surroundings = Surroundings(
+                store, machine.name, process.incarnation, machine.clock, executor, self.options, log
+            )
+            node = self.new_life(surroundings)
             await node.start()
             machine.node = node
             await node.run()
@@ -238,6 +260,7 @@ class World:
         self.history.note(process.incarnation, "gives up", f"{type(error).__name__}: {error}")
         for cause in _causes(error):
             if not isinstance(cause, StoreError):
+                self._is_hopeless.set()
                 self.violations.add(Rule.QUIET, f"{process.incarnation} failed: {cause!r}", self.clock())
 
     def _ended(self, machine: Machine, process: Process) -> None:
@@ -275,7 +298,12 @@ class World:
             self.network.cut_off[process] = None
             self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
         elif machine.node is not None:
-            machine.node.shut_down()
+            self._ask_to_end(machine.node, process)
+
+    def _ask_to_end(self, node: Life, process: Process) -> None:
+        """A signal: a frozen process gets it when it thaws."""
+        with in_process(process):
+            self.loop.call_soon(node.shut_down)
 
     def _end_outage(self) -> None:
         self.network.is_down = False
@@ -306,7 +334,7 @@ class World:
                 self.loop.thaw(machine.process)
         look_after = self.options.settings.loop_interval * 4 / SECOND
         for _ in range(int(_HEAL_FOR / look_after)):
-            if self._is_settled():
+            if self._is_settled() or self._is_hopeless.is_set():
                 return
             await asyncio.sleep(look_after)
 
@@ -331,8 +359,8 @@ class World:
         """Ask every node to end, and see that it does."""
         for machine in self.machines:
             machine.is_up = False
-            if machine.node is not None:
-                machine.node.shut_down()
+            if machine.node is not None and machine.process is not None:
+                self._ask_to_end(machine.node, machine.process)
         await asyncio.sleep(2 * self.options.settings.shutdown_grace_period / SECOND)
         for machine in self.machines:
             if machine.process is not None:

@@ -1,0 +1,181 @@
+"""Requirements that are not callables: another job, a file, an HTTP answer, a SQL query (O3).
+
+Each is looked at when the core asks, as an attempt like any other, and answers true or false. What cannot be found out,
+because the job is unknown or the statement is wrong, is a failure: waiting would not mend it.
+
+    job     the last instant at which that job was due, up to the instant of the one that asks, has completed
+    file    something is at that path
+    http    it answers with a status from 200 to 299; that it does not answer at all is a no
+    sql     the first value of the first row is true; run in a transaction of the store that is undone
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from msgspec.structs import replace
+
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import ByKey, JobsByName, Windows
+from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
+from itinerary.model.states import OccurrenceState
+from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
+from itinerary.model.writes import Change
+from itinerary.ports import Executor, Store
+from itinerary.runtime.builder import Elsewhere
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Requirements"]
+
+_LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
+"""How far back another job's last instant is looked for: not far at first, since most jobs run often."""
+_SQL_TIMEOUT: Final = 10.0
+
+
+class _Undone(Exception):
+    """Leaves a transaction without committing it."""
+
+
+class Requirements:
+    """An executor around another one: requirements are looked at here, and everything else is passed on."""
+
+    def __init__(
+        self,
+        inner: Executor,
+        store: Store,
+        timeline: Callable[[], Timeline],
+        node: Callable[[], NodeNumber],
+        elsewhere: Elsewhere,
+    ) -> None:
+        self._inner, self._store, self._timeline, self._node, self._elsewhere = inner, store, timeline, node, elsewhere
+        self._looking: dict[AttemptKey, asyncio.Task[None]] = {}
+        self._over_http: set[AttemptKey] = set()
+        self._report: Callable[[Sequence[Report]], None] = lambda _: None
+
+    async def open(self, report: Callable[[Sequence[Report]], None]) -> None:
+        self._report = report
+        await self._inner.open(self._pass_on)
+
+    async def close(self) -> None:
+        for task in list(self._looking.values()):
+            task.cancel()
+        await self._inner.close()
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        others = [one for one in assignments if "requirement" not in one.run]
+        for assignment in assignments if len(others) < len(assignments) else ():
+            match assignment.run.get("requirement"):
+                case None:
+                    pass
+                case {"http": address}:
+                    self._over_http.add(assignment.key)
+                    others.append(replace(assignment, run={"http": address}))
+                case requirement:
+                    task = asyncio.create_task(self._look(assignment, dict(requirement)))
+                    self._looking[assignment.key] = task
+        if others:
+            self._inner.begin(others)
+
+    def stop(self, attempts: Sequence[AttemptKey]) -> None:
+        for key in attempts:
+            if (task := self._looking.get(key)) is not None:
+                task.cancel()
+        self._inner.stop(attempts)
+
+    def kill(self, attempts: Sequence[AttemptKey]) -> None:
+        for key in attempts:
+            if (task := self._looking.get(key)) is not None:
+                task.cancel()
+        self._inner.kill(attempts)
+
+    def _pass_on(self, reports: Sequence[Report]) -> None:
+        """What the inner executor reports; the answer to an HTTP requirement is yes or no."""
+        if self._over_http:
+            reports = [self._as_answer(report) for report in reports]
+        self._report(reports)
+
+    def _as_answer(self, report: Report) -> Report:
+        if not isinstance(report, Ended) or report.key not in self._over_http:
+            return report
+        self._over_http.discard(report.key)
+        match report.outcome:
+            case Succeeded():
+                return Ended(report.key, Succeeded("true"))
+            case Failed():
+                return Ended(report.key, Succeeded("false"))
+            case Stopped():
+                return report
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def _look(self, assignment: Assignment, requirement: dict[str, Any]) -> None:
+        outcome: Outcome
+        try:
+            outcome = Succeeded("true" if await self._is_so(assignment, requirement) else "false")
+        except asyncio.CancelledError:
+            outcome = Stopped()
+        except (ItineraryError, OSError) as error:
+            outcome = Failed(f"{type(error).__name__}: {error}")
+        del self._looking[assignment.key]
+        self._report((Ended(assignment.key, outcome),))
+
+    async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool:
+        match requirement:
+            case {"file": path}:
+                exists: bool = await self._elsewhere(Path(path).exists)
+                return exists
+            case {"job": name}:
+                return await self._has_completed(str(name), assignment.facts.key.instant)
+            case {"sql": statement}:
+                return await self._answers(assignment.key, str(statement))
+            case _:
+                raise ItineraryError(f"nobody knows how to look at {requirement}")
+
+    async def _has_completed(self, name: str, instant: int) -> bool:
+        """Whether the other job's last instant up to this one has completed, by itself or in a window."""
+        row = (await self._store.read(JobsByName((name,)))).get(name)
+        if row is None:
+            raise ItineraryError(f"there is no job {name!r}")
+        last = await self._elsewhere(self._last_instant, row.number, instant)
+        if last is None:
+            return False
+        key = Key(last, row.number, Kind.SCHEDULED)
+        found: OccurrenceRow | None = (await self._store.read(ByKey((key,)))).get(key)
+        if found is not None and found.status is OccurrenceState.COMPLETED:
+            return True
+        covering = await self._store.read(Windows(last))
+        return any(
+            one.job == row.number
+            and one.status is OccurrenceState.COMPLETED
+            and one.window is not None
+            and one.window.start <= last < one.window.end
+            for one in covering
+        )
+
+    def _last_instant(self, job: JobNumber, instant: int) -> int | None:
+        timeline = self._timeline()
+        for back in _LOOKS_BACK:
+            found = timeline.expected(instant - back, instant + SECOND, [job])
+            instants = found.instants[found.is_to_run]
+            if len(instants):
+                return int(instants[-1])
+        return None
+
+    async def _answers(self, key: AttemptKey, statement: str) -> bool:
+        nothing = Change(key.ref, 0, 0)
+        rows: list[tuple[Any, ...]] = []
+        try:
+            async with self._store.transaction(self._node(), nothing, nothing, timeout=_SQL_TIMEOUT) as transaction:
+                rows = await transaction.fetch(statement)
+                _undo()
+        except _Undone:
+            return bool(rows and rows[0] and rows[0][0])
+
+
+def _undo() -> NoReturn:
+    raise _Undone

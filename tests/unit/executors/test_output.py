@@ -1,0 +1,78 @@
+"""What a task printed is text, and of too much of it the end is kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from itinerary.executors.output import OUTPUT_MAX, Tail
+
+LIMIT = 400
+
+
+def tail(*chunks: bytes, limit: int = LIMIT) -> Tail:
+    made = Tail(limit)
+    for chunk in chunks:
+        made.write(chunk)
+    return made
+
+
+@pytest.mark.spec("Q4", "output")
+def test_the_limit_is_a_megabyte() -> None:
+    assert OUTPUT_MAX == 1024 * 1024
+
+
+def test_nothing_printed_is_no_output() -> None:
+    assert tail().text() is None
+    assert tail(b"").text() is None
+
+
+def test_little_is_kept_as_it_is() -> None:
+    assert tail(b"one\n", b"two\n").text() == "one\ntwo\n"
+
+
+@pytest.mark.spec("Q4", "output")
+def test_of_much_the_end_is_kept_with_a_note_how_much_is_missing() -> None:
+    text = tail(*(b"%06d\n" % number for number in range(10_000))).text()
+    assert text is not None
+    note, *lines = text.splitlines()
+    assert lines[-1] == "009999"
+    missing = 70_000 - len("\n".join(lines)) - 1
+    assert note == f"… {missing} bytes before this are not kept …"
+
+
+@given(st.lists(st.binary(max_size=300), max_size=30))
+def test_whatever_comes_is_text_within_the_limit(chunks: list[bytes]) -> None:
+    made = tail(*chunks)
+    assert len(made) == sum(map(len, chunks))
+    assert len(made._kept) <= 2 * LIMIT
+    text = made.text()
+    assert text is None or len(text.encode()) <= LIMIT
+
+
+@pytest.mark.spec("Q7", "output is text")
+def test_what_a_terminal_would_obey_is_replaced() -> None:
+    assert tail(b"\x1b[31mred\x07\0 \xff\r\nnext\t1\n").text() == "�[31mred�� �\nnext\t1\n"
+
+
+@pytest.mark.spec("Q7", "secrets")
+def test_a_secret_that_was_printed_is_shown_by_its_name() -> None:
+    secrets = {"TOKEN": "hunter2", "LONGER": "hunter2hunter2"}
+    assert tail(b"a hunter2hunter2 b hunt", b"er2 c").text(secrets) == "a [secret LONGER] b [secret TOKEN] c"
+
+
+@pytest.mark.spec("Q7", "secrets")
+def test_not_even_the_end_of_a_secret_is_left_where_output_was_cut() -> None:
+    secret = "".join(chr(ord("a") + number % 26) for number in range(26))
+    made = Tail(200)
+    made._kept += secret.encode() + b"." * 150
+    made._drop(13)
+    text = made.text({"TOKEN": secret})
+    assert text is not None
+    assert "nopq" not in text
+    assert "z." not in text
+
+
+def test_an_empty_secret_hides_nothing() -> None:
+    assert tail(b"abc").text({"TOKEN": ""}) == "abc"
