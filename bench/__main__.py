@@ -8,14 +8,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import claims, cron, history, index
+from bench import claims, cron, herd, history, idle, index, startup
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),
     "claims": ("occurrences claimed, started and finished, and raced for, on each store", claims.run),
+    "herd": ("many occurrences due in the same second, from due to durably finished", herd.run),
     "history": ("a page of history and what is active, beside 1,000 and 5,000,000 rows", history.run),
+    "idle": ("a node with 100,000 jobs of which none is due", idle.run),
     "index": ("the scheduled run index, built and asked", index.run),
+    "startup": ("jobs registered, and a node that is ready to run them", startup.run),
 }
 HEADINGS = ("bench", "measure", "ours", "peer", "theirs", "ratio", "differing")
 REPORT = Path(__file__).parent.parent / "docs/explanation/performance.md"

@@ -1,0 +1,64 @@
+"""Idle: what a node with 100,000 jobs costs while none of them is due for an hour.
+
+It is a process of its own, so that its memory is its own; it is left to settle down, and then observed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.harness import Result
+from bench.nodes import cpu, job_names, node_of, register
+from bench.places import opened, place
+from itinerary.executors import Registry
+
+__all__ = ["run"]
+
+SETTLE_FOR = 5.0
+
+
+def run(*, quick: bool) -> Iterator[Result]:
+    """On SQLite."""
+    count, title = (10_000, "10k") if quick else (100_000, "100k")
+    with place("sqlite") as url:
+        asyncio.run(_register(url, count))
+        arguments = [sys.executable, "-m", "bench.idle", url, "10" if quick else "70"]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=True)  # noqa: S603 - ourselves
+    found = json.loads(done.stdout.splitlines()[-1])
+    yield Result("idle", f"cpu_percent_{title}", found["cpu_percent"], "%")
+    yield Result("idle", f"rss_mb_{title}", found["rss_mb"], "MB")
+
+
+async def _register(url: str, count: int) -> None:
+    async with opened(url) as store:
+        await register(store, job_names(count), "bench.idle:noop", int(time.time()) + 7_200)
+
+
+async def _idle(url: str, observe_for: float) -> None:
+    async with opened(url) as store:
+        node = node_of(store, Registry(["bench"]), 50)
+        await node.start()
+        running = asyncio.create_task(node.run())
+        await asyncio.sleep(SETTLE_FOR)
+        used, begun = cpu(), time.perf_counter()
+        await asyncio.sleep(observe_for)
+        percent = (cpu() - used) / (time.perf_counter() - begun) * 100
+        print(json.dumps({"cpu_percent": percent, "rss_mb": _resident() / 1e6}), flush=True)
+        node.shut_down()
+        await running
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has at the moment."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * 4_096
+
+
+if __name__ == "__main__":
+    asyncio.run(_idle(sys.argv[1], float(sys.argv[2])))
