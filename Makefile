@@ -14,8 +14,8 @@ FUZZ_SCALE ?= 1
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-run: $(READY)  ## run the example: prints what it would do next (the engine is being built)
-	@$(BIN)/python examples/upcoming.py
+run: $(READY)  ## run the example app on a SQLite file, and see its occurrences happen (Ctrl-C ends it)
+	$(BIN)/itinerary up examples/app.py --store sqlite:///example.db
 
 test: lint types contracts unit  ## everything needed to trust the tree
 

@@ -47,31 +47,41 @@ class Agenda:
 class Line:
     """The slots of a node, and who waits for one: by priority, then by instant (X1)."""
 
-    __slots__ = ("_serial", "_waiting", "free")
+    __slots__ = ("_length", "_numbers", "_waiting", "free")
 
     def __init__(self, slots: int) -> None:
         self.free = slots
         self._waiting: list[tuple[int, int, int, Course]] = []
-        self._serial = count()
+        self._numbers = count(1)
+        self._length = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._length
 
     def put(self, course: Course, now: int) -> None:
         """Let a course wait."""
-        course.lined_up_at = now
+        assert not course.place, "it waits already"
+        course.lined_up_at, course.place = now, next(self._numbers)
+        self._length += 1
         priority = course.terms.config.job.priority
-        heapq.heappush(self._waiting, (-priority, course.key.instant, next(self._serial), course))
+        heapq.heappush(self._waiting, (-priority, course.key.instant, course.place, course))
+
+    def leave(self, course: Course) -> None:
+        """It does not wait any more. Its entry stays, and is passed over when its turn comes."""
+        if course.place:
+            course.lined_up_at = course.place = 0
+            self._length -= 1
 
     def take(self) -> Course | None:
         """The next one, if there is a slot for it: it has it from now on."""
-        if not self._waiting or self.free <= 0:
-            return None
-        course = heapq.heappop(self._waiting)[-1]
-        course.lined_up_at = 0
-        course.holds_slot = True
-        self.free -= 1
-        return course
+        while self._waiting and self.free > 0:
+            *_, number, course = heapq.heappop(self._waiting)
+            if course.place == number:
+                self.leave(course)
+                course.holds_slot = True
+                self.free -= 1
+                return course
+        return None
 
     def release(self, course: Course) -> None:
         """Give back the slot of a course, if it has one."""
@@ -81,4 +91,5 @@ class Line:
 
     def places(self) -> list[Course]:
         """Who waits, in order, for people to see."""
-        return [entry[-1] for entry in sorted(self._waiting, key=lambda entry: entry[:3])]
+        waiting = [entry for entry in self._waiting if entry[3].place == entry[2]]
+        return [entry[3] for entry in sorted(waiting, key=lambda entry: entry[:3])]

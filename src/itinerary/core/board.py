@@ -16,6 +16,7 @@ from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.timeline import Timeline
+from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
@@ -69,6 +70,13 @@ class Board:
         course = self.known[key] = Course(self.here, key, plan, due_at)
         return course
 
+    def plan_of(self, key: Key, version: int) -> JobPlan | str:
+        """What an occurrence is started by: the version in force at its instant, or the one that it was asked for with;
+        or why there is none."""
+        if key.kind is Kind.SCHEDULED:
+            return self.plans.plan_at(key.job, key.instant)
+        return self.plans.plan(key.job, version)
+
     def after(self, course: Course, now: int, out: Outbox) -> None:
         """What follows from any change of a course that has started."""
         if course.stage in LIVE:
@@ -79,24 +87,42 @@ class Board:
                 course.alarm_at = at
                 self.alarms.put(at, course)
         else:
+            self.line.leave(course)
             self.line.release(course)
             if course.stage is Stage.OVER and self.live.pop(course.ref, None) is not None:
                 out.forget.append(course.ref)
                 self.over(course, now)
 
-    def over(self, course: Course, now: int) -> None:
+    def over(self, course: Course, now: int, ended_as: OccurrenceState | None = None) -> None:
         """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""
-        course.stage = Stage.OVER
+        course.stage, course.ended_as = Stage.OVER, ended_as
         course.request = None
+        self.line.leave(course)
         self.line.release(course)
-        self.forgetting.put(max(course.key.instant + self.settings.grace_period, now), course)
+        # A moment later, since the index is still asked for what is exactly that old.
+        self.forgetting.put(max(course.key.instant + self.settings.grace_period + 1, now), course)
 
     def forget(self, now: int) -> None:
-        """Let go of what is over and past its grace period; its rows stay."""
+        """Let go of what is over and past its grace period; its rows stay. It may have come back meanwhile."""
         for course in self.forgetting.due(now):
-            self.by_ref.pop(course.ref, None)
+            if self.by_ref.get(course.ref) is course:
+                del self.by_ref[course.ref]
             if self.known.get(course.key) is course:
                 del self.known[course.key]
+
+    def shift(self, by: int, now: int) -> None:
+        """The clock has jumped by that much: all that is to happen after a while still does (N6)."""
+        self.scanned_until = None
+        self.ends_at = None if self.ends_at is None else self.ends_at + by
+        self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
+        for course in self.by_ref.values():
+            if course.stage in LIVE:
+                course.shift(by)
+                course.alarm_at = 0
+                if (at := lifecycle.wakes_at(course)) is not None:
+                    self.alarms.put(at, course)
+            elif course.stage is Stage.CLAIMED:
+                self.alarms.put(max(course.due_at, now), course)
 
     def shutdown_closing(self) -> Closing:
         """How what runs is ended when the node shuts down."""
@@ -104,4 +130,4 @@ class Board:
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""
-        return not (self.live or self.unwritten or self.asked or out.changes or out.starts)
+        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.wanted)

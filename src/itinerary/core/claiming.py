@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Final
 
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
 from itinerary.core.course import Course, Stage
+from itinerary.core.ending import named
 from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
+from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key, OccurrenceRow
+from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
 
 __all__ = ["claims_answered", "offered", "release", "take_index", "want"]
+
+_UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
 def want(board: Board, now: int, out: Outbox) -> None:
     """Claim what is due in `[now - grace_period, now + pre_schedule_interval)` and not yet known (L3).
 
-    Of an index that has been gone through up to some point only the rest is looked at.
+    Of an index that has been gone through up to some point only the rest is looked at. What became older than the grace
+    period while this node took no work is left to the sweep: it is for the job's recovery strategy to decide about.
     """
     if board.is_stale or not board.takes_work:
         return
-    start = now - board.settings.grace_period if board.scanned_until is None else board.scanned_until
+    start = now - board.settings.grace_period
+    if board.scanned_until is not None:
+        start = max(start, board.scanned_until)
     end = now + board.settings.pre_schedule_interval
     if end <= start:
         return
@@ -40,7 +49,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
 
 
 def take_index(board: Board, message: IndexBuilt) -> bool:
-    """Go by a new index from now on; False if it is older than the one that is there."""
+    """Go by a new index from now on, unless it is older than the one that is there. Whether it was taken."""
     if message.revision < board.revision:
         return False
     board.revision = message.revision
@@ -72,9 +81,13 @@ def claims_answered(board: Board, message: ClaimsAnswered | Unclaimable, now: in
 
 
 def _won(board: Board, claimed: Claimed, now: int, out: Outbox) -> None:
-    course = board.known[claimed.key]
+    course = board.known.get(claimed.key)
+    if course is None or course.stage is not Stage.WANTED:
+        out.log(Level.ERROR, "claim.unexpected", occurrence=claimed.ref, claimed=str(claimed))
+        return
     course.stage = Stage.CLAIMED
     course.ref, course.fence, course.adjustments = claimed.ref, claimed.fence, claimed.adjustments
+    course.last_fence = claimed.fence
     board.by_ref[course.ref] = course
     if board.ends_at is not None:
         release(board, course, now, out)
@@ -93,24 +106,47 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
             board.over(course, now)
 
 
-def offered(board: Board, rows: Sequence[OccurrenceRow], now: int) -> None:
+def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
     """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15)."""
     room = board.line.free - len(board.line)
     for row in sorted(rows, key=lambda row: (-row.priority, row.instant)):
         if room <= 0 or not board.takes_work or board.is_stale:
             return
-        plan = board.plans.plan_at(row.job, row.instant)
-        if row.ref in board.by_ref or isinstance(plan, str) or not plan.is_runnable or row.due_at > now:
-            continue
-        course = board.new(row.key, plan, row.due_at)
-        course.ref, course.adjustments, course.overrides = row.ref, row.adjustments, row.overrides
-        course.terms = plan.terms_of(row.overrides)
-        course.window, course.is_recovery = row.window, row.is_recovery
-        course.prepare()
-        course.stage = Stage.CLAIMED
-        board.by_ref[row.ref] = course
-        board.alarms.put(now, course)
-        room -= 1
+        if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
+            room -= 1
+
+
+def _is_free(row: OccurrenceRow) -> bool:
+    return row.started_at is None and row.status in _UNSTARTED and row.cancelled_by is None
+
+
+def _is_new(board: Board, row: OccurrenceRow) -> bool:
+    """Whether it is not here already. What was here and is over comes back with a higher fence: it was queued and its
+    turn has come, or an update took it away and another brought it back."""
+    here = board.by_ref.get(row.ref)
+    if here is not None:
+        return here.stage is Stage.OVER and row.fence > here.last_fence
+    wanted = board.known.get(row.key)
+    return wanted is None or wanted.stage is Stage.OVER
+
+
+def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
+    plan = board.plan_of(row.key, row.version)
+    if isinstance(plan, str) or not plan.is_runnable:
+        return False
+    course = board.new(row.key, plan, row.due_at)
+    course.ref, course.last_fence = row.ref, row.fence
+    course.window, course.is_recovery = row.window, row.is_recovery
+    board.by_ref[row.ref] = course
+    try:
+        course.refit(plan, row.overrides, row.adjustments)
+    except ItineraryError as error:
+        out.log(Level.ERROR, "occurrence.unstartable", **named(course), why=str(error))
+        board.over(course, now)
+        return False
+    course.stage = Stage.CLAIMED
+    board.alarms.put(now, course)
+    return True
 
 
 def release(board: Board, course: Course, now: int, out: Outbox) -> None:

@@ -14,8 +14,9 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from itinerary.core.pen import Pen
-from itinerary.core.plans import JobPlan, Terms
-from itinerary.core.progress import StopReason, TaskProgress
+from itinerary.core.plans import HOOK_TIMEOUT, JobPlan, Terms
+from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
+from itinerary.core.recovery import overlap_of_recovery
 from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref
@@ -23,7 +24,7 @@ from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Facts
 from itinerary.model.writes import Start
 
-__all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage"]
+__all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
 
 class Stage(Enum):
@@ -65,6 +66,11 @@ class Closing(NamedTuple):
     why: str
 
 
+def cancelling(by: str) -> Closing:
+    """Somebody wants it to end."""
+    return Closing(OccurrenceState.CANCELLED, by, by)
+
+
 class Here(NamedTuple):
     """What all courses of a node have in common."""
 
@@ -101,9 +107,11 @@ class Course:
     __slots__ = (
         "adjustments",
         "alarm_at",
+        "cancelled_by",
         "closing",
         "deadline_at",
         "due_at",
+        "ended_as",
         "errand",
         "errands_run",
         "expires_at",
@@ -114,10 +122,13 @@ class Course:
         "is_marked",
         "is_recovery",
         "key",
+        "lacks",
+        "last_fence",
         "last_run_at",
         "lined_up_at",
         "overrides",
         "pen",
+        "place",
         "plan",
         "ref",
         "request",
@@ -127,7 +138,6 @@ class Course:
         "started_at",
         "tasks",
         "terms",
-        "why",
         "window",
     )
 
@@ -140,20 +150,28 @@ class Course:
         self.ref = Ref(0)
         self.fence: int | None = None
         """What it is held by before its start; None for one that anybody may start."""
+        self.last_fence = 0
+        """The fence that its row had when it came here: with a higher one it is another's, or free again."""
         self.adjustments = 0
         self.overrides: str | None = None
         self.terms: Terms = plan.terms
         self.tasks: list[TaskProgress] = []
         self.request: Start | None = None
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
+        self.place = 0
+        """Where it stands in line; 0: nowhere."""
         self.last_run_at: int | None = None
         self.window: Window | None = None
         self.is_recovery = self.holds_slot = self.is_marked = False
         self.has_shares = True
         """Whether it holds its shares of limits: not while it waits to retry, or for a requirement."""
         self.closing: Closing | None = None
-        self.why: str | None = None
-        """What its end will be explained with."""
+        self.cancelled_by: str | None = None
+        """Who wanted it to end while its start was being written."""
+        self.lacks = ""
+        """The limit that had no share for its start."""
+        self.ended_as: OccurrenceState | None = None
+        """What became of it without a start here, where that is known."""
         self.errand: Errand | None = None
         self.errands_run = 0
         self.resume_at: int | None = None
@@ -164,13 +182,53 @@ class Course:
     @property
     def state(self) -> OccurrenceState:
         """What people see."""
+        if self.stage is Stage.CLAIMED and self.lacks:
+            return OccurrenceState.PENDING
         if self.stage in _BEFORE_THE_START:
             return _BEFORE_THE_START[self.stage]
-        return self.pen.state
+        if self.has_begun:
+            return self.pen.stored_state
+        assert self.ended_as is not None, "it is no longer this node's, and nobody asks"
+        return self.ended_as
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was started here."""
+        return self.started_at != 0
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether none of its tasks runs, or is being ended, and some wait to be tried again."""
+        in_flight = {task.phase for task in self.tasks if task.phase in BEGUN}
+        return in_flight == {Phase.RETRYING}
+
+    @property
+    def runs_errand(self) -> bool:
+        """Whether something besides its tasks is being run, or asked to end."""
+        return self.errand is not None and (self.errand.stop_at is not None or self.errand.kill_at is not None)
+
+    def refit(self, plan: JobPlan, overrides: str | None, adjustments: int) -> None:
+        """Make ready to start it as another version of its job, or with other overrides. Raises if these make no
+        sense, and leaves everything as it was."""
+        self.terms = plan.terms_of(overrides)
+        self.plan, self.overrides, self.adjustments = plan, overrides, adjustments
+        self.prepare()
+
+    def shift(self, by: int) -> None:
+        """The clock has jumped: what is to happen after so long still does (N6)."""
+        self.seen_at, self.expires_at = self.seen_at + by, self.expires_at + by
+        self.resume_at = None if self.resume_at is None else self.resume_at + by
+        self.deadline_at = None if self.deadline_at is None else self.deadline_at + by
+        if (errand := self.errand) is not None:
+            errand.stop_at = None if errand.stop_at is None else errand.stop_at + by
+            errand.kill_at = None if errand.kill_at is None else errand.kill_at + by
+        for task in self.tasks:
+            task.shift(by)
 
     def prepare(self) -> None:
         """Make the request that starts it, ahead of its instant: then there is no time to lose."""
         plan, terms = self.plan, self.terms
+        overlap = terms.config.job.overlap
         self.tasks = [TaskProgress(task, config) for task, config in zip(plan.tasks, terms.tasks, strict=True)]
         attempts: tuple[AttemptRow, ...] = ()
         checks = bool(plan.definition.requires)
@@ -182,14 +240,22 @@ class Course:
             self.fence,
             self.adjustments,
             terms.json,
-            terms.config.job.execution_timeout + plan.waits_for + self.here.kill_grace,
-            terms.config.job.overlap,
-            terms.config.job.max_queued,
+            self._may_take(),
+            overlap_of_recovery(overlap) if self.is_recovery else overlap,
+            None if self.is_recovery else terms.config.job.max_queued,
             terms.limits,
             OccurrenceState.CONDITION_PENDING if checks else OccurrenceState.RUNNING,
             tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
             attempts,
         )
+
+    def _may_take(self) -> int:
+        """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
+        reaper's."""
+        definition, config, grace = self.plan.definition, self.terms.config.job, self.here.kill_grace
+        hooks = (len(definition.on_start) + len(definition.on_complete)) * (HOOK_TIMEOUT + grace)
+        last_looks = 2 * len(definition.requires) * (config.task_timeout + grace)
+        return config.execution_timeout + grace + self.plan.waits_for + last_looks + hooks
 
     def task_at(self, place: int) -> TaskProgress | None:
         """The task of that place."""

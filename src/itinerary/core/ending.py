@@ -6,19 +6,20 @@ silent, or a write is refused because it is somebody else's by now.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 from itinerary.core.commands import Level
 from itinerary.core.course import Closing, Course, Stage
 from itinerary.core.failure import outcome_of
+from itinerary.core.news import Finished
 from itinerary.core.outbox import Outbox
-from itinerary.core.progress import Phase, TaskProgress
+from itinerary.core.progress import Phase, StopReason, TaskProgress
 from itinerary.model.ids import run_id
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import Failed
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["end", "lose", "named", "orphan", "outcome"]
+__all__ = ["end", "finished", "give_up", "lose", "named", "orphan", "outcome"]
 
 
 def named(course: Course) -> dict[str, Any]:
@@ -51,15 +52,42 @@ def end(course: Course, now: int, out: Outbox) -> None:
     course.pen.write(out, is_urgent=True)
 
 
+def finished(course: Course, state: OccurrenceState, now: int, why: str | None) -> Finished:
+    """The news that it has ended."""
+    started_at = course.started_at if course.has_begun else None
+    return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why)
+
+
+def give_up(course: Course, by: str) -> None:
+    """Do without the write that was refused for lack of shares, and without the attempts that waited for it."""
+    for waiting in course.pen.give_up():
+        if isinstance(waiting, TaskProgress):
+            waiting.take_back(StopReason(by))
+            course.pen.note(waiting.row(course.ref))
+
+
 def orphan(course: Course, now: int, out: Outbox) -> None:
     """Nobody has looked after it for too long (O4)."""
     why = f"no heartbeat since {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
+    if course.pen.is_refused:
+        give_up(course, "the scheduler")
+    kill_all(course, out)
     for task in course.tasks:
-        if task.phase in (Phase.RUNNING, Phase.STOPPING):
-            out.kills.append(task.key(course.ref))
-            task.end(course.ref, Failed(why), now)
-            task.finish(TaskState.FAILED, reason=why)
-            course.pen.note(task.row(course.ref), task.tries[-1])
+        match task.phase:
+            case Phase.GATED | Phase.RUNNING | Phase.STOPPING:
+                task.end(course.ref, Failed(why), now)
+                task.finish(reason=why)
+                course.pen.note(task.row(course.ref), task.tries[-1])
+            case Phase.WAITING:
+                task.finish(TaskState.SKIPPED, reason=why)
+                course.pen.note(task.row(course.ref))
+            case Phase.RETRYING:
+                task.finish(reason=why)
+                course.pen.note(task.row(course.ref))
+            case Phase.DONE:
+                pass
+            case _:
+                assert_never(task.phase)
     course.closing = Closing(OccurrenceState.ORPHANED, "the scheduler", why)
     end(course, now, out)
     out.log(Level.ERROR, "occurrence.orphaned", **named(course), why=why, last_seen=course.seen_at)
@@ -67,10 +95,13 @@ def orphan(course: Course, now: int, out: Outbox) -> None:
 
 def lose(course: Course, why: str, out: Outbox) -> None:
     """It is somebody else's by now, or has ended: what runs here is ended, and nothing more is written."""
-    for task in course.tasks:
-        if task.phase in (Phase.RUNNING, Phase.STOPPING):
-            out.kills.append(task.key(course.ref))
-    if course.errand is not None:
-        out.kills.append(course.errand.key)
+    kill_all(course, out)
     course.stage = Stage.OVER
     out.log(Level.WARNING, "occurrence.lost", **named(course), why=why)
+
+
+def kill_all(course: Course, out: Outbox) -> None:
+    """End by force all that runs of it."""
+    out.kills += [task.key(course.ref) for task in course.tasks if task.phase in (Phase.RUNNING, Phase.STOPPING)]
+    if course.errand is not None and course.runs_errand:
+        out.kills.append(course.errand.key)

@@ -151,7 +151,10 @@ def judge(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox)
 
 def _answer(result: str | None, requirement: Requirement) -> str | None:
     """What a requirement says: run, or what to do instead. None if that makes no sense."""
-    value: Any = None if result is None else msgspec.json.decode(result)
+    try:
+        value: Any = None if result is None else msgspec.json.decode(result)
+    except msgspec.DecodeError:
+        return None
     if value is True:
         return _RUN
     if value is False or value is None:

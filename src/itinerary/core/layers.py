@@ -153,6 +153,8 @@ class _Pieces:
         self._trusted: list[_Piece] = []
         self._untrusted: list[_Piece] = []
         self._places: dict[str, int] = {"": 0}
+        self._known: dict[int, tuple[Schedule, bool]] = {}
+        """Schedules that were looked at, by identity: thousands of jobs share a few hundred of them."""
         self.gaps: list[Gap] = []
         self.named: dict[JobNumber, dict[int, int]] = {}
 
@@ -191,12 +193,20 @@ class _Pieces:
                 assert_never(stretch.standing)
         try:
             schedule = stretch.schedule
-            _check_usable(schedule, self._zones)
+            is_untrusted = self._checked(schedule)
         except ItineraryError as error:
             self.gaps.append(Gap(job, stretch.start, stretch.end, stretch.version, str(error)))
             return
-        rows = self._untrusted if _is_untrusted(schedule) else self._trusted
+        rows = self._untrusted if is_untrusted else self._trusted
         rows.append(_Piece(job, stretch.start, stretch.end, stretch.version, skip, schedule))
+
+    def _checked(self, schedule: Schedule) -> bool:
+        """Whether others wrote it, or a part of it. Raises if it is not complete, or in a zone that nobody knows."""
+        known = self._known.get(id(schedule))
+        if known is None:
+            _check_usable(schedule, self._zones)
+            known = self._known[id(schedule)] = (schedule, _is_untrusted(schedule))
+        return known[1]
 
     def _reason(self, words: str) -> int:
         # One pause that goes on through two versions is one reason.

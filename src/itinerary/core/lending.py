@@ -6,9 +6,10 @@ next number, made by somebody else: so everything before it must be written firs
 
 from __future__ import annotations
 
-from itinerary.core import lifecycle
+from itinerary.core import lifecycle, working
 from itinerary.core.answers import Loan, Told
 from itinerary.core.board import Board
+from itinerary.core.commands import Level
 from itinerary.core.course import Course
 from itinerary.core.messages import TransactionEnded, TransactionOpened
 from itinerary.core.outbox import Outbox
@@ -50,13 +51,12 @@ class Lending:
 
     def ended(self, message: TransactionEnded, now: int, out: Outbox) -> None:
         """A transaction is over."""
-        course = self._board.live.get(message.attempt.ref)
-        if course is None:
+        course, task = self._task(message.attempt)
+        if course is None or task is None or course.pen.lent_to != message.attempt:
+            out.log(Level.INFO, "transaction.late", attempt=tuple(message.attempt), committed=message.committed)
             return
         course.pen.give_back(message.writes)
-        _, task = self._task(message.attempt)
-        if task is not None:
-            task.has_committed = task.has_committed or message.committed
+        working.transaction_ended(course, task, now, committed=message.committed)
         lifecycle.go_on(course, now, out)
         self._board.after(course, now, out)
         self.lend(out)
@@ -68,7 +68,7 @@ class Lending:
 
 
 def _loan(course: Course, task: TaskProgress, attempt: AttemptKey) -> Loan:
-    sequence, fence = course.pen.lend(), course.pen.fence
+    sequence, fence = course.pen.lend(attempt), course.pen.fence
     done = AttemptRow(*attempt, TaskState.SUCCESS, task.started_at)
     failed = AttemptRow(*attempt, TaskState.FAILED, task.started_at, error="its commit failed")
     success = Change(course.ref, fence, sequence, attempts=(done,))

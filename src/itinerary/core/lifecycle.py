@@ -17,10 +17,10 @@ from typing import assert_never
 
 from itinerary.core import ending, errands, working
 from itinerary.core.course import LIVE, Closing, Course, ErrandKind, Stage
-from itinerary.core.news import Began, Finished
+from itinerary.core.news import Began
 from itinerary.core.outbox import Outbox
 from itinerary.core.pen import Pen
-from itinerary.core.progress import Phase, StopReason, TaskProgress
+from itinerary.core.progress import Phase, TaskProgress
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import AttemptKey, Ended, Moved, Outcome, Report, Stopped
 from itinerary.model.writes import Change, Started
@@ -86,7 +86,7 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
         case Ended(key, outcome):
             counts = working.attempt_ended(course, key, outcome, now)
         case Moved(key, state):
-            counts = working.attempt_moved(course, key, state)
+            counts = working.attempt_moved(course, key, state, out)
         case _:
             assert_never(report)
     if counts:
@@ -96,7 +96,7 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
 
 def _errand_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
     errand = course.errand
-    if errand is None or errand.key != key or (errand.stop_at is None and errand.kill_at is None):
+    if errand is None or errand.key != key or not course.runs_errand:
         return False
     errand.stop_at = errand.kill_at = None
     errands.complain(course, errand, outcome, out)
@@ -108,6 +108,7 @@ def _errand_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, o
         case ErrandKind.CONDITION | ErrandKind.ACTION:
             verdict = errands.judge(course, errand, outcome, now, out)
             if isinstance(verdict, Closing):
+                course.errand = None
                 close(course, verdict, now, out)
             elif verdict:
                 _greet(course, 0, now, out)
@@ -134,15 +135,18 @@ def go_on(course: Course, now: int, out: Outbox) -> None:
         course.pen.write(out, is_urgent=True)
         if not course.pen.unanswered and not course.pen.is_held:
             course.stage = Stage.OVER
-            why = ending.outcome(course)[1]
-            started_at, state = course.started_at, course.state
-            out.news.append(Finished(course.ref, course.key, course.plan.name, state, started_at, now, why))
+            state, why = ending.outcome(course)
+            out.news.append(ending.finished(course, state, now, why))
 
 
-def limited(course: Course, now: int) -> None:
-    """A limit has no share left for it: it asks again after a while."""
+def limited(course: Course, now: int, out: Outbox) -> None:
+    """A limit has no share left for it: it asks again after a while, unless its end has come meanwhile."""
     course.pen.limited()
-    course.resume_at = now + LIMIT_RETRY_INTERVAL
+    if course.closing is None:
+        course.resume_at = now + LIMIT_RETRY_INTERVAL
+    else:
+        ending.give_up(course, course.closing.by)
+        go_on(course, now, out)
 
 
 def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
@@ -152,21 +156,14 @@ def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
     course.closing = closing
     course.resume_at = None
     if course.errand is not None:
-        out.kills.append(course.errand.key)
+        if course.runs_errand:
+            out.kills.append(course.errand.key)
         course.errand = None
     if course.pen.is_refused:
-        _give_up(course, StopReason(closing.by))
+        ending.give_up(course, closing.by)
     course.stage = Stage.WORKING
     _settle(course, now, out)
     return True
-
-
-def _give_up(course: Course, reason: StopReason) -> None:
-    """Do without what was refused for lack of shares."""
-    for waiting in course.pen.give_up():
-        if isinstance(waiting, TaskProgress):
-            waiting.take_back(reason)
-            course.pen.note(waiting.row(course.ref))
 
 
 # -- time ------------------------------------------------------------------------------------------------------------
@@ -191,35 +188,48 @@ def on_time(course: Course, now: int, out: Outbox) -> None:
 
 
 def _resume(course: Course, now: int, out: Outbox) -> None:
+    if not course.holds_slot:
+        return
     if course.pen.is_refused:
         course.resume_at = None
         course.pen.ask_again(out)
-    elif course.holds_slot:
+    else:
         errands.look_again(course, now, out)
 
 
 def wakes_at(course: Course) -> int | None:
     """When something must be done about it, if nothing happens before."""
-    times = [] if course.lined_up_at else [course.resume_at]
+    waits = course.place != 0
+    cannot_retry = waits or course.pen.is_held
+    times = [None if waits else course.resume_at]
     if (errand := course.errand) is not None:
         times += [errand.stop_at, errand.kill_at]
+    if course.stage is Stage.CHECKING and waits:
+        times.append(course.deadline_at)
     if course.stage is Stage.WORKING:
-        waits = course.lined_up_at != 0
-        times += [task.wakes_at() for task in course.tasks if not (waits and task.phase is Phase.RETRYING)]
+        times += [task.wakes_at() for task in course.tasks if not (cannot_retry and task.phase is Phase.RETRYING)]
         if course.closing is None:
             times.append(course.expires_at)
     return min((time for time in times if time is not None), default=None)
 
 
 def is_waiting(course: Course) -> bool:
-    """Whether it only waits, for time to pass: then it needs no slot of the node meanwhile."""
+    """Whether it only waits, for time to pass or a share of a limit: then it needs no slot of the node meanwhile."""
     if course.stage is Stage.CHECKING:
         return course.resume_at is not None
-    return course.stage is Stage.WORKING and course.pen.state is OccurrenceState.RETRYING
+    return course.stage is Stage.WORKING and (course.only_waits or course.pen.is_refused)
 
 
 def wants_slot(course: Course, now: int) -> bool:
     """Whether it has waited long enough, and goes on as soon as it has a slot of the node again."""
-    if course.stage is Stage.CHECKING:
-        return course.resume_at is not None and course.resume_at <= now
+    if course.resume_at is not None:
+        return course.resume_at <= now
     return any(task.phase is Phase.RETRYING and task.retry_at <= now for task in course.tasks)
+
+
+def has_waited_too_long(course: Course, now: int, out: Outbox) -> bool:
+    """Whether it waits for a slot to look at a requirement again, and no time is left for that: then it fails."""
+    if course.stage is not Stage.CHECKING or course.deadline_at is None or now < course.deadline_at:
+        return False
+    why = "a requirement was not met when it was last looked at, and there was no slot to look at it again in time"
+    return close(course, Closing(OccurrenceState.FAILED, "a requirement", why), now, out)

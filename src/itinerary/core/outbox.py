@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from itinerary.core.commands import (
@@ -93,13 +93,22 @@ class Outbox:
         self._others.append(Exit(unfinished, error))
 
     def commands(self, revision: int) -> list[Command]:
-        """All of it. What ends comes before what begins, and starts come before everything that can wait."""
+        """All of it. What ends comes before what begins, and starts come before everything that can wait.
+
+        But nobody can end what has not begun: what was launched and is to end in one and the same iteration is launched
+        first, or it would never hear of it.
+        """
+        begun = {assignment.key for assignment in self.assignments}
+        kills, kills_of_begun = _split(self.kills, begun)
+        stops, stops_of_begun = _split(self.stops, begun)
         found: list[tuple[Sequence[object] | str | bool | None, Callable[[], Command]]] = [
-            (self.kills, lambda: Kill(self.kills)),
-            (self.stops, lambda: Stop(self.stops)),
+            (kills, lambda: Kill(kills)),
+            (stops, lambda: Stop(stops)),
             (self.starts, lambda: StartRuns(revision, self.starts)),
             (self.follow, lambda: Follow(self.follow)),
             (self.assignments, lambda: Launch(self.assignments)),
+            (stops_of_begun, lambda: Stop(stops_of_begun)),
+            (kills_of_begun, lambda: Kill(kills_of_begun)),
             (self.changes or self.is_urgent, lambda: Write(self.changes, self.is_urgent)),
             (self.wanted, lambda: Claim(revision, self.wanted)),
             (self.releases, lambda: Release(self.releases)),
@@ -109,3 +118,10 @@ class Outbox:
             (self._rebuild, lambda: RebuildIndex(self._rebuild or "")),
         ]
         return [make() for there_is_some, make in found if there_is_some] + self._others
+
+
+def _split(attempts: list[AttemptKey], begun: Collection[AttemptKey]) -> tuple[list[AttemptKey], list[AttemptKey]]:
+    """Those that have been running, and those that begin only now."""
+    if not attempts or not begun:
+        return attempts, []
+    return [key for key in attempts if key not in begun], [key for key in attempts if key in begun]

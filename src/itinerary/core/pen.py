@@ -17,7 +17,8 @@ from typing import Final, Generic, TypeVar
 
 from itinerary.core.outbox import Outbox
 from itinerary.model.rows import AttemptRow, Ref, TaskRow
-from itinerary.model.states import OccurrenceState, advance
+from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, advance
+from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Limit, Step
 
 __all__ = ["Pen"]
@@ -27,19 +28,43 @@ G = TypeVar("G")
 _BY_WAY_OF: Final = {
     (OccurrenceState.RETRYING, OccurrenceState.RUNNING): OccurrenceState.PENDING,
     (OccurrenceState.RETRYING, OccurrenceState.CONTAINER_CREATING): OccurrenceState.PENDING,
+    (OccurrenceState.RETRYING, OccurrenceState.COMPLETED): OccurrenceState.RUNNING,
+    (OccurrenceState.RETRYING, OccurrenceState.COMPLETED_WITH_ERRORS): OccurrenceState.RUNNING,
+    (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED): OccurrenceState.RUNNING,
+    (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED_WITH_ERRORS): OccurrenceState.RUNNING,
 }
-"""Steps that the table has only in two."""
+"""Steps that the table has only in two: a pod, say, that was over before anybody saw it run."""
 
 
 class Pen(Generic[G]):
     """Writes about one occurrence."""
 
-    __slots__ = ("_attempts", "_gates", "_held", "_steps", "_tasks", "fence", "ref", "sequence", "state", "unanswered")
+    __slots__ = (
+        "_attempts",
+        "_gates",
+        "_held",
+        "_held_in",
+        "_steps",
+        "_tasks",
+        "begun_with",
+        "fence",
+        "lent_to",
+        "ref",
+        "sequence",
+        "state",
+        "unanswered",
+    )
 
     def __init__(self, ref: Ref, fence: int, sequence: int, state: OccurrenceState) -> None:
         self.ref, self.fence, self.sequence, self.state = ref, fence, sequence, state
+        self.begun_with = sequence
+        """The write that started it; those before it were not made with this pen."""
         self.unanswered = 0
+        self.lent_to: AttemptKey | None = None
+        """Whose transaction makes the next write."""
         self._held: Change | bool = False
+        self._held_in = state
+        """The state in which what is held found it: that is what the store has."""
         self._steps: list[Step] = []
         self._tasks: dict[int, TaskRow] = {}
         self._attempts: dict[tuple[int, int], AttemptRow] = {}
@@ -50,8 +75,24 @@ class Pen(Generic[G]):
         if (between := _BY_WAY_OF.get((self.state, to))) is not None:
             self.step(between, now)
         if to is not self.state:
+            if not self._steps and not self.is_held:
+                self._held_in = self.state
             self.state = advance(self.state, to)
             self._steps.append(Step(to, now, why))
+
+    def show(self, to: OccurrenceState, now: int) -> None:
+        """Go to the state that several tasks amount to (O8); where the table has no way there, the one it is in stands.
+
+        One that is being stopped beside one that waits to retry shows as `retrying`, and when only the first is left
+        there is no way to `terminating`, nor any need for one.
+        """
+        if (self.state, to) in _BY_WAY_OF or to in TRANSITIONS[self.state]:
+            self.step(to, now)
+
+    @property
+    def stored_state(self) -> OccurrenceState:
+        """The state that the store has, or will have in a moment: not that of a change which waits for shares."""
+        return self._held_in if self.is_refused else self.state
 
     def note(self, task: TaskRow | None = None, attempt: AttemptRow | None = None) -> None:
         """Say how a task or an attempt is by now."""
@@ -76,6 +117,8 @@ class Pen(Generic[G]):
         if not (self._steps or self._tasks or self._attempts or gate or takes or gives_back):
             return
         self.sequence += 1
+        if not self._steps:
+            self._held_in = self.state
         change = Change(
             self.ref,
             self.fence,
@@ -122,16 +165,16 @@ class Pen(Generic[G]):
         """Whether everything is written, so that a transaction may make the next write."""
         return self._held is False and not self.unanswered and not (self._steps or self._tasks or self._attempts)
 
-    def lend(self) -> int:
-        """Let a transaction make the next write. Returns its number."""
+    def lend(self, attempt: AttemptKey) -> int:
+        """Let an attempt's transaction make the next write. Returns its number."""
         assert self.can_be_lent, "writes are answered in order"
-        self._held = True
+        self._held, self.lent_to = True, attempt
         return self.sequence + 1
 
     def give_back(self, writes: int) -> None:
         """The transaction is over, having made so many writes."""
         assert self._held is True, "it was lent"
-        self._held = False
+        self._held, self.lent_to = False, None
         self.sequence += writes
 
     def limited(self) -> None:
@@ -152,4 +195,9 @@ class Pen(Generic[G]):
         waiting = self._gates.pop(self._held.sequence, [])
         self.sequence -= 1
         self._held = False
+        self.state = self._held_in
+        ends, self._steps = self._steps[-1:], []
+        for step in ends:  # what was shown meanwhile never was so; its end stands
+            if step.to in FINAL:
+                self.step(step.to, step.at or 0, step.why)
         return waiting

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError
+from itinerary.errors import ConfigError, ItineraryError
 from itinerary.model.codec import to_json
 from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
 from itinerary.model.definition import Definition
@@ -94,10 +94,13 @@ class JobPlan:
         return Terms(config, self.tasks, self._limits(config.job))
 
     def terms_of(self, overrides: str | None) -> Terms:
-        """The same, from the JSON in a row."""
+        """The same, from the JSON in a row. Raises a ConfigError if that cannot be read, or makes no sense."""
         if overrides is None:
             return self.terms
-        return self.terms_for(msgspec.json.decode(overrides, type=Overrides))
+        try:
+            return self.terms_for(msgspec.json.decode(overrides, type=Overrides))
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"the overrides of an occurrence of {self.name} cannot be read: {error}") from error
 
     def _limits(self, config: EffectiveConfig) -> tuple[Limit, ...]:
         own = () if config.max_active is None else (Limit(f"job/{self.number}", config.max_active),)

@@ -14,6 +14,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.ids import attempt_id, job_id, task_run_id
 from itinerary.model.job import Task
@@ -66,6 +68,8 @@ class TaskProgress:
         "kill_at",
         "moved_to",
         "number",
+        "outcome",
+        "overtime_at",
         "phase",
         "reason",
         "result",
@@ -83,7 +87,7 @@ class TaskProgress:
         self.status = TaskState.PENDING
         self.number = 0
         """Of the newest attempt; 0 before the first."""
-        self.started_at = self.retry_at = self.kill_at = 0
+        self.started_at = self.overtime_at = self.retry_at = self.kill_at = 0
         self.stop_reason: StopReason | None = None
         self.reason: str | None = None
         self.result: str | None = None
@@ -91,6 +95,8 @@ class TaskProgress:
         """What its executor says of it, where that knows more than that it runs: a pod that is being created."""
         self.has_committed = False
         """Its transaction has committed, and its success with it (D6)."""
+        self.outcome: Outcome | None = None
+        """How the attempt ended, while it is not known yet whether its transaction has committed."""
         self.tries: list[AttemptRow] = []
 
     # -- what happens to it ------------------------------------------------------------------------------------------
@@ -99,12 +105,18 @@ class TaskProgress:
         """Begin the next attempt: its row is to be written first."""
         self.phase, self.status = Phase.GATED, TaskState.RUNNING
         self.number += 1
-        self.stop_reason, self.moved_to = None, None
+        self.started_at = 0
+        self.stop_reason = self.moved_to = self.outcome = None
         return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, now)
 
     def launch(self, now: int) -> None:
         """Its row is written: it runs."""
         self.phase, self.started_at = Phase.RUNNING, now
+        self.overtime_at = now + self.config.task_timeout
+
+    def shift(self, by: int) -> None:
+        """The clock has jumped: what is to happen after so long still does."""
+        self.overtime_at, self.kill_at, self.retry_at = self.overtime_at + by, self.kill_at + by, self.retry_at + by
 
     def stop(self, reason: StopReason, kill_at: int) -> None:
         """It has been asked to end."""
@@ -113,10 +125,9 @@ class TaskProgress:
     def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
         """The attempt is over. Returns the names of the exception that ended it, if one did."""
         status, error, names = self._judged(outcome)
-        self.tries.append(
-            AttemptRow(ref, self.task.order, self.number, status, self.started_at, now, error, outcome.output)
-        )
-        self.status = status
+        began_at = self.started_at or None
+        self.tries.append(AttemptRow(ref, self.task.order, self.number, status, began_at, now, error, outcome.output))
+        self.status, self.outcome = status, None
         if isinstance(outcome, Succeeded):
             self.result = outcome.result
         return names
@@ -139,6 +150,12 @@ class TaskProgress:
             case _:
                 given_up = ", and given up" if isinstance(outcome, Stopped) and outcome.abandoned else ""
                 return TaskState.CANCELLED, f"cancelled{given_up}", ()
+
+    def has_committed_after_all(self) -> None:
+        """It was taken for failed, and then its transaction turned out to stand: so it has succeeded."""
+        self.has_committed = True
+        self.tries[-1] = replace(self.tries[-1], status=TaskState.SUCCESS, error=None)
+        self.finish(TaskState.SUCCESS)
 
     def may_retry(self, names: tuple[str, ...]) -> bool:
         """Whether its policy allows another attempt after this one."""
@@ -181,9 +198,11 @@ class TaskProgress:
 
     def wakes_at(self) -> int | None:
         """When something must be done about it, if nothing happens before."""
+        if self.outcome is not None:
+            return None
         match self.phase:
             case Phase.RUNNING:
-                return self.started_at + self.config.task_timeout
+                return self.overtime_at
             case Phase.STOPPING:
                 return self.kill_at
             case Phase.RETRYING:

@@ -187,7 +187,7 @@ def _schedules_in(missing: Missing, policies: Mapping[int, Policy]) -> Numbers:
     numbers: dict[Schedule, int] = {}
     of_version = {
         version: numbers.setdefault(policies[version].schedule, len(numbers))
-        for version in np.unique(missing.versions).tolist()
+        for version in sorted(set(missing.versions.tolist()))
     }
     return np.array([of_version[version] for version in missing.versions.tolist()], np.int64)
 

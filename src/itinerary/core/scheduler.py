@@ -22,7 +22,8 @@ from typing import Final, TypeAlias, assert_never
 from itinerary.core import claiming, ending, lifecycle, requests
 from itinerary.core.board import Board
 from itinerary.core.commands import Command, Level
-from itinerary.core.course import LIVE, UNSTARTED, Here, Stage
+from itinerary.core.course import LIVE, UNSTARTED, Course, Here, Stage
+from itinerary.core.ending import finished
 from itinerary.core.lending import Lending
 from itinerary.core.messages import (
     ActiveAsked,
@@ -50,9 +51,10 @@ from itinerary.core.messages import (
 )
 from itinerary.core.outbox import Outbox
 from itinerary.core.starting import Starting
-from itinerary.model.rows import StatisticsRow
+from itinerary.core.tally import Tally
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Refusal, Refused, Written
+from itinerary.model.states import OccurrenceState
+from itinerary.model.writes import Change, Refusal, Refused, Written
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["OVERLOAD_MAX", "Scheduler"]
@@ -74,8 +76,8 @@ class Scheduler:
         self._board = board = Board(settings, here)
         self._starting, self._lending = Starting(board), Lending(board)
         self._has_exited = False
-        self._heartbeats_at = 0
-        self._tally = _Tally()
+        self._iterated_at = self._heartbeats_at = 0
+        self._tally = Tally()
 
     def iterate(self, now: int, messages: Sequence[Message], *, inbox_depth: int = 0, took: int = 0) -> list[Command]:
         """Do everything that there is to do now. `took` is how long the last iteration took, by somebody's clock."""
@@ -138,7 +140,7 @@ class Scheduler:
                     if (course := self._board.live.get(ref)) is not None:
                         course.seen_at = now
             case WorkOffered(rows):
-                claiming.offered(self._board, rows, now)
+                claiming.offered(self._board, rows, now, out)
             case TransactionOpened():
                 self._lending.opened(message, out)
             case TransactionEnded():
@@ -150,8 +152,9 @@ class Scheduler:
         board = self._board
         match message:
             case IndexBuilt():
+                known = board.revision
                 if claiming.take_index(board, message):
-                    self._starting.go_on(now)
+                    self._starting.go_on(now, out, has_moved_on=board.revision != known)
             case JobChanged(revision):
                 if revision > board.revision:
                     board.is_stale = True
@@ -161,7 +164,9 @@ class Scheduler:
                 out.log(Level.WARNING, "clock.doubted", by_microseconds=by)
             case ClockJumped(by):
                 board.is_in_doubt = False
-                board.scanned_until = None
+                board.shift(by, now)
+                self._heartbeats_at, self._iterated_at = 0, now
+                self._tally.since = now
                 out.log(Level.WARNING, "clock.jumped", by_microseconds=by)
                 out.rebuild("the clock has jumped")
             case _:
@@ -175,7 +180,7 @@ class Scheduler:
             case CancelRequested():
                 requests.cancel(self._board, message, now, out)
             case ConfigurationUpdated():
-                requests.update(self._board, message, out)
+                requests.update(self._board, message, now, out)
             case ShutdownRequested(why):
                 self._shut_down(why, now, out)
             case _:
@@ -185,21 +190,30 @@ class Scheduler:
         board = self._board
         board.unwritten -= len(message.changes)
         for change, answer in zip(message.changes, message.answers, strict=True):
+            if isinstance(answer, Written) and answer.next is not None and board.takes_work:
+                out.reads.append(answer.next)  # it stood in line, and its turn has come
             course = board.by_ref.get(change.ref)
             if course is None or course.stage is Stage.OVER:
                 continue
             if course.stage in UNSTARTED:  # it was marked as waiting
-                if isinstance(answer, Refused) and course.stage is not Stage.STARTING:
+                is_lost = isinstance(answer, Refused) and change.fence == course.fence
+                if is_lost and course.stage is not Stage.STARTING:
                     board.over(course, now)
-                continue
-            if isinstance(answer, Written):
-                lifecycle.written(course, change, now, out)
-            elif answer.why is Refusal.LIMITED:
-                lifecycle.limited(course, now)
-            else:
-                ending.lose(course, f"{answer.why}: {answer.by}", out)
-            board.after(course, now, out)
+            elif change.fence == course.pen.fence and change.sequence > course.pen.begun_with:
+                self._take_write(course, change, answer, now, out)
         self._lending.lend(out)
+
+    def _take_write(self, course: Course, change: Change, answer: Written | Refused, now: int, out: Outbox) -> None:
+        """What became of a change of an occurrence that runs here. (That it waits may be answered after its start.)"""
+        if isinstance(answer, Written):
+            lifecycle.written(course, change, now, out)
+        elif answer.why is Refusal.LIMITED:
+            lifecycle.limited(course, now, out)
+        else:
+            ending.lose(course, f"{answer.why}: {answer.by}", out)
+            if answer.why is Refusal.UNWRITABLE:  # the store has failed it
+                out.news.append(finished(course, OccurrenceState.FAILED, now, answer.by))
+        self._board.after(course, now, out)
 
     def _take_reports(self, message: AttemptsReported, now: int, out: Outbox) -> None:
         for report in message.reports:
@@ -226,10 +240,18 @@ class Scheduler:
     # -- heartbeats, bounds, statistics ------------------------------------------------------------------------------
 
     def _check_heartbeats(self, now: int, out: Outbox) -> None:
-        """One miss per whole interval; after the allowed misses nobody looks after it any more (O4)."""
+        """One miss per whole interval; after the allowed misses nobody looks after it any more (O4).
+
+        Silence counts only while the loop listens. If it was itself away for longer than an interval, the machine slept
+        or somebody stopped the process, and the orchestrators slept with it: they get the time to speak again.
+        """
+        interval = self._settings.orchestrator_heartbeat_interval
+        was_away, self._iterated_at = now - self._iterated_at > interval, now
+        if was_away:
+            for course in self._board.live.values():
+                course.seen_at = now
         if now < self._heartbeats_at:
             return
-        interval = self._settings.orchestrator_heartbeat_interval
         self._heartbeats_at = now + interval // 2
         silent = interval * self._settings.max_missed_orchestrator_heartbeats
         board = self._board
@@ -267,37 +289,4 @@ class Scheduler:
         tally.add(now, messages, took)
         if now - tally.since >= self._settings.loop_interval:
             out.keep(tally.row(self._board, now, inbox_depth))
-            self._tally = _Tally(now, tally.all_iterations)
-
-
-class _Tally:
-    """What the loop did since the last row of statistics (L10)."""
-
-    __slots__ = ("all_iterations", "iterations", "longest", "messages", "since", "total")
-
-    def __init__(self, since: int = 0, all_iterations: int = 0) -> None:
-        self.since, self.all_iterations = since, all_iterations
-        self.iterations = self.longest = self.total = self.messages = 0
-
-    def add(self, now: int, messages: int, took: int) -> None:
-        """One more iteration; `took` is that of the one before."""
-        self.since = self.since or now
-        self.iterations += 1
-        self.all_iterations += 1
-        self.messages += messages
-        self.longest = max(self.longest, took)
-        self.total += took
-
-    def row(self, board: Board, now: int, inbox_depth: int) -> StatisticsRow:
-        """All of it, as it is stored."""
-        return StatisticsRow(
-            board.here.node,
-            now,
-            self.iterations,
-            self.longest,
-            self.total,
-            len(board.live),
-            len(board.index),
-            inbox_depth,
-            self.messages,
-        )
+            self._tally = Tally(now, tally.all_iterations)

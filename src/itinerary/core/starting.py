@@ -12,11 +12,10 @@ from typing import Final, assert_never
 from itinerary.core import ending, lifecycle
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
-from itinerary.core.course import LIVE, Course, Stage
+from itinerary.core.course import LIVE, Course, Stage, cancelling
 from itinerary.core.messages import StartsAnswered
-from itinerary.core.news import Finished
 from itinerary.core.outbox import Outbox
-from itinerary.core.plans import JobPlan
+from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber
 from itinerary.model.states import OccurrenceState
@@ -36,6 +35,8 @@ class Starting:
         self._board = board
         self._moved: list[Course] = []
         """What was to start when the timeline moved on."""
+        self._unmarked: list[Course] = []
+        """What has come into line, and is not known to wait for long."""
         self._last_run: dict[JobNumber, int] = {}
 
     # -- what time has come for --------------------------------------------------------------------------------------
@@ -43,26 +44,32 @@ class Starting:
     def on_time(self, now: int, out: Outbox) -> None:
         """Do what time has come for, and give slots to those who wait for one."""
         board = self._board
-        for course in board.alarms.due(now):
+        woken = board.alarms.due(now)
+        for course in woken:
             if course.stage is Stage.CLAIMED:
                 course.stage = Stage.LINED_UP
                 board.line.put(course, now)
+                self._unmarked.append(course)
             elif course.stage in LIVE:
                 self._wake(course, now, out)
         if board.takes_work and not board.is_stale:
             while (first := board.line.take()) is not None:
                 self._give_slot(first, now, out)
-        if len(board.line) and board.line.free <= 0:
-            for waiting in board.line.places():
-                self._mark(waiting, out)
+        for course in woken:
+            if course.place and lifecycle.has_waited_too_long(course, now, out):
+                board.after(course, now, out)
+        self._unmarked = [course for course in self._unmarked if course.place]
+        if board.line.free <= 0:
+            for course in self._unmarked:
+                self._mark(course, out)
+            self._unmarked = []
 
     def _wake(self, course: Course, now: int, out: Outbox) -> None:
+        """What needs no slot is done at once: without one, time passes too."""
         board = self._board
-        if not course.holds_slot and lifecycle.wants_slot(course, now):
-            if not course.lined_up_at:
-                board.line.put(course, now)
-        else:
-            lifecycle.on_time(course, now, out)
+        lifecycle.on_time(course, now, out)
+        if course.stage in LIVE and not course.holds_slot and not course.place and lifecycle.wants_slot(course, now):
+            board.line.put(course, now)
         board.after(course, now, out)
 
     def _give_slot(self, course: Course, now: int, out: Outbox) -> None:
@@ -79,7 +86,7 @@ class Starting:
 
     def _mark(self, course: Course, out: Outbox) -> None:
         """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
-        if course.stage is Stage.LINED_UP and course.fence is not None and not course.is_marked:
+        if course.fence is not None and not course.is_marked:
             course.is_marked = True
             step = Step(OccurrenceState.PENDING, None, f"node {self._board.here.name} has no free slot")
             out.changes.append(Change(course.ref, course.fence, 1, (step,)))
@@ -107,13 +114,16 @@ class Starting:
             self._last_run[job] = max(instant, self._last_run.get(job, instant))
         board.live[course.ref] = course
         lifecycle.begin(course, answer, now, out)
-        if board.ends_at is not None:
+        if course.cancelled_by is not None:
+            lifecycle.close(course, cancelling(course.cancelled_by), now, out)
+        elif board.ends_at is not None:
             lifecycle.close(course, board.shutdown_closing(), now, out)
         board.after(course, now, out)
 
     def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:
         board = self._board
         course.stage = Stage.CLAIMED
+        course.lacks = answer.by if answer.why is Refusal.LIMITED else ""
         match answer.why:
             case Refusal.EARLY:
                 board.alarms.put(now + _EARLY_AGAIN, course)
@@ -127,13 +137,15 @@ class Starting:
                 out.reads.append(course.ref)
             case Refusal.SKIPPED:
                 out.log(Level.INFO, "occurrence.skipped", **ending.named(course), why=answer.by)
-                name, state = course.plan.name, OccurrenceState.SKIPPED
-                out.news.append(Finished(course.ref, course.key, name, state, None, now, answer.by))
-                board.over(course, now)
+                out.news.append(ending.finished(course, OccurrenceState.SKIPPED, now, answer.by))
+                board.over(course, now, OccurrenceState.SKIPPED)
             case Refusal.QUEUED:
                 out.log(Level.INFO, "occurrence.queued", **ending.named(course), why=answer.by)
-                board.over(course, now)
-            case Refusal.CANCELLED | Refusal.LOST | Refusal.GONE:
+                board.over(course, now, OccurrenceState.QUEUED)
+            case Refusal.CANCELLED:
+                out.log(Level.INFO, "occurrence.cancelled", **ending.named(course), by=answer.by)
+                board.over(course, now, OccurrenceState.CANCELLED)
+            case Refusal.LOST | Refusal.GONE:
                 out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")
                 board.over(course, now)
             case Refusal.ILLEGAL | Refusal.UNWRITABLE:
@@ -142,13 +154,22 @@ class Starting:
             case _:
                 assert_never(answer.why)
 
-    def go_on(self, now: int) -> None:
-        """The timeline is known again: what was to start takes the version that is in force by now (R6)."""
+    def go_on(self, now: int, out: Outbox, *, has_moved_on: bool) -> None:
+        """The timeline is known again: what has not started takes the version that is in force by now (R6)."""
+        board = self._board
+        if has_moved_on:
+            for course in board.by_ref.values():
+                if course.stage in (Stage.CLAIMED, Stage.LINED_UP):
+                    self._renew(course, out)
         moved, self._moved = self._moved, []
         for course in moved:
-            plan = self._board.plans.plan_at(course.key.job, course.key.instant)
-            if isinstance(plan, JobPlan):
-                course.plan = plan
-                course.terms = plan.terms_of(course.overrides)
-                course.prepare()
-            self._board.alarms.put(now, course)
+            board.alarms.put(now, course)
+
+    def _renew(self, course: Course, out: Outbox) -> None:
+        plan = self._board.plan_of(course.key, course.plan.version)
+        if isinstance(plan, str) or plan is course.plan:
+            return  # what is no longer in force was taken back in the store, and its start will be refused
+        try:
+            course.refit(plan, course.overrides, course.adjustments)
+        except ItineraryError as error:
+            out.log(Level.ERROR, "occurrence.not_renewed", **ending.named(course), version=plan.version, why=str(error))

@@ -54,11 +54,11 @@ FOREVER: Final = LATEST * MICROSECONDS
 """Where a stretch ends that nothing ends: the end of the supported time."""
 
 
-class Active(msgspec.Struct, frozen=True):
+class Active(msgspec.Struct, frozen=True, gc=False):
     """Its instants run."""
 
 
-class Paused(msgspec.Struct, frozen=True):
+class Paused(msgspec.Struct, frozen=True, gc=False):
     """Its instants are skipped: it keeps its place, and none of them is recovered."""
 
     by: str
@@ -71,7 +71,7 @@ class Paused(msgspec.Struct, frozen=True):
         return _words(f"paused by {self.by} since {_shown_instant(self.since)}", self.reason)
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class Stopped(msgspec.Struct, frozen=True, gc=False):
     """Nothing is expected of it, and nothing recovered."""
 
     by: str
@@ -82,7 +82,7 @@ class Stopped(msgspec.Struct, frozen=True):
         return _words(f"stopped by {self.by} since {_shown_instant(self.since)}", self.reason)
 
 
-class Removed(msgspec.Struct, frozen=True):
+class Removed(msgspec.Struct, frozen=True, gc=False):
     """It is gone, and its history stays."""
 
     by: str
@@ -98,7 +98,7 @@ Standing: TypeAlias = Active | Paused | Stopped | Removed
 _ACTIVE: Final = Active()
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class Stretch(msgspec.Struct, frozen=True, gc=False):
     """A time during which nothing changes for a job: `[start, end)`, one version, one standing."""
 
     start: int
@@ -120,7 +120,7 @@ class Stretch(msgspec.Struct, frozen=True):
         return read_schedule(self.body)
 
 
-class Skip(msgspec.Struct, frozen=True):
+class Skip(msgspec.Struct, frozen=True, gc=False):
     """One named instant that is passed over."""
 
     instant: int
@@ -132,7 +132,7 @@ class Skip(msgspec.Struct, frozen=True):
         return _words(f"skipped by {self.by}", self.reason)
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, frozen=True, gc=False):
     """A job's whole timeline: stretches in order, without holes from its first version on, and skipped instants."""
 
     stretches: tuple[Stretch, ...]

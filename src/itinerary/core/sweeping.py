@@ -162,12 +162,11 @@ class Sweep:
 
     def _by_job(self, expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
         gaps = _joined(expected.gaps)
-        missing = self._missing_in(expected)
-        concerned = set(gaps) | {JobNumber(job) for job in np.unique(expected.jobs[missing]).tolist()}
-        for job in sorted(concerned):
-            low, high = np.searchsorted(expected.jobs, (job, job + 1))
-            places = low + np.flatnonzero(missing[low:high])
-            rows = self._of_job(job, expected, places) if len(places) else []
+        missing = np.flatnonzero(self._missing_in(expected))
+        jobs, firsts = np.unique(expected.jobs[missing], return_index=True)
+        places = dict(zip(jobs.tolist(), np.split(missing, firsts[1:]), strict=True)) if len(jobs) else {}
+        for job in sorted({*gaps, *places}):
+            rows = self._of_job(job, expected, places[job]) if job in places else []
             yield job, rows + [row for gap in gaps.get(job, ()) for row in self._gap(gap)]
 
     def _missing_in(self, expected: Expected) -> Which:
@@ -182,7 +181,7 @@ class Sweep:
     def _of_job(self, job: JobNumber, expected: Expected, places: NDArray[np.int64]) -> list[_Row]:
         missing = Missing(expected.instants[places], places, expected.versions[places])
         try:
-            policies = {version: self._policy(job, version) for version in np.unique(missing.versions).tolist()}
+            policies = {version: self._policy(job, version) for version in sorted(set(missing.versions.tolist()))}
         except ItineraryError as error:
             return self._gap(Gap(job, self._plan.start, self._plan.end, int(missing.versions[-1]), str(error)))
         row = self._timeline.jobs[job]
@@ -191,7 +190,7 @@ class Sweep:
         wanted = recovered(row, missing.where(runs & ~is_late), policies, self._plan.end)
         wanted += late(row, missing.where(runs & is_late), policies)
         rows = [_Row(item.key.instant, item) for item in wanted]
-        for reason in np.unique(skips[~runs]).tolist():
+        for reason in sorted({*skips.tolist()} - {0}):
             for block in missing.where(skips == reason).blocks():
                 rows += self._skipped(job, block, policies, expected.reasons[reason])
         return rows
@@ -243,7 +242,7 @@ class Sweep:
             return STRETCH_MIN + 1
 
     def _gap(self, gap: Gap) -> list[_Row]:
-        """A gap that goes on is one row, with the reason that it began with: a later message may name another instant."""
+        """A gap that goes on is one row, with the reason that it began with; later messages may differ."""
         at = ceil_second(gap.start) * MICROSECONDS
         for row in self._windows.get(gap.job, ()):
             window = row.window

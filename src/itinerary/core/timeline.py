@@ -28,7 +28,7 @@ from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.expected import Expected, joined
 from itinerary.core.index_source import Rejected
 from itinerary.core.layers import Layer
-from itinerary.core.stretches import FOREVER, History, Removed, Standing, Stretch, fold
+from itinerary.core.stretches import FOREVER, Active, History, Removed, Standing, Stretch, fold
 from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
@@ -154,6 +154,24 @@ class Timeline:
         stretches = self.history(job).stretches
         place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
         return stretches[place] if place >= 0 and instant < stretches[place].end else None
+
+    def next_run(self, job: JobNumber, after: int) -> int | None:
+        """The first instant later than `after` that is to run; None if the job is stopped, finished or removed.
+
+        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        """
+        skipped = {skip.instant for skip in self.history(job).skips}
+        for stretch in self.stretches(job, after, FOREVER):
+            if not isinstance(stretch.standing, Active):
+                continue
+            schedule, second = stretch.schedule, max(after, stretch.start - 1) // MICROSECONDS
+            while (found := schedule.next_second(second, self._zones)) is not None:
+                if found * MICROSECONDS >= stretch.end:
+                    break
+                if found * MICROSECONDS not in skipped:
+                    return found * MICROSECONDS
+                second = found
+        return None
 
     def definition(self, job: JobNumber, version: int) -> Definition:
         """What a job's version says, in force or not. Raises RecordError if it cannot be read."""

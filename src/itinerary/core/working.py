@@ -7,6 +7,8 @@ has it all written as one change. Which stage comes next is for `lifecycle` to s
 
 from __future__ import annotations
 
+from typing import Final
+
 from itinerary.core.commands import Level
 from itinerary.core.course import Course
 from itinerary.core.ending import named
@@ -17,11 +19,13 @@ from itinerary.model.rows import AttemptRow
 from itinerary.model.states import OccurrenceState, TaskState, shown_state
 from itinerary.model.work import AttemptKey, Outcome, Stopped
 
-__all__ = ["attempt_ended", "attempt_moved", "launch", "settle", "tasks_on_time"]
+__all__ = ["attempt_ended", "attempt_moved", "launch", "settle", "tasks_on_time", "transaction_ended"]
 
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
     """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not."""
+    if task.phase is not Phase.GATED:
+        return
     if task.stop_reason is not None:
         key = task.key(course.ref)
         task.tries.append(AttemptRow(course.ref, key.place, key.number, TaskState.CANCELLED, None, now))
@@ -37,23 +41,30 @@ def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
 
 def settle(course: Course, now: int, out: Outbox) -> bool:
     """Draw the consequences of whatever has happened. True when all tasks are done."""
-    pen, gate = course.pen, []
+    pen = course.pen
+    gate: list[TaskProgress] = []
     while True:
         decision = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None)
         changed = _hold_back(course, decision, now, out)
-        if not pen.is_held:
-            gate += _begin(course, decision, now)
         if not changed:
             break
     if decision.is_over:
         return True
-    more = any(task.phase is Phase.WAITING for task in course.tasks)
-    pen.step(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
+    _show(course, now)
+    if not pen.is_held:
+        gate = _begin(course, decision, now)
+        _show(course, now)
     takes = course.terms.limits if gate and not course.has_shares else ()
-    gives_back = pen.state is OccurrenceState.RETRYING and course.has_shares and bool(course.terms.limits)
+    gives_back = course.only_waits and course.has_shares and bool(course.terms.limits)
     course.has_shares = (course.has_shares or bool(takes)) and not gives_back
     pen.write(out, gate=gate, takes=takes, gives_back=gives_back)
     return False
+
+
+def _show(course: Course, now: int) -> None:
+    """Show what the tasks in flight amount to (O8)."""
+    more = any(task.phase is Phase.WAITING for task in course.tasks)
+    course.pen.show(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
 
 
 def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
@@ -108,25 +119,45 @@ def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int) -
     task = course.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
         return False
+    if task.outcome is not None:
+        return False
     _end(course, task, outcome, now)
     return True
 
 
+def transaction_ended(course: Course, task: TaskProgress, now: int, *, committed: bool) -> None:
+    """An attempt's transaction is over: now it can be said what the attempt itself came to (D6)."""
+    outcome, task.outcome = task.outcome, None
+    task.has_committed = task.has_committed or committed
+    if outcome is not None:
+        _end(course, task, outcome, now)
+    elif committed and task.phase is Phase.DONE and task.status is not TaskState.SUCCESS:
+        task.has_committed_after_all()
+        course.pen.note(task.row(course.ref), task.tries[-1])
+
+
 def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None:
+    if course.pen.lent_to == task.key(course.ref):
+        task.outcome = outcome  # what its transaction comes to is said in a moment, and counts for more
+        return
     names = task.end(course.ref, outcome, now)
     if task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
         task.wait_to_retry(course.plan.name, course.key, now)
     else:
-        task.finish(reason=_first_line(task.tries[-1].error))
+        task.finish(reason=_last_line(task.tries[-1].error))
     course.pen.note(task.row(course.ref), task.tries[-1])
 
 
-def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState) -> bool:
-    """What an attempt runs in is in another state: a pod is being created, or runs."""
+def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState, out: Outbox) -> bool:
+    """What an attempt runs in is in another state: a pod is being created, runs, is being ended."""
     task = course.task_at(key.place)
-    if task is None or key.number != task.number or task.phase is not Phase.RUNNING:
+    if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
         return False
-    task.moved_to = None if state is OccurrenceState.RUNNING else state
+    if state not in _MAY_MOVE_TO:
+        why = f"a task in flight is never {state}"
+        out.log(Level.WARNING, "transition.refused", **named(course), task=task.task.name, to=state, why=why)
+    elif task.phase is Phase.RUNNING:  # one that was asked to end shows as `terminating` anyway
+        task.moved_to = None if state is OccurrenceState.RUNNING else state
     return True
 
 
@@ -146,7 +177,13 @@ def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
             _end(course, task, Stopped(abandoned=True), now)
 
 
-def _first_line(text: str | None) -> str | None:
+_MAY_MOVE_TO: Final = frozenset(
+    {OccurrenceState.CONTAINER_CREATING, OccurrenceState.RUNNING, OccurrenceState.TERMINATING}
+)
+"""What an executor may say of an attempt."""
+
+
+def _last_line(text: str | None) -> str | None:
     """The last line of a traceback says what it was."""
     lines = (text or "").strip().splitlines()
     return lines[-1][:200] if lines else None

@@ -2,7 +2,11 @@
 
 It does so at the start, every `index_rebuild_interval`, and at once when jobs have changed or the clock has jumped. The
 index is built whole, elsewhere than on the loop, and handed to the core as a message. A job that cannot be enumerated
-is logged and left out; if jobs cannot be read the old index stays, and that is logged too.
+is logged and left out; if jobs cannot be read the old index stays, that is logged too, and it is soon tried again: the
+core may be waiting for the new one, and starts nothing until it has it.
+
+Plans of jobs that are due before the next index are made here as well, where they hold up nobody. A job without one,
+because its code is not on this node or its definition makes no sense, is logged and left alone.
 """
 
 from __future__ import annotations
@@ -13,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from itinerary.core.expected import Expected, Gap
+from itinerary.core.expected import Expected
 from itinerary.core.index import JobTable, ScheduledRunIndex, ScheduledRuns
 from itinerary.core.messages import IndexBuilt
 from itinerary.core.plans import PlanBook
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError, StoreError, WindowError
+from itinerary.errors import ItineraryError, WindowError
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Entries, Jobs
 from itinerary.model.rows import EntryRow, JobNumber, JobRow
@@ -33,6 +37,9 @@ Elsewhere = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments somewhere that does not hold up the loop: `asyncio.to_thread`, say."""
 
 _PAGE: Final = 10_000
+_FIRST_RETRY: Final = 0.5
+_LONGEST_RETRY: Final = 5.0
+"""Seconds until an index that could not be built is tried again."""
 _SHORTEST: Final = 8
 """How many times shorter than it should be a look ahead may become, when there is too much in it."""
 
@@ -58,7 +65,8 @@ class IndexBuilder:
         self._is_wanted = asyncio.Event()
         self._reading = asyncio.Lock()
         self._why = "the node starts"
-        self._said: dict[JobNumber, str] = {}
+        self._gaps: dict[JobNumber, str] = {}
+        self._unplanned: set[tuple[JobNumber, str]] = set()
 
     @property
     def timeline(self) -> Timeline:
@@ -72,27 +80,34 @@ class IndexBuilder:
 
     async def run(self) -> None:
         """Build it again and again."""
+        usual = wait_for = self._settings.index_rebuild_interval / SECOND
+        retry_after = _FIRST_RETRY
         while True:
             try:
-                async with asyncio.timeout(self._settings.index_rebuild_interval / SECOND):
+                async with asyncio.timeout(wait_for):
                     await self._is_wanted.wait()
             except TimeoutError:
-                self._why = "its time has come"
+                if wait_for == usual:
+                    self._why = "its time has come"
             self._is_wanted.clear()
             why = self._why
             try:
                 await self.build(why)
-            except (StoreError, ItineraryError) as error:
-                self._log.error("index.not_rebuilt", why=why, error=str(error), hint="the old index stays in use")
+            except ItineraryError as error:
+                say = self._log.error if wait_for == usual else self._log.debug  # once for each time that it is so
+                say("index.not_rebuilt", why=why, error=str(error), hint="the old index stays; it is tried again")
+                wait_for, retry_after = min(retry_after, usual), min(retry_after * 2, _LONGEST_RETRY)
+            else:
+                wait_for, retry_after = usual, _FIRST_RETRY
 
     async def build(self, why: str) -> None:
         """Build it once. Raises if the jobs cannot be read, or have more runs than an index can hold."""
         begun = self._clock.elapsed()
         await self.read()
         now = self._clock.now()
-        message, expected = await self._elsewhere(self._built, now)
+        message, expected, unplanned = await self._elsewhere(self._built, now)
         await self._inbox.deliver(message)
-        self._complain(expected.gaps)
+        self._complain({gap.job: gap.reason for gap in expected.gaps}, unplanned)
         self._log.info(
             "index.rebuilt",
             why=why,
@@ -105,8 +120,8 @@ class IndexBuilder:
         )
 
     async def read(self) -> Timeline:
-        """Read what has been entered since the last time. The sweeper reads too, and one must not add what the other has
-        added meanwhile."""
+        """Read what has been entered since the last time. The sweeper reads too, and one must not add what the other
+        has added meanwhile."""
         async with self._reading:
             return await self._read()
 
@@ -135,7 +150,7 @@ class IndexBuilder:
 
     # -- elsewhere ---------------------------------------------------------------------------------------------------
 
-    def _built(self, now: int) -> tuple[IndexBuilt, Expected]:
+    def _built(self, now: int) -> tuple[IndexBuilt, Expected, set[tuple[JobNumber, str]]]:
         plans = self.plans  # once: others may read on meanwhile
         timeline = plans.timeline
         expected = self._expected(timeline, now, self._settings.lookahead_window)
@@ -148,7 +163,23 @@ class IndexBuilder:
         numbers = np.array([table.number(title) for title in titles], np.int64)
         index = ScheduledRunIndex(ScheduledRuns(table, numbers[places.reshape(-1)], expected.instants[runs]))
         by_title = dict(zip(titles, jobs, strict=True))
-        return IndexBuilt(timeline.revision, index, [by_title[title] for title in table], plans), expected
+        message = IndexBuilt(timeline.revision, index, [by_title[title] for title in table], plans)
+        return message, expected, self._planned(message, now)
+
+    def _planned(self, message: IndexBuilt, now: int) -> set[tuple[JobNumber, str]]:
+        """Make the plans that are needed before the next index is there. Returns the jobs that have none, and why."""
+        settings = self._settings
+        until = now + settings.index_rebuild_interval + settings.pre_schedule_interval
+        soon = message.index.query(now - settings.grace_period, until)
+        without: set[tuple[JobNumber, str]] = set()
+        for number in np.unique(soon.numbers).tolist():
+            job, version = message.jobs[number]
+            plan = message.plans.plan(job, version)
+            if isinstance(plan, str):
+                without.add((job, plan))
+            elif not plan.is_runnable:
+                without.add((job, f"the code of its version {version} is not on this node"))
+        return without
 
     def _title(self, timeline: Timeline, job: JobNumber, version: int) -> str:
         """The job's id, by which the index is ordered; each version that has runs has a row of its own."""
@@ -167,10 +198,12 @@ class IndexBuilder:
                     raise
                 lookahead //= 2
 
-    def _complain(self, gaps: tuple[Gap, ...]) -> None:
-        """Say which jobs cannot be enumerated, once for each reason."""
-        now = {gap.job: gap.reason for gap in gaps}
-        for job, reason in now.items():
-            if self._said.get(job) != reason:
-                self._log.error("job.quarantined", job=self.timeline.jobs[job].name, reason=reason)
-        self._said = now
+    def _complain(self, gaps: dict[JobNumber, str], unplanned: set[tuple[JobNumber, str]]) -> None:
+        """Say which jobs cannot be run, once for each reason. What a version says never changes, and is never said
+        again; a gap may close, and open another day."""
+        complaints = [gap for gap in gaps.items() if self._gaps.get(gap[0]) != gap[1]]
+        complaints += sorted(unplanned - self._unplanned)
+        for job, reason in complaints:
+            self._log.error("job.quarantined", job=self.timeline.jobs[job].name, reason=reason)
+        self._gaps = gaps
+        self._unplanned |= unplanned

@@ -3,6 +3,9 @@
 Claims and starts have lines of their own, since a start must never wait behind claims that have ten seconds left. Both
 are cut into pieces, so that the first of ten thousand runs while the last is being written, and the next piece is
 asked for while the answer to the one before is worked on.
+
+What a node gives back when it shuts down goes the same way, at once: others may start it while this one still waits for
+what it runs to end.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from itinerary.core.commands import Claim, StartRuns
+from itinerary.core.commands import Claim, Release, StartRuns
 from itinerary.core.messages import ClaimsAnswered, StartsAnswered, Unclaimable
 from itinerary.errors import StoreError
 from itinerary.model.rows import NodeNumber
-from itinerary.model.writes import Refusal, Refused, Start, Wanted
+from itinerary.model.writes import Intervention, Refusal, Refused, Start, Started, Wanted
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
@@ -35,7 +38,8 @@ class Claimer:
         self._store, self._node, self._takeover_after, self._inbox, self._log = store, node, takeover_after, inbox, log
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
-        self._has_claims, self._has_starts = asyncio.Event(), asyncio.Event()
+        self._releases: deque[Sequence[Intervention]] = deque()
+        self._has_claims, self._has_starts, self._has_releases = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     def claim(self, command: Claim) -> None:
         """Create these, soon."""
@@ -49,12 +53,19 @@ class Claimer:
             self._starts.append((command.revision, command.starts[first : first + STARTS_AT_ONCE]))
         self._has_starts.set()
 
+    def release(self, command: Release) -> None:
+        """Give these back, soon."""
+        for first in range(0, len(command.interventions), CLAIMS_AT_ONCE):
+            self._releases.append(command.interventions[first : first + CLAIMS_AT_ONCE])
+        self._has_releases.set()
+
     async def run(self) -> None:
         """Do so, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_claims(), name="claims")
             for number in range(_PIECES_AT_ONCE):
                 group.create_task(self._run_starts(), name=f"starts {number}")
+            group.create_task(self._run_releases(), name="releases")
 
     async def _run_claims(self) -> None:
         patience = Patience("claimer", self._log)
@@ -79,10 +90,36 @@ class Claimer:
             revision, starts = self._starts.popleft()
             await self._inbox.deliver(StartsAnswered(starts, await self._started(patience, revision, starts)))
 
-    async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Any]:
-        try:
-            return await patience.ask(
-                lambda: self._store.start(self._node, revision, starts, self._takeover_after), "start"
-            )
-        except StoreError as error:
-            return [Refused(request.ref, Refusal.ILLEGAL, str(error)) for request in starts]
+    async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started | Refused]:
+        async def start(some: Sequence[Start]) -> Sequence[Started | Refused]:
+            return await self._store.start(self._node, revision, some, self._takeover_after)
+
+        return await patience.ask_each(start, starts, "start", _refused)
+
+    async def _run_releases(self) -> None:
+        patience = Patience("claimer", self._log)
+        while True:
+            await self._has_releases.wait()
+            self._has_releases.clear()
+            await self.release_all(patience)
+
+    async def release_all(self, patience: Patience) -> None:
+        """Give back what is left to be given back. Each piece stays in line until it is written: repeating it does no
+        harm."""
+        while self._releases:
+            piece = self._releases[0]
+            try:
+                await patience.ask(lambda: self._store.intervene(self._node, piece), "release")  # noqa: B023 - awaited in this turn
+            except StoreError as error:
+                self._log.error(
+                    "releases.failed",
+                    count=len(piece),
+                    error=str(error),
+                    hint="others take them over when they are due",
+                )
+            if self._releases and self._releases[0] is piece:
+                self._releases.popleft()
+
+
+def _refused(request: Start, error: StoreError) -> Started | Refused:
+    return Refused(request.ref, Refusal.ILLEGAL, str(error))

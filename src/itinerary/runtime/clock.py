@@ -4,8 +4,12 @@ A node has a clock of its own that only goes forward, sleep of the machine inclu
 time it was there, at some moment before the answer came: so the store's time is at least that, and the difference to
 the node's own clock is a lower bound. The best of the last few is used. Nothing starts early by such a clock.
 
-A measurement that is far from the others is not believed: somebody has set the store's clock, or the answer was held up
-for long. Until three in a row agree, time is `in doubt`, and whoever asks is told the old one.
+    asked                      answered
+      ├──── the store's time ────┤          somewhere in here it was what the answer says
+
+A measurement that cannot be true if the time that is known here is, give or take two seconds, is not believed at once:
+somebody has set one of the clocks. Until three in a row agree, time is `in doubt`, and whoever asks is told the old
+one. An answer that was only held up for long says little, but nothing that is strange.
 """
 
 from __future__ import annotations
@@ -53,17 +57,20 @@ class StoreClock:
         """Whether measurements disagree."""
         return bool(self._strange)
 
-    def observe(self, store_now: int) -> int:
-        """An answer has come that was given at this time of the store. Returns by how much the time has changed: 0,
-        unless a jump has just been confirmed."""
-        offset = store_now - self._elapsed()
+    def observe(self, store_now: int, asked_at: int | None = None) -> int:
+        """An answer has come that was given at this time of the store, to a question that was asked at `asked_at` of
+        the node's own clock; None: just now. Returns by how much the time has changed: 0, unless a jump has just been
+        confirmed."""
+        elapsed = self._elapsed()
+        offset, at_most = store_now - elapsed, store_now - (elapsed if asked_at is None else asked_at)
         if self._offset is None:
             self._adopt([offset])
             return 0
-        if abs(offset - self._offset) <= _FAR:
+        if offset - _FAR <= self._offset <= max(at_most, offset) + _FAR:
             self._strange.clear()
-            self._offsets.append(offset)
-            self._offset = max(self._offsets)
+            if offset > self._offset or at_most - offset <= _FAR:
+                self._offsets.append(offset)
+                self._offset = max(self._offsets)
             return 0
         if self._strange and abs(offset - self._strange[-1]) > _FAR:
             self._strange.clear()

@@ -48,7 +48,6 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Intervention
 from itinerary.ports import Executor, Store
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.claimer import Claimer
@@ -117,7 +116,8 @@ class Node:
         requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
         self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
         self._orchestrators = Orchestrators(requirements, settings.orchestrator_heartbeat_interval, self.inbox, log)
-        self._releases: list[Intervention] = []
+        self._replies: set[asyncio.Future[Any]] = set()
+        self._is_started = self._is_running = False
         self._ended: Ended | None = None
         self._task: asyncio.Task[Any] | None = None
         self._shutdown: asyncio.Task[None] | None = None
@@ -127,8 +127,9 @@ class Node:
 
     async def start(self) -> None:
         """Get ready, in the order of L11. What fails here stops the start."""
-        if self.number is not None:
+        if self._is_started:
             raise NodeError(f"node {self.name} has been started already; make another one to start again")
+        self._is_started, self._task = True, asyncio.current_task()
         for warning in self._settings.warnings():
             self._log.warning("settings.questionable", what=warning)
         await self._learn_the_time()
@@ -150,15 +151,22 @@ class Node:
         )
         self._rescuer = Rescuer(store, number, settings, self.clock, log)
         self._watcher = Watcher(store, number, settings, self.clock, inbox, on_beat=self._heard, log=log)
-        await self._orchestrators.open()
-        await self.builder.build("the node starts")
-        await self._recover()
+        try:
+            await self._orchestrators.open()
+            await self.builder.build("the node starts")
+            await self._recover()
+        except BaseException as error:
+            await self._orchestrators.close()
+            if isinstance(error, Exception):
+                await self._leave()
+            raise
         log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
 
     async def _learn_the_time(self) -> None:
         """Ask a few times: the quickest answer says it best."""
         for _ in range(5):
-            self.clock.observe((await self._store.read(Standing())).now)
+            asked_at = self.clock.elapsed()
+            self.clock.observe((await self._store.read(Standing())).now, asked_at)
 
     async def _recover(self) -> None:
         """Decide what was missed. One job's failing recovery is reported, and the rest start (L11)."""
@@ -167,8 +175,8 @@ class Node:
         except ItineraryError as error:
             self._log.error("recovery.failed", error=str(error), hint="it is tried again while the node runs")
 
-    def _heard(self, beat: Beat) -> None:
-        self._sweeper.dead = self._rescuer.hear(beat)
+    def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
+        self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"
@@ -180,7 +188,9 @@ class Node:
         """Run until it is shut down, or cannot go on."""
         if self.number is None:
             raise NodeError(f"node {self.name} has not been started; start it first")
-        self._task = asyncio.current_task()
+        if self._is_running:
+            raise NodeError(f"node {self.name} runs already, or has run; make another one to run again")
+        self._is_running, self._task = True, asyncio.current_task()
         try:
             async with asyncio.TaskGroup() as group:
                 for part in (
@@ -199,6 +209,7 @@ class Node:
         except* _Exited:
             pass
         finally:
+            self._hang_up()
             await self._orchestrators.close()
         assert self._ended is not None, "the loop said how it ended"
         await self._leave()
@@ -241,22 +252,31 @@ class Node:
                 self._watcher.look(refs)
             case RebuildIndex(why):
                 self.builder.rebuild(why)
-            case Release(interventions):
-                self._releases += interventions
+            case Release():
+                self._claimer.release(command)
             case Exit(unfinished, error):
                 self._ended = Ended(unfinished, error)
                 raise _Exited
             case _:
                 assert_never(command)
 
+    @property
+    def backlog(self) -> tuple[int, int]:
+        """How many updates, and how many rows of statistics, are not written yet."""
+        return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def ask(self, message: Callable[[asyncio.Future[A]], Message]) -> A:
         """Send the loop a message that carries a reply, and wait for the answer."""
         reply: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        if not await self.inbox.send(message(reply)):
-            raise NodeError(f"node {self.name} is too busy to answer; try again")
-        return await reply
+        self._replies.add(reply)
+        try:
+            if not await self.inbox.send(message(reply)):
+                raise NodeError(f"node {self.name} is too busy to answer, or has ended; try again")
+            return await reply
+        finally:
+            self._replies.discard(reply)
 
     # -- end ---------------------------------------------------------------------------------------------------------
 
@@ -272,13 +292,21 @@ class Node:
         if self._task is not None:
             self._task.cancel()
 
+    def _hang_up(self) -> None:
+        """Nobody reads the inbox any more: who waits for an answer, or still wants to send something, is told so."""
+        self.inbox.close()
+        for reply in self._replies:
+            if not reply.done():
+                reply.set_exception(NodeError(f"node {self.name} has ended, and answers no more"))
+                reply.exception()  # who is still in line is told there, and never looks here
+
     async def _leave(self) -> None:
-        """Give back what has not started, and say that this node is gone; both only if the store answers soon."""
+        """Write what is left, and say that this node is gone; both only if the store answers soon."""
         number, patience = self._joined(), Patience("leaving", self._log)
         try:
             async with asyncio.timeout(_LEAVE_TIMEOUT):
-                if self._releases:
-                    await patience.ask(lambda: self._store.intervene(number, self._releases), "release")
+                await self._claimer.release_all(patience)
+                await self._syncer.flush(patience)
                 await patience.ask(lambda: self._store.leave(number), "leave")
         except (TimeoutError, StoreError) as error:
             self._log.warning("node.left_without_a_word", error=str(error), hint="others will find out by its silence")

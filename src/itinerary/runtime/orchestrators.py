@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from itinerary.core.commands import Follow, Forget, Kill, Launch, Stop
 from itinerary.core.messages import AttemptsReported, Heartbeats
@@ -32,6 +32,8 @@ class Orchestrators:
         self._followed: dict[Ref, None] = {}
         self._reports: deque[Report] = deque()
         self._has_reports = asyncio.Event()
+        self._is_called = False
+        """Somebody has been called to look at the reports, and has not begun to."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -46,9 +48,10 @@ class Orchestrators:
     def _take(self, reports: Sequence[Report]) -> None:
         """An executor reports, from whatever thread."""
         assert self._loop is not None, "it was opened"
-        is_first = not self._reports
         self._reports.extend(reports)
-        if is_first:
+        # In this order: who finds that somebody has been called already has put its reports where that one will look.
+        if not self._is_called:
+            self._is_called = True
             try:
                 self._loop.call_soon_threadsafe(self._has_reports.set)
             except RuntimeError:  # the engine's loop is closed: nobody is left to hear of it
@@ -68,6 +71,8 @@ class Orchestrators:
             case Forget(refs):
                 for ref in refs:
                     self._followed.pop(ref, None)
+            case _:
+                assert_never(command)
 
     async def run(self) -> None:
         """Pass on reports and send heartbeats, for ever."""
@@ -79,6 +84,7 @@ class Orchestrators:
         while True:
             await self._has_reports.wait()
             self._has_reports.clear()
+            self._is_called = False
             reports: list[Report] = []
             while self._reports:
                 reports.append(self._reports.popleft())
@@ -89,4 +95,4 @@ class Orchestrators:
         while True:
             await asyncio.sleep(self._interval)
             if self._followed:
-                await self._inbox.send(Heartbeats(list(self._followed)))
+                await self._inbox.deliver(Heartbeats(list(self._followed)))

@@ -5,7 +5,8 @@ because the job is unknown or the statement is wrong, is a failure: waiting woul
 
     job     the last instant at which that job was due, up to the instant of the one that asks, has completed
     file    something is at that path
-    http    it answers with a status from 200 to 299; that it does not answer at all is a no
+    http    it answers with a status from 200 to 299; that it does not answer at all is a no, but an address that may
+            not be called, or is none, is a failure
     sql     the first value of the first row is true; run in a transaction of the store that is undone
 """
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, assert_never
 
 from msgspec.structs import replace
 
@@ -22,6 +24,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import ByKey, JobsByName, Windows
+from itinerary.model.retries import exception_names
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
@@ -35,6 +38,8 @@ __all__ = ["Requirements"]
 _LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
 """How far back another job's last instant is looked for: not far at first, since most jobs run often."""
 _SQL_TIMEOUT: Final = 10.0
+_OUR_REFUSALS: Final = frozenset({ItineraryError.__name__})
+"""What a call fails with that was never made: its address is wrong, or may not be called."""
 
 
 class _Undone(Exception):
@@ -53,7 +58,7 @@ class Requirements:
         elsewhere: Elsewhere,
     ) -> None:
         self._inner, self._store, self._timeline, self._node, self._elsewhere = inner, store, timeline, node, elsewhere
-        self._looking: dict[AttemptKey, asyncio.Task[None]] = {}
+        self._looking: dict[AttemptKey, asyncio.Task[Outcome]] = {}
         self._over_http: set[AttemptKey] = set()
         self._report: Callable[[Sequence[Report]], None] = lambda _: None
 
@@ -62,8 +67,11 @@ class Requirements:
         await self._inner.open(self._pass_on)
 
     async def close(self) -> None:
-        for task in list(self._looking.values()):
+        looking = list(self._looking.values())
+        for task in looking:
             task.cancel()
+        if looking:
+            await asyncio.wait(looking)
         await self._inner.close()
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
@@ -78,6 +86,7 @@ class Requirements:
                 case requirement:
                     task = asyncio.create_task(self._look(assignment, dict(requirement)))
                     self._looking[assignment.key] = task
+                    task.add_done_callback(partial(self._looked, assignment.key))
         if others:
             self._inner.begin(others)
 
@@ -106,23 +115,27 @@ class Requirements:
         match report.outcome:
             case Succeeded():
                 return Ended(report.key, Succeeded("true"))
+            case Failed(_, names) if names and _OUR_REFUSALS.intersection(names):
+                return report
             case Failed():
                 return Ended(report.key, Succeeded("false"))
             case Stopped():
                 return report
+            case _:
+                assert_never(report.outcome)
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def _look(self, assignment: Assignment, requirement: dict[str, Any]) -> None:
-        outcome: Outcome
+    async def _look(self, assignment: Assignment, requirement: dict[str, Any]) -> Outcome:
         try:
-            outcome = Succeeded("true" if await self._is_so(assignment, requirement) else "false")
-        except asyncio.CancelledError:
-            outcome = Stopped()
-        except (ItineraryError, OSError) as error:
-            outcome = Failed(f"{type(error).__name__}: {error}")
-        del self._looking[assignment.key]
-        self._report((Ended(assignment.key, outcome),))
+            return Succeeded("true" if await self._is_so(assignment, requirement) else "false")
+        except Exception as error:  # noqa: BLE001 - an attempt ends here
+            return Failed(f"{type(error).__name__}: {error}", exception_names(type(error)))
+
+    def _looked(self, key: AttemptKey, task: asyncio.Task[Outcome]) -> None:
+        """One that was stopped before it had begun ends here too."""
+        del self._looking[key]
+        self._report((Ended(key, Stopped() if task.cancelled() else task.result()),))
 
     async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool:
         match requirement:

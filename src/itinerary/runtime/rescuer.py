@@ -2,7 +2,8 @@
 
 A node is dead when it has said that it leaves, or when its heartbeat counter has not changed during a whole timeout on
 the observer's own clock. The observation starts anew whenever the observer itself has been out of touch: else the first
-node back from an outage of the store would declare all others dead.
+node back from an outage of the store would declare all others dead. One that was taken for dead and is heard of again
+was only frozen, or cut off: what was taken from it stays taken, and it is watched like any other.
 
 What a dead node had not started is released, and anybody may start it. What it was running is `orphaned`: nobody knows
 how far it came.
@@ -11,12 +12,13 @@ how far it came.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import Active, Details
-from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow, TaskRow
+from itinerary.model.rows import AttemptRow, NodeNumber, NodeRow, OccurrenceRow, TaskRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import Intervention
@@ -27,7 +29,10 @@ __all__ = ["Rescuer"]
 
 MISSES_MAX: Final = 3
 """How many heartbeats a node may miss before it is taken for dead."""
-_ACTIVE_MAX: Final = 10_000
+_ACTIVE_MAX: Final = 1_000_000
+_AT_ONCE: Final = 1_000
+_LOOKS: Final = 3
+"""How often what a dead node has is looked at, until nothing is left."""
 
 
 class Rescuer:
@@ -42,25 +47,30 @@ class Rescuer:
         self._has_dead = asyncio.Event()
         self._rescued: set[NodeNumber] = set()
 
-    def hear(self, beat: Beat) -> frozenset[NodeNumber]:
+    def hear(self, beat: Beat, *, was_out_of_touch: bool = False) -> frozenset[NodeNumber]:
         """The answer to a heartbeat has come. Returns who is dead."""
         now = self._clock.elapsed()
-        if now - self._heard_at > self._timeout // 2:
-            self._seen.clear()  # it was this node that was out of touch
+        if was_out_of_touch or now - self._heard_at > self._timeout // 2:
+            self._seen = {number: (counter, now) for number, (counter, _) in self._seen.items()}
         self._heard_at = now
         for other in beat.nodes:
-            if other.number == self._node or other.number in self._rescued:
-                continue
-            counter, since = self._seen.get(other.number, (-1, now))
-            if counter != other.counter:
-                since = now
-                self._dead.pop(other.number, None)
-            self._seen[other.number] = other.counter, since
-            if other.left_at is not None or now - since >= self._timeout:
-                self._dead[other.number] = other.name
+            if other.number != self._node:
+                self._judge(other, now)
         if self._dead:
             self._has_dead.set()
         return frozenset(self._dead) | self._rescued
+
+    def _judge(self, other: NodeRow, now: int) -> None:
+        counter, since = self._seen.get(other.number, (-1, now))
+        if counter != other.counter:
+            since = now
+            self._dead.pop(other.number, None)
+            if other.left_at is None:
+                self._rescued.discard(other.number)
+        self._seen[other.number] = other.counter, since
+        is_dead = other.left_at is not None or now - since >= self._timeout
+        if is_dead and other.number not in self._rescued:
+            self._dead[other.number] = other.name
 
     async def run(self) -> None:
         """Take from the dead, for ever."""
@@ -78,18 +88,35 @@ class Rescuer:
                     self._rescued.add(number)
 
     async def _rescue(self, patience: Patience, number: NodeNumber, name: str) -> None:
-        rows = await patience.ask(lambda: self._store.read(Active(limit=_ACTIVE_MAX)), "rescue")
-        theirs = [row for row in rows if row.owner == number]
+        """Take everything from a node that is dead, then say that it is gone. What it had not started is looked at
+        twice: it may have started between the first look and its release, if the node was not quite dead."""
+        released = orphaned = 0
+        for _ in range(_LOOKS):
+            rows = await patience.ask(lambda: self._store.read(Active(limit=_ACTIVE_MAX)), "rescue")
+            theirs = [row for row in rows if row.owner == number or _is_nobodys(row)]
+            if not theirs:
+                break
+            for first in range(0, len(theirs), _AT_ONCE):
+                running = await self._take(patience, theirs[first : first + _AT_ONCE], name)
+                orphaned += running
+                released += len(theirs[first : first + _AT_ONCE]) - running
+        if released or orphaned:
+            self._log.warning("node.rescued", node=name, orphaned=orphaned, released=released)
+        await patience.ask(lambda: self._store.leave(number), "rescue")
+
+    async def _take(self, patience: Patience, theirs: Sequence[OccurrenceRow], name: str) -> int:
+        """Take these from a node that is dead. Returns how many of them it was running."""
         started = tuple(row.ref for row in theirs if row.started_at is not None)
         details = await patience.ask(lambda: self._store.read(Details(started)), "rescue")
         interventions = [_released(row, name) for row in theirs if row.started_at is None]
         interventions += [_orphaned(one.row, one.tasks, one.attempts, name) for one in details]
-        if interventions:
-            await patience.ask(lambda: self._store.intervene(self._node, interventions), "rescue")
-            self._log.warning(
-                "node.rescued", node=name, orphaned=len(details), released=len(interventions) - len(details)
-            )
-        await patience.ask(lambda: self._store.leave(number), "rescue")
+        await patience.ask(lambda: self._store.intervene(self._node, interventions), "rescue")
+        return len(details)
+
+
+def _is_nobodys(row: OccurrenceRow) -> bool:
+    """Whether it runs, and nobody has it: its node was declared dead in the very moment in which it started it."""
+    return row.owner is None and row.started_at is not None and row.status is not OccurrenceState.RETRYING
 
 
 def _released(row: OccurrenceRow, name: str) -> Intervention:

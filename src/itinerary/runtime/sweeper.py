@@ -12,15 +12,16 @@ import asyncio
 from typing import Any, Final
 
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
-from itinerary.errors import ItineraryError, StoreError
+from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Decided, Windows
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
 from itinerary.model.writes import Refusal
-from itinerary.ports import Clock, Store
+from itinerary.ports import Store
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
+from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.patience import Patience
 
 __all__ = ["Sweeper"]
@@ -36,7 +37,7 @@ class Sweeper:
         store: Store,
         node: NodeNumber,
         settings: Settings,
-        clock: Clock,
+        clock: StoreClock,
         builder: IndexBuilder,
         *,
         defaults: Overrides,
@@ -54,12 +55,14 @@ class Sweeper:
         while True:
             try:
                 await self.sweep()
-            except (StoreError, ItineraryError) as error:
+            except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
             await asyncio.sleep(_INTERVAL)
 
     async def sweep(self) -> None:
-        """Decide everything up to a moment ago, unless somebody else is at it."""
+        """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""
+        if self._clock.is_in_doubt:
+            return
         end = self._clock.now() - self._settings.takeover_after
         plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end), "sweep")
         if plan is not None and plan.owner != self._node and plan.owner in self.dead:

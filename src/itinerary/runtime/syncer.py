@@ -6,7 +6,7 @@ the writes of an occurrence arrive in their order.
 
 A batch that fails is tried again until it is written: every update has its number, so writing it twice changes nothing,
 and none is ever dropped. How many may wait, the core decides (L8). Statistics are not worth that: beyond their bound
-they are dropped, and counted.
+they are dropped, and counted. What is left of them when a node ends is written before it leaves (`flush`).
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Syncer:
         self._changes = Buffer(settings.update_flush_threshold, settings.update_flush_interval)
         self._statistics = Buffer(settings.stats_flush_threshold, settings.stats_flush_interval)
         self._on_the_way = 0
+        self._rows_on_the_way: list[StatisticsRow] = []
         self.dropped_statistics = 0
 
     @property
@@ -82,7 +83,7 @@ class Syncer:
     @property
     def unwritten_statistics(self) -> int:
         """Rows of statistics that are not stored yet."""
-        return len(self._statistics.items)
+        return len(self._statistics.items) + len(self._rows_on_the_way)
 
     def write(self, changes: Sequence[Change], *, is_urgent: bool) -> None:
         """Write these, in order: at once, or when enough have come together."""
@@ -90,7 +91,7 @@ class Syncer:
 
     def keep(self, row: StatisticsRow) -> None:
         """Store a row of statistics, some time."""
-        if len(self._statistics.items) >= STATISTICS_MAX:
+        if self.unwritten_statistics >= STATISTICS_MAX:
             self.dropped_statistics += 1
             if self.dropped_statistics == 1:
                 self._log.warning("statistics.dropped", waiting=STATISTICS_MAX, hint="is the store reachable?")
@@ -114,18 +115,29 @@ class Syncer:
             await self._inbox.deliver(WritesAnswered(changes, answers))
 
     async def _written(self, patience: Patience, changes: Sequence[Change]) -> Sequence[Written | Refused]:
-        try:
-            return await patience.ask(lambda: self._store.write(self._node, changes), "write")
-        except StoreError as error:
-            return [Refused(change.ref, Refusal.ILLEGAL, str(error)) for change in changes]
+        return await patience.ask_each(lambda some: self._store.write(self._node, some), changes, "write", _refused)
 
     async def _run_statistics(self) -> None:
         patience = Patience("statistics", self._log)
         while True:
             await self._statistics.due()
-            rows = self._statistics.take(CHANGES_AT_ONCE)
-            try:
-                await patience.ask(lambda: self._store.note_statistics(rows), "statistics")  # noqa: B023 - awaited in this turn
-            except StoreError as error:
-                self.dropped_statistics += len(rows)
-                self._log.warning("statistics.dropped", count=len(rows), error=str(error))
+            await self._keep_some(patience)
+
+    async def flush(self, patience: Patience) -> None:
+        """Store the statistics that are left, when nobody else does so any more."""
+        while self.unwritten_statistics:
+            await self._keep_some(patience)
+
+    async def _keep_some(self, patience: Patience) -> None:
+        """What was on its way when its writer was ended is written again: a row is kept once."""
+        rows = self._rows_on_the_way = self._rows_on_the_way or self._statistics.take(CHANGES_AT_ONCE)
+        try:
+            await patience.ask(lambda: self._store.note_statistics(rows), "statistics")
+        except StoreError as error:
+            self.dropped_statistics += len(rows)
+            self._log.warning("statistics.dropped", count=len(rows), error=str(error))
+        self._rows_on_the_way = []
+
+
+def _refused(change: Change, error: StoreError) -> Written | Refused:
+    return Refused(change.ref, Refusal.ILLEGAL, str(error))

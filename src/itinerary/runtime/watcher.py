@@ -35,6 +35,7 @@ __all__ = ["Watcher"]
 TIMELINE_TOPIC: Final = "timeline"
 _LOOK_INTERVAL: Final = 1.0
 _OFFERS_MAX: Final = 500
+_ACTIVE_MAX: Final = 100_000
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
@@ -49,15 +50,17 @@ class Watcher:
         clock: StoreClock,
         inbox: Inbox,
         *,
-        on_beat: Callable[[Beat], None],
+        on_beat: Callable[[Beat, bool], None],
         log: Any,
     ) -> None:
+        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._on_beat, self._log = on_beat, log
+        self._patience = Patience("watcher", log)
+        self._failures = 0
         self._is_called = asyncio.Event()
         self._asked: list[Ref] = []
         self._revision = -1
-        self._was_in_doubt = False
 
     def look(self, refs: Sequence[Ref]) -> None:
         """Read these occurrences, now."""
@@ -74,9 +77,8 @@ class Watcher:
     # -- heartbeats and mail -----------------------------------------------------------------------------------------
 
     async def _beat_for_ever(self) -> None:
-        patience = Patience("watcher", self._log)
         while True:
-            await self._beat(patience)
+            await self._beat()
             try:
                 async with asyncio.timeout(self._settings.node_heartbeat_interval / SECOND):
                     await self._is_called.wait()
@@ -84,37 +86,37 @@ class Watcher:
                 pass
             self._is_called.clear()
 
-    async def _beat(self, patience: Patience) -> None:
-        beat = await patience.ask(lambda: self._store.beat(self._node), "heartbeat")
-        await self._hear(beat)
+    async def _beat(self) -> None:
+        beat = await self._heard()
         asked, self._asked = self._asked, []
         if beat.mail:
-            mail = beat.mail
-            await self._hear(await patience.ask(lambda: self._store.beat(self._node, mail), "heartbeat"))
-        if refs := dict.fromkeys((*beat.mail, *asked)):
-            rows = await patience.ask(lambda: self._store.read(ByRef(tuple(refs))), "mail")
+            await self._heard(beat.mail)
+        if refs := tuple(dict.fromkeys((*beat.mail, *asked))):
+            rows = await self._patience.ask(lambda: self._store.read(ByRef(refs)), "mail")
             await self._inbox.deliver(RowsRead(list(rows.values())))
 
-    async def _hear(self, beat: Beat) -> None:
-        await self._set_clock(beat.now)
+    async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
+        """One heartbeat, and what its answer means to everybody."""
+        asked_at = self._clock.elapsed()
+        beat = await self._patience.ask(lambda: self._store.beat(self._node, seen), "heartbeat")
+        await self._set_clock(beat.now, asked_at)
         if beat.revision != self._revision:
             self._revision = beat.revision
             await self._inbox.deliver(JobChanged(beat.revision))
-        self._on_beat(beat)
+        self._on_beat(beat, self._patience.failures > self._failures)
+        self._failures = self._patience.failures
+        return beat
 
-    async def _set_clock(self, store_now: int) -> None:
-        before = self._clock.now()
-        jumped = self._clock.observe(store_now)
-        if jumped:
-            await self._inbox.deliver(ClockJumped(jumped))
-        elif self._clock.is_in_doubt and not self._was_in_doubt:
-            await self._inbox.deliver(ClockDoubted(store_now - before))
+    async def _set_clock(self, store_now: int, asked_at: int) -> None:
+        before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
+        jumped = self._clock.observe(store_now, asked_at)
+        is_in_doubt = self._clock.is_in_doubt
+        if is_in_doubt:
             self._is_called.set()  # the next measurements decide
-        elif self._was_in_doubt and not self._clock.is_in_doubt:
-            await self._inbox.deliver(ClockJumped(0))
-        elif self._clock.is_in_doubt:
-            self._is_called.set()
-        self._was_in_doubt = self._clock.is_in_doubt
+        if jumped or (was_in_doubt and not is_in_doubt):
+            await self._inbox.deliver(ClockJumped(jumped))
+        elif is_in_doubt and not was_in_doubt:
+            await self._inbox.deliver(ClockDoubted(store_now - before))
 
     async def _listen(self) -> None:
         """What is told brings the next heartbeat forward."""
@@ -126,15 +128,16 @@ class Watcher:
                         self._is_called.set()
             except StoreError as error:
                 self._log.warning("watch.interrupted", error=str(error), hint="heartbeats go on, and find out later")
-                await asyncio.sleep(_LOOK_INTERVAL)
+            await asyncio.sleep(_LOOK_INTERVAL)
 
     # -- work for anybody --------------------------------------------------------------------------------------------
 
     async def _look_for_work(self) -> None:
         while True:
             try:
+                asked_at = self._clock.elapsed()
                 status = await self._store.read(Standing())
-                await self._set_clock(status.now)
+                await self._set_clock(status.now, asked_at)
                 rows = await self._open_to_anybody(status.now)
             except StoreError as error:
                 self._log.debug("watch.no_offers", error=str(error))
@@ -145,10 +148,19 @@ class Watcher:
 
     async def _open_to_anybody(self, now: int) -> list[OccurrenceRow]:
         waiting = await self._store.read(Waiting(now, _OFFERS_MAX))
-        overdue = await self._store.read(Active(None, now - self._settings.takeover_after, _OFFERS_MAX))
-        left = [
-            row
-            for row in overdue
-            if row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, self._node)
-        ]
-        return [*waiting, *left]
+        return [*waiting, *await self._left_lying(now - self._settings.takeover_after)]
+
+    async def _left_lying(self, due_before: int) -> list[OccurrenceRow]:
+        """What other nodes have claimed and not started. What runs for long is due for long too, and comes first: if
+        there is nothing else among the first, all are looked at."""
+        found: list[OccurrenceRow] = []
+        for limit in (_OFFERS_MAX, _ACTIVE_MAX):
+            overdue = await self._store.read(Active(None, due_before, limit))
+            found = [
+                row
+                for row in overdue
+                if row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, self._node)
+            ]
+            if found or len(overdue) < limit:
+                break
+        return found[:_OFFERS_MAX]

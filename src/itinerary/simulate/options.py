@@ -48,6 +48,10 @@ class TroubleKind(StrEnum):
     """The store does not hear one node."""
     SHUTDOWN = "shutdown"
     """A node is asked to end, as by SIGTERM, and starts again after a while."""
+    CANCEL = "cancel"
+    """Somebody cancels an occurrence, whichever."""
+    TRIGGER = "trigger"
+    """Somebody wants a job to run now."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -158,7 +162,7 @@ def _weather(dice: Random, scale: int) -> Weather:
 
 def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tuple[Trouble, ...]:
     kinds = many_of(dice, tuple(TroubleKind))
-    count = one_of(dice, (1, 3, 6, 12)) if kinds else 0
+    count = one_of(dice, (2, 5, 10, 20)) if kinds else 0
     drawn = [
         Trouble(
             dice.random() * lasts * 0.9,

@@ -36,6 +36,7 @@ from itinerary.simulate.fates import CALM, Fates
 from itinerary.simulate.history import History, SimulatedLog, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.options import Options, Trouble, TroubleKind
+from itinerary.simulate.people import People
 from itinerary.simulate.processes import Process, ProcessState, in_process
 from itinerary.simulate.runs import RunLog
 from itinerary.simulate.store import Network, SimulatedStore
@@ -133,6 +134,7 @@ class World:
         self.machines = [
             Machine(_MACHINES[number], NodeClock(self.clock, self.loop.time)) for number in range(options.nodes)
         ]
+        self._people = People(self.backend, dice_for(options.seed, "people"), self.history)
         self.is_healing = False
         self._is_hopeless = asyncio.Event()
         """A node has failed by a bug: there is no point in going on."""
@@ -285,6 +287,10 @@ class World:
             self.loop.call_later(trouble.lasts, self._end_outage)
         elif trouble.kind is TroubleKind.JUMP:
             machine.clock.jump(over_at - at)
+        elif trouble.kind is TroubleKind.CANCEL:
+            self._people.cancel()
+        elif trouble.kind is TroubleKind.TRIGGER:
+            self._people.trigger(at)
         elif process is None or process.state is not ProcessState.RUNNING:
             return
         elif trouble.kind is TroubleKind.CRASH:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Outcome, Report
 from itinerary.ports import Executor
 
-__all__ = ["INSTANT", "PATIENCE", "Bell", "Stage", "facts"]
+__all__ = ["INSTANT", "PATIENCE", "Bell", "Stage", "facts", "until"]
 
 PATIENCE: Final = 60.0
 """Seconds after which something has hung. Nothing is measured by it."""
@@ -40,6 +40,13 @@ def facts(**values: Any) -> Facts:
         "started_at": INSTANT + 7,
     }
     return Facts(**{**given, **values})
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that happens elsewhere, in another thread or process, and tells nobody."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.001)
 
 
 class Bell:

@@ -151,6 +151,8 @@ def test_what_lies_in_a_gap_is_unknown_and_rows_inside_it_are_no_contradiction()
     report = audited(expected, shelf)
     assert report.is_clean
     assert (told(report.unknown), report.unexpected) == ([(JOB, 3)], ())
+    alone = audit(minutely(1), [Key(NOON, JOB, Kind.SCHEDULED, GAP)], [], {})
+    assert told(alone.lost) == [(JOB, 0), (OTHER, 0)], "the key of a gap is not that of an occurrence"
 
 
 @pytest.mark.spec("U6", "gap")

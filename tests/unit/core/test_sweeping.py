@@ -178,6 +178,20 @@ def test_the_stretch_of_one_pause_is_not_extended_by_the_next_or_over_a_row() ->
     assert shelf_is_exact(shelf, timeline, NOON, second + 2 * HOUR)
 
 
+@pytest.mark.spec("S12", "who and why")
+def test_a_pause_that_follows_another_without_a_break_has_a_stretch_of_its_own() -> None:
+    book, shelf = Book(), Shelf()
+    job = book.job("pulse", every("1s"))
+    book.pause(job, NOON, until=NOON + HOUR, reason="migration")
+    book.pause(job, NOON + HOUR, by="ben", reason="holiday")
+    for hour in range(3):
+        shelf.work_off(book.timeline, NOON + hour * HOUR, NOON + (hour + 1) * HOUR)
+    assert [(row.window, row.reason) for row in shelf.of(job)] == [
+        (Window(NOON, NOON + HOUR, 3_600), "paused by anna since 2027-01-15T12:00:00Z: migration"),
+        (Window(NOON + HOUR, NOON + 3 * HOUR, 7_200), "paused by ben since 2027-01-15T13:00:00Z: holiday"),
+    ]
+
+
 @pytest.mark.spec("S11", "one row for a long pause")
 def test_a_stretch_goes_on_over_hours_in_which_nothing_is_due() -> None:
     book, shelf = Book(), Shelf()
@@ -213,6 +227,16 @@ def test_a_job_that_cannot_be_enumerated_has_one_gap_that_grows_and_the_others_g
         assert gap.key == Key(NOON, job, Kind.SCHEDULED, "gap"), "so that it takes no instant's key"
         assert (gap.reason or "").startswith("not decided: ")
     assert len(shelf.of(stuck)) == 2, "what has a row inside the gap keeps it"
+
+
+@pytest.mark.spec("S7", "gap")
+def test_what_was_decided_to_be_a_gap_stays_one_when_a_successor_could_enumerate_it() -> None:
+    book, shelf = Book(), Shelf()
+    job = book.job("backup", every("1m"))
+    gap = Key(NOON, job, Kind.SCHEDULED, "gap")
+    shelf.put(gap, S.MISSED, window=Window(NOON, NOON + HOUR, 0))
+    shelf.work_off(book.timeline, NOON, NOON + HOUR)
+    assert list(shelf.rows) == [gap]
 
 
 @pytest.mark.spec("S7", "gap")
@@ -262,6 +286,19 @@ def test_steps_are_bounded_and_the_last_one_comes_even_if_there_is_nothing_to_wr
         *((1, str(job), False), (2, str(job), False), (3, str(job), True))
     ]
     assert steps == list(shelf.sweep(book.timeline).steps()), "the same arguments give the same steps"
+
+
+@pytest.mark.spec("R1", "in order")
+def test_rows_are_written_job_by_job_and_in_the_order_of_their_instants() -> None:
+    book, shelf = Book(), Shelf()
+    for name in ("backup", "report"):
+        job = book.job(name, every("1m"))
+        book.pause(job, NOON + 2 * MINUTE, until=NOON + 4 * MINUTE)
+    shelf.begin(NOON, NOON + 6 * MINUTE)
+    (step,) = shelf.sweep(book.timeline).steps()
+    assert [(wanted.key.job, (wanted.key.instant - NOON) // MINUTE) for wanted in step.wanted] == [
+        (job, minute) for job in (1, 2) for minute in range(6)
+    ]
 
 
 @pytest.mark.spec("R2", "steps")

@@ -191,6 +191,16 @@ def test_one_named_instant_is_skipped_with_who_and_why() -> None:
     ], "what is asked for too late, or names no instant, changes nothing"
 
 
+@pytest.mark.spec("S12", "skip one")
+def test_an_instant_that_is_skipped_by_name_inside_a_pause_is_skipped_by_the_pause() -> None:
+    book = Book()
+    job = book.job("backup", MINUTELY)
+    book.skip(job, NOON + MINUTE, reason="holiday")
+    book.pause(job, NOON + MINUTE)
+    found = book.timeline.expected(NOON, NOON + 3 * MINUTE)
+    assert [due.skipped for due in found] == [None, *["paused by anna since 2027-01-15T12:01:00Z"] * 2]
+
+
 @pytest.mark.spec("S5", "sweep")
 @pytest.mark.spec("S1", "reboot")
 def test_a_single_instant_is_expected_once_and_reboot_never() -> None:
@@ -254,6 +264,24 @@ def test_more_instants_than_one_call_returns_are_refused() -> None:
     with pytest.raises(WindowError, match="more than 10,000,000 instants"):
         book.timeline.expected(NOON, NOON + 10_000_001 * SECOND)
     assert len(book.timeline.expected(NOON, NOON - SECOND)) == 0
+
+
+@pytest.mark.spec("S11", "next_run")
+def test_the_next_run_is_the_next_instant_that_will_not_be_skipped() -> None:
+    book = Book()
+    job = book.job("backup", every("10m"))
+    book.skip(job, NOON + 10 * MINUTE)
+    book.pause(job, NOON + 20 * MINUTE, until=NOON + 40 * MINUTE)
+    book.version(job, every("15m"), NOON + 50 * MINUTE)
+    book.stop(job, NOON + 2 * HOUR)
+    timeline = book.timeline
+    asked = [-60 * MINUTE, -1, 0, 1, 10 * MINUTE, 40 * MINUTE - 1, 40 * MINUTE, 105 * MINUTE - 1]
+    found = [timeline.next_run(job, NOON + after) for after in asked]
+    assert [None if at is None else (at - NOON) // MINUTE for at in found] == [0, 0, 40, 40, 40, 40, 60, 105]
+    assert timeline.next_run(job, NOON + 105 * MINUTE) is None, "it will be stopped by then"
+    single = book.job("fireworks", once("2027-01-15T12:07:00Z"))
+    assert book.timeline.next_run(single, NOON) == NOON + 7 * MINUTE
+    assert book.timeline.next_run(single, NOON + 7 * MINUTE) is None, "it has fired, and is finished"
 
 
 # -- many jobs -------------------------------------------------------------------------------------------------------
@@ -337,6 +365,17 @@ def naive_standing(entries: list[EntryRow], instant: int) -> tuple[EntryRow | No
     return version, is_removed, is_stopped, None if until <= instant else paused
 
 
+@pytest.mark.spec("S11", "next_run")
+@given(st.data())
+def test_the_next_run_is_the_first_that_is_expected_to_run(data: st.DataObject) -> None:
+    book, after = booked(data.draw(EVENTS)), data.draw(AT)
+    for job in book.jobs:
+        ahead = book.timeline.expected(after + 1, NOON + 2 * HOUR, [job])
+        found = book.timeline.next_run(job, after)
+        expected = next((due.instant for due in ahead if due.skipped is None), None)
+        assert (found if found is not None and found < NOON + 2 * HOUR else None) == expected
+
+
 @pytest.mark.spec("S13", "timeline")
 @given(EVENTS, AT, st.integers(0, 20))
 def test_what_many_jobs_expect_is_what_each_of_them_expects(events: list[Event], start: int, length: int) -> None:
@@ -377,6 +416,18 @@ def test_many_changes_are_compiled_together_and_nothing_is_lost(monkeypatch: pyt
         grown, known = grown.extended(book.entries[known:]), len(book.entries)
         assert list(grown.expected(NOON, NOON + HOUR)) == list(book.timeline.expected(NOON, NOON + HOUR))
     assert len(grown.expected(NOON, NOON + HOUR)) == 1 + 2 + 3 + 4 + 5
+
+
+@pytest.mark.spec("U6", "long ago")
+def test_what_was_expected_long_before_the_first_window_is_still_known() -> None:
+    book = Book()
+    long_ago = NOON - 30 * 24 * HOUR
+    job = book.job("backup", every("1h"), at=long_ago)
+    book.version(job, every("30m"), NOON - HOUR)
+    timeline = book.timeline
+    assert len(timeline.expected(NOON, NOON + HOUR)) == 2
+    assert [due.version for due in timeline.expected(long_ago, long_ago + 3 * HOUR)] == [1, 1, 1]
+    assert len(timeline.expected(NOON, NOON + HOUR)) == 2
 
 
 @pytest.mark.spec("I3", "a later version")

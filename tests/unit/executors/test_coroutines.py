@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 from itinerary.executors.coroutines import Blocked, CoroutineExecutor
 from itinerary.executors.registry import Registry
 from itinerary.model.work import Ended, Failed, Stopped, Succeeded
-from tests.contracts.executors.stage import PATIENCE, Stage
+from tests.contracts.executors.stage import PATIENCE, Stage, until
+from tests.contracts.executors.tasks import ring
 
 LEAKED: ContextVar[str] = ContextVar("LEAKED", default="nothing")
 
@@ -43,8 +44,7 @@ class Gate:
         self._opened.set()
 
     async def block(self, ctx: Any) -> None:
-        with Path(ctx.node).open("w") as bell:
-            bell.write("x")
+        ring(ctx)
         self._opened.wait(PATIENCE)
 
 
@@ -111,11 +111,10 @@ def test_a_blocked_loop_is_noticed_and_named(tmp_path: Path, gate: Gate) -> None
 @pytest.mark.spec("X4", "a blocked loop")
 def test_a_loop_that_answers_is_not_blocked_however_late_it_is_asked(tmp_path: Path) -> None:
     async def story() -> None:
-        hold = asyncio.Event()
+        hold = threading.Event()
 
         async def wait() -> None:
-            while not hold.is_set():
-                await asyncio.sleep(0.001)
+            await until(hold.is_set)
 
         known, (waiting,) = registry(wait)
         clock = HandClock()
@@ -123,9 +122,7 @@ def test_a_loop_that_answers_is_not_blocked_however_late_it_is_asked(tmp_path: P
         async with staged(tmp_path, executor) as stage:
             key = stage.begin(waiting)
             assert executor.blocked_for() == Blocked(0, None)
-            async with asyncio.timeout(PATIENCE):
-                while executor._asked_at is not None:
-                    await asyncio.sleep(0.001)
+            await until(lambda: executor._asked_at is None)
             clock.time += 3_600_000_000
             assert executor.blocked_for() == Blocked(0, None)
             hold.set()
@@ -151,9 +148,7 @@ def test_a_task_that_blocks_its_loop_is_given_up_at_once_and_what_ended_before_i
             assert executor.given_up == 1
             with capture_logs() as logs:
                 gate.open()
-                async with asyncio.timeout(PATIENCE):
-                    while executor.given_up:
-                        await asyncio.sleep(0.001)
+                await until(lambda: not executor.given_up)
                 await stage.outcome(stage.begin(quick))
             assert [line["event"] for line in logs] == ["attempt.ended_after_it_was_given_up"]
 

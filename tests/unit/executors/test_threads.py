@@ -16,7 +16,8 @@ from itinerary.errors import ConfigError
 from itinerary.executors.registry import Registry
 from itinerary.executors.threads import ThreadExecutor
 from itinerary.model.work import Failed, Stopped, Succeeded
-from tests.contracts.executors.stage import PATIENCE, Stage
+from tests.contracts.executors.stage import PATIENCE, Stage, until
+from tests.contracts.executors.tasks import ring
 
 LEAKED: ContextVar[str] = ContextVar("LEAKED", default="nothing")
 
@@ -29,8 +30,7 @@ class Gate:
         self.passed: list[str] = []
 
     def hold(self, ctx: Any) -> None:
-        with Path(ctx.node).open("w") as bell:
-            bell.write("x")
+        ring(ctx)
         self.opened.wait(PATIENCE)
         self.passed.append(ctx.task)
 
@@ -75,9 +75,7 @@ def test_threads_that_are_stuck_take_no_room_from_others(tmp_path: Path, gate: G
             assert executor.given_up == 2
             with capture_logs() as logs:
                 gate.opened.set()
-                async with asyncio.timeout(PATIENCE):
-                    while executor.given_up:
-                        await asyncio.sleep(0.001)
+                await until(lambda: not executor.given_up)
             assert [line["event"] for line in logs] == ["attempt.ended_after_it_was_given_up"] * 2
 
     asyncio.run(story())

@@ -17,7 +17,8 @@ from itinerary.executors.registry import Registry
 from itinerary.executors.threads import ThreadExecutor
 from itinerary.model.work import AttemptKey, Failed, Stopped, Succeeded
 from itinerary.ports import Executor
-from tests.contracts.executors.stage import Stage
+from tests.contracts.executors.stage import Stage, until
+from tests.contracts.executors.tasks import ring
 
 pytestmark = pytest.mark.spec("D6", "executors")
 
@@ -138,11 +139,6 @@ def plain_ignores(ctx: Any) -> None:
             threading.Event().wait(0.001)
 
 
-def ring(ctx: Any) -> None:
-    with Path(ctx.node).open("w") as bell:
-        bell.write("x")
-
-
 class Scene:
     """A stage whose tasks have transactions on a paper."""
 
@@ -214,9 +210,7 @@ def test_what_was_given_up_cannot_commit(where: str, tmp_path: Path) -> None:
             await stage.rung()
             stage.executor.kill([key])
             assert await stage.outcome(key) == Stopped(abandoned=True)
-            async with asyncio.timeout(60):
-                while not scene.paper.undone:
-                    await asyncio.sleep(0.001)
+            await until(lambda: scene.paper.undone)
         assert (scene.paper.committed, scene.paper.undone) == ([], ["insert"])
 
     asyncio.run(story())

@@ -1,0 +1,276 @@
+"""`Itinerary`: the application object. Jobs are declared on it, and it runs a node.
+
+    app = Itinerary()                        settings: arguments > ITINERARY_* > itinerary.toml > defaults
+
+    @app.job(cron("0 5 * * *"))              a job of one task, named after the function
+    async def nightly(ctx): ...
+
+    async with app.running() as node: ...    embedded: coroutines run on the program's own loop
+    with app.running() as node: ...          the same in a plain program: they run on a worker loop
+    app.run()                                blocks, until SIGTERM or SIGINT
+
+The engine is in a thread of its own (see `engine`). An app runs one node at a time; it may run another one afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
+
+from itinerary.app.contexts import ITERATED, Channels
+from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.desk import Desk
+from itinerary.app.engine import Engine, Observer
+from itinerary.app.jobs import Job
+from itinerary.app.logs import engine_log
+from itinerary.app.nodes import RunningNode
+from itinerary.app.options import JobOptions
+from itinerary.app.running import Running
+from itinerary.app.signals import run_until_signalled
+from itinerary.app.sources import Configuration, NodeSettings, read_configuration
+from itinerary.errors import ConfigError, NodeError
+from itinerary.executors import ExecutionContext, Registry
+from itinerary.model.text import shown
+from itinerary.schedules import Schedule
+
+__all__ = ["Itinerary"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+JOBS_MAX: Final = 1_000_000
+
+
+class Itinerary:
+    """Jobs, and the node that runs them."""
+
+    def __init__(
+        self,
+        *,
+        store: str | None = None,
+        timezone: str | None = None,
+        name: str | None = None,
+        allow_modules: tuple[str, ...] | list[str] | None = None,
+        allow_hosts: tuple[str, ...] | list[str] | None = None,
+        defaults: JobOptions | None = None,
+        **settings: Unpack[NodeSettings],
+    ) -> None:
+        """`defaults` are overrides for all jobs; `settings` are the numbers that govern the node. What is not given
+        here comes from the environment, from itinerary.toml, or is the default."""
+        self._arguments: dict[str, object] = {
+            "store": store,
+            "timezone": timezone,
+            "name": name,
+            "allow_modules": allow_modules,
+            "allow_hosts": allow_hosts,
+            "defaults": defaults,
+            **settings,
+        }
+        self.configuration: Configuration = self._configured()
+        self._registry = Registry(self.configuration.allow_modules)
+        self._rules = Rules(self._registry, self.configuration.defaults, self.configuration.settings.limits)
+        self._channels = Channels()
+        self._registry.register(self._channels.iterated, ITERATED)
+        self._declared: dict[str, Declaration] = {}
+        self._observers: list[Observer] = []
+        self._running: Engine | None = None
+        self._paths: dict[str, str] = {}
+        self.log: Any = None
+        """Where the engine says what it does; None: see `logs.engine_log`."""
+
+    def _configured(self) -> Configuration:
+        return read_configuration(self._arguments, os.environ, Path.cwd())
+
+    def reconfigure(
+        self, *, store: str | None = None, name: str | None = None, paths: Mapping[str, str] | None = None
+    ) -> None:
+        """Let somebody who starts the app decide where it keeps things and what it is called: the command line. `paths`
+        are modules that are files, for worker processes."""
+        self._refuse_while_running("be configured")
+        given = {"store": store, "name": name}
+        self._arguments |= {key: value for key, value in given.items() if value is not None}
+        self.configuration = self._configured()
+        self._paths |= paths or {}
+
+    # -- declaring ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def job(
+        self, schedule: Schedule, /, *, name: str | None = None, **overrides: Unpack[JobOptions]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def job(self, name: str, schedule: Schedule, /, **overrides: Unpack[JobOptions]) -> Job: ...
+    def job(
+        self, first: Schedule | str, second: Schedule | None = None, /, *, name: str | None = None, **overrides: Any
+    ) -> Any:
+        """A job. `@app.job(schedule)` on a function: one task, named after it. `app.job("name", schedule)`: a handle,
+        to which tasks are added."""
+        if isinstance(first, str):
+            if second is None:
+                raise ConfigError(f"job {first!r} has no schedule; write app.job({first!r}, every('15m'))")
+            self._declare(first, second, overrides)
+            return Job(self, first)
+
+        def declare(function: Callable[P, R]) -> Callable[P, R]:
+            title = getattr(function, "__name__", None) if name is None else name
+            if not isinstance(title, str):
+                raise ConfigError(f"{shown(function)} has no name to call its job by; say name=")
+            declaration = Declaration(self._rules, title, first, overrides)
+            declaration.add_function(function, {}, None)
+            self._keep(declaration)
+            return function
+
+        return declare
+
+    def _declare(self, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
+        self._keep(Declaration(self._rules, name, schedule, overrides))
+
+    def _keep(self, declaration: Declaration) -> None:
+        self._refuse_while_running("declare jobs")
+        if declaration.name in self._declared:
+            raise ConfigError(f"job {declaration.name!r} is declared already; give one of the two another name")
+        if len(self._declared) == JOBS_MAX:
+            raise ConfigError(f"{JOBS_MAX} jobs are declared, and more are not allowed")
+        self._declared[declaration.name] = declaration
+
+    def _declaration(self, name: str) -> Declaration:
+        declaration = self._declared.get(name)
+        if declaration is None:
+            raise ConfigError(f"job {name!r} is in the store, but it is not declared in this program")
+        return declaration
+
+    def __getitem__(self, name: str) -> Job:
+        """The handle of a job: declared here, or, while a node runs, in the store."""
+        if name not in self._declared:
+            if self._running is None or self._running.ended.done():
+                raise KeyError(f"no job {name!r} is declared here; those that only the store knows need a running node")
+            self._running.desk.job(name)
+        return Job(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared
+
+    def __iter__(self) -> Iterator[Job]:
+        """The jobs that are declared, in the order of their declaration."""
+        return (Job(self, name) for name in self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs a node now."""
+        return self._running is not None and not self._running.ended.done()
+
+    def running(self) -> Running:
+        """A node for as long as the block lasts: `async with` in a coroutine, `with` in a plain program."""
+        return Running(self._begin, self._over, RunningNode(self))
+
+    def run(self, on_ready: Callable[[RunningNode], None] | None = None) -> int:
+        """Run a node until SIGTERM or SIGINT: the first ends it gracefully, a second at once. Returns the exit code: 0
+        if everything ended, 3 if something still ran when its time was over, 128 and the signal's number after a second
+        signal. Raises if the node could not start, or could not go on. `on_ready` is called when it has started."""
+        engine = self._begin(loop=None)
+        try:
+            return run_until_signalled(engine, lambda: None if on_ready is None else on_ready(RunningNode(self)))
+        finally:
+            self._over()
+
+    def observe(self, observer: Observer) -> None:
+        """Have a function told what begins and ends here, in batches, on the engine's loop: it must be quick."""
+        self._refuse_while_running("be given observers")
+        self._observers.append(observer)
+
+    def blocking(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait for a call of a handle or node, in a plain program or in a thread: `app.blocking(handle.pause())`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            try:
+                return self._engine_for(call).submit(call).result()
+            except CancelledError:
+                raise NodeError("the node has ended, and what was asked of it with it") from None
+        call.close()
+        raise NodeError("this would block an event loop; await the call itself here")
+
+    def _engine_for(self, call: Coroutine[Any, Any, T]) -> Engine:
+        try:
+            return self._engine
+        except NodeError:
+            call.close()
+            raise
+
+    @property
+    def _engine(self) -> Engine:
+        if self._running is None:
+            raise NodeError("no node runs; ask inside async with app.running(), or while app.run() runs")
+        return self._running
+
+    async def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
+        """Have something done on the engine's loop, and wait for it on whichever loop this is."""
+        engine = self._engine
+        asked = call(engine.desk)
+        if engine.is_here():
+            return await asked
+        try:
+            return await asyncio.wrap_future(engine.submit(asked))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise NodeError("the node has ended, and what was asked of it with it") from None
+
+    def _iterate(self, name: str) -> AsyncIterator[ExecutionContext]:
+        if not self.is_running:
+            raise NodeError(
+                f"no node runs, so job {name!r} has no occurrences; iterate inside async with app.running()"
+            )
+        return self._channels.iterate(name)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> Engine:
+        self._refuse_while_running("be started")
+        self._channels.open()
+        engine = Engine(
+            self.configuration,
+            self._rules,
+            self._declared,
+            by=_local_user(),
+            log=engine_log() if self.log is None else self.log,
+            loop=loop,
+            observers=self._observers,
+            paths=self._paths,
+        )
+        if loop is not None:
+            engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
+        self._running = engine
+        engine.start()
+        return engine
+
+    def _over(self) -> None:
+        self._running = None
+
+    def _refuse_while_running(self, what: str) -> None:
+        if self.is_running:
+            raise NodeError(f"this app runs a node already, and can {what} only when that has ended")
+
+
+def _on(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(what)
+    except RuntimeError:
+        return  # the program's loop is closed, and nobody waits on it
+
+
+def _local_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a user database
+        return "local"

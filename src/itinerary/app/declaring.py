@@ -1,0 +1,186 @@
+"""What a program declares: jobs with their tasks, checked line by line as they are written.
+
+    app.job("etl", every("15m"), …)      a Declaration: name, schedule, overrides
+    @etl.task, etl.shell(…), …           its tasks, in this order
+    @etl.on_start, etl.requires(…)       who is told, and what must be so first
+
+Whatever can be known when a line is read is checked there, so that an error has that line in its traceback: overrides
+and the level they stand at, the schedule and whether it is complete, what a task runs, the signature of a function.
+
+A declaration becomes a `Definition` when a node starts. That is JSON: functions are in it by name. What only the start
+can know is filled in then, the anchor of a bare duration (S4) above all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from itinerary.app.contexts import ITERATED
+from itinerary.app.hooks import Hooks
+from itinerary.app.naming import stored_name
+from itinerary.errors import ConfigError, ScheduleError
+from itinerary.executors import Registry, read_task
+from itinerary.model.codec import to_json
+from itinerary.model.config import resolve
+from itinerary.model.definition import Definition, Requirement
+from itinerary.model.ids import job_id, task_id
+from itinerary.model.job import Task
+from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.text import shown
+from itinerary.schedules import Binding, Schedule
+
+__all__ = ["DEFINITION_MAX", "Declaration", "Rules"]
+
+DEFINITION_MAX: Final = 256 * 1024
+"""The longest definition, in bytes of JSON (Q4)."""
+TASKS_MAX: Final = 1_000
+_ITERATED_TASK: Final = "loop"
+
+
+class Rules:
+    """What declarations are checked against: the registry of functions, and the settings above all jobs."""
+
+    def __init__(self, registry: Registry, defaults: Overrides, shares: Mapping[str, int]) -> None:
+        self.registry, self.defaults, self.shares = registry, defaults, shares
+        self.hooks = Hooks()
+
+    def named(self, function: Callable[..., Any]) -> str:
+        """Make a function known, and return the name that definitions call it by."""
+        return self.registry.register(function, stored_name(function))
+
+
+class Declaration:
+    """A job as the program has declared it so far."""
+
+    def __init__(self, rules: Rules, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
+        self._rules, self.name, self._id = rules, name, job_id(name)
+        if not isinstance(schedule, Schedule):
+            raise ConfigError(
+                f"job {name!r}: {shown(schedule)} is not a schedule; give cron(…), every(…), once(…) or another one"
+            )
+        self.schedule = schedule
+        self.overrides = self._read(overrides, Level.JOB)
+        self.timezone = self.overrides.timezone or rules.defaults.timezone or "UTC"
+        resolve(settings=rules.defaults, job=self.overrides)
+        for limit in self.overrides.limits or ():
+            if limit not in rules.shares:
+                raise ConfigError(
+                    f"job {name!r}: limits: nobody says how many shares {limit!r} has; set limits = {{{limit} = 5}}"
+                )
+        self._tasks: list[Task] = []
+        self._requires: list[Requirement] = []
+        self._on_start: list[str] = []
+        self._on_complete: list[str] = []
+        self.bound(registered_at=0).require_ready()
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether it has tasks of its own; else its runs are what `async for` makes of them."""
+        return bool(self._tasks)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def add_function(self, function: Callable[..., Any], overrides: Mapping[str, object], name: str | None) -> None:
+        """One more task: a function."""
+        title = getattr(function, "__name__", None) if name is None else name
+        if not isinstance(title, str):
+            raise ConfigError(f"job {self.name!r}: {shown(function)} has no name; say name=")
+        self.add_task(title, {"python": self._rules.named(function)}, overrides)
+
+    def add_task(self, name: str, definition: Mapping[str, object], overrides: Mapping[str, object]) -> None:
+        """One more task, at the end."""
+        if any(task.name == name for task in self._tasks):
+            raise ConfigError(f"job {self.name!r} has a task {name!r} already; give this one another name")
+        if len(self._tasks) == TASKS_MAX:
+            raise ConfigError(f"job {self.name!r} has {TASKS_MAX} tasks, and more are not allowed; make it two jobs")
+        where = f"job {self.name!r}, task {name!r}"
+        read = self._read(overrides, Level.TASK, where)
+        effective = resolve(settings=self._rules.defaults, job=self.overrides, task=read)
+        try:
+            read_task(definition, effective.executor, self._rules.registry)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+        self._tasks.append(
+            Task(
+                id=task_id(self._id, name),
+                name=name,
+                order=len(self._tasks),
+                definition=dict(definition),
+                overrides=read,
+            )
+        )
+
+    def add_requirement(self, given: Mapping[str, object]) -> None:
+        """One more thing that must be so before an occurrence runs. Functions among it are named."""
+        values: dict[str, Any] = {
+            key: self._rules.named(value) if callable(value) else value for key, value in given.items()
+        }
+        try:
+            requirement = Requirement(**{key: value for key, value in values.items() if value is not None})
+            for name in (requirement.python, requirement.action):
+                if name is not None:
+                    read_task({"python": name}, "auto", self._rules.registry)
+        except (ConfigError, TypeError) as error:
+            raise ConfigError(f"job {self.name!r}: {error}") from error
+        self._requires.append(requirement)
+
+    def add_hook(self, function: Callable[..., Any], *, is_start: bool) -> None:
+        """Somebody who is told of each start, or of each end."""
+        _check_takes_one(self.name, function)
+        hooks = self._on_start if is_start else self._on_complete
+        hooks.append(self._rules.named(self._rules.hooks.adapted(function)))
+
+    def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:
+        if not overrides:
+            return NOTHING
+        try:
+            return read_overrides(overrides, level)
+        except ConfigError as error:
+            raise ConfigError(f"{where or f'job {self.name!r}'}: {error}") from error
+
+    # -- the whole ---------------------------------------------------------------------------------------------------
+
+    def bound(self, registered_at: int) -> Schedule:
+        """The schedule with everything filled in; `registered_at` is in seconds."""
+        try:
+            return self.schedule.bind(Binding(self.name, self.timezone, registered_at))
+        except ScheduleError as error:
+            raise ScheduleError(f"job {self.name!r}: {error}") from error
+
+    def definition(self, registered_at: int) -> Definition:
+        """What is stored."""
+        tasks = tuple(self._tasks)
+        if not tasks:
+            run = {"python": ITERATED}
+            tasks = (Task(id=task_id(self._id, _ITERATED_TASK), name=_ITERATED_TASK, order=0, definition=run),)
+        return Definition(
+            schedule=self.bound(registered_at).to_json(),
+            overrides=self.overrides,
+            tasks=tasks,
+            requires=tuple(self._requires),
+            on_start=tuple(self._on_start),
+            on_complete=tuple(self._on_complete),
+        )
+
+    def body(self, registered_at: int) -> str:
+        """The same as the JSON that a store keeps."""
+        encoded = to_json(self.definition(registered_at))
+        if len(encoded) > DEFINITION_MAX:
+            raise ConfigError(
+                f"job {self.name!r}: its definition is {len(encoded)} bytes of JSON, {DEFINITION_MAX} are allowed"
+            )
+        return encoded.decode()
+
+
+def _check_takes_one(job: str, function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigError(
+            f"job {job!r}: {name} is told of a start or an end, so it takes one argument, the occurrence or the report"
+        ) from error
+    except ValueError:
+        return  # its signature cannot be read, and then the registry refuses it

@@ -1,0 +1,272 @@
+"""One start of an app: a thread with an event loop of its own, and in it the store, the node and the desk.
+
+    the program's threads and loops                  the engine's thread
+    start()                              ──────►     open the store, register, join, recover
+    ready (or the error that it was)     ◄──────
+    submit(desk.pause(…))                ──────►     runs there; its answer comes back as a future
+    shut_down(), abandon()               ──────►     ends; `ended` says how
+
+The engine has a loop to itself, so nothing that a program or a task does can hold it up, and it holds up nobody. A
+store belongs to that loop; nobody else touches it.
+
+What can go wrong: the start (`ready` has the error, and everything that was opened is closed again), and the node (it
+stops with an error that `ended` has). The thread is a daemon, since a task that never returns must not keep a program
+from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.desk import Desk
+from itinerary.app.hooks import ToldExecutor
+from itinerary.app.naming import main_module_paths
+from itinerary.app.registering import register
+from itinerary.app.sources import Configuration
+from itinerary.app.transactions import transaction_factory
+from itinerary.core.news import News
+from itinerary.errors import ConfigError, NodeError
+from itinerary.executors.coroutines import CoroutineExecutor
+from itinerary.executors.definitions import read_task
+from itinerary.executors.router import ExecutorOptions, Router, standard_router
+from itinerary.model.definition import Definition
+from itinerary.ports import Store
+from itinerary.runtime.node import Ended, Node
+from itinerary.stores.opening import open_store
+
+__all__ = ["Engine", "Observer", "installed_version"]
+
+T = TypeVar("T")
+Observer = Callable[[Sequence[News]], None]
+
+
+class Engine:
+    """A node in a thread of its own. Made, started and ended once."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        rules: Rules,
+        declared: Mapping[str, Declaration],
+        *,
+        by: str,
+        log: Any,
+        loop: asyncio.AbstractEventLoop | None = None,
+        observers: Sequence[Observer] = (),
+        paths: Mapping[str, str] | None = None,
+    ) -> None:
+        """`loop` is where the program's coroutines run; none: on a worker loop of their own."""
+        self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
+        self._registry = rules.registry
+        self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
+        self._paths = {**main_module_paths(), **(paths or {})}
+        self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._whole: asyncio.Task[Any] | None = None
+        self._main: asyncio.Task[Ended] | None = None
+        self._node: Node | None = None
+        self._desk: Desk | None = None
+        self.ready: Future[None] = Future()
+        """Set when the node has started; its error, if it could not."""
+        self.ended: Future[Ended] = Future()
+        """How it ended; its error, if it could not go on. Cancelled if it was ended at once."""
+
+    # -- from any thread ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; wait for `ready` to know that it has."""
+        self._thread.start()
+
+    @property
+    def desk(self) -> Desk:
+        """What is asked of the node. Its timeline may be looked at from anywhere; its calls go through `submit`."""
+        if self._desk is None or self.ended.done():
+            raise NodeError("the node does not run; ask inside async with app.running(), or while app.run() runs")
+        return self._desk
+
+    @property
+    def store_url(self) -> str:
+        """Where the store is, without a password."""
+        return self._store_url
+
+    _store_url = ""
+
+    def is_here(self) -> bool:
+        """Whether the caller is a coroutine on the engine's own loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the engine's loop."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or self.ended.done():
+            call.close()
+            raise NodeError("the node does not run, and nothing can be asked of it")
+        return asyncio.run_coroutine_threadsafe(call, loop)
+
+    def shut_down(self, why: str) -> None:
+        """End gracefully; asked a second time, at once."""
+        self._tell(lambda: self._shut_down(why))
+
+    def abandon(self) -> None:
+        """End at once, and leave everything as it lies."""
+        self._tell(self._cancel)
+
+    def failure(self) -> NodeError | None:
+        """Why it could not go on, once it has ended; None: it ended because it was asked to."""
+        if self.ended.cancelled():
+            return None
+        error = self.ended.exception()
+        if error is None:
+            said = self.ended.result().error
+            return None if said is None else NodeError(f"the node could not go on: {said}")
+        failure = NodeError(f"the node stopped: {'; '.join(_told(error))}")
+        failure.__cause__ = error
+        return failure
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the thread to be gone. False if it is not after so many seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(what)
+            except RuntimeError:
+                return  # it has ended in this very moment
+
+    # -- in the engine's thread --------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                self._loop = runner.get_loop()
+                ended = runner.run(self._run())
+        except asyncio.CancelledError:
+            self._fail(NodeError("the node was ended before it had started"))
+            self.ended.cancel()
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for the end
+            self._fail(error)
+            self.ended.set_exception(error)
+        else:
+            self.ended.set_result(ended)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(error)
+
+    async def _run(self) -> Ended:
+        self._whole = asyncio.current_task()
+        async with open_store(self.configuration.store) as store:
+            self._store_url = store.url
+            await register(store, self._declared, by=self._by, log=self._log)
+            router, coroutines = self._executors(store)
+            node = self._node = self._made(store, router, coroutines)
+            self._desk = Desk(store, node, self._by)
+            try:
+                await node.start()
+            except BaseException:
+                await router.close()
+                if node.number is not None:
+                    await store.leave(node.number)
+                raise
+            self._main = asyncio.create_task(node.run())
+            await asyncio.sleep(0)  # it runs: from here on it can be shut down
+            self.ready.set_result(None)
+            try:
+                return await self._main
+            finally:
+                self._main.cancel()
+
+    def _executors(self, store: Store) -> tuple[Router, CoroutineExecutor]:
+        return standard_router(
+            self._registry,
+            ExecutorOptions(allowed_hosts=self.configuration.allow_hosts, paths=self._paths or None),
+            loop=self._loop_of_tasks,
+            transaction=transaction_factory(store, self._running_node),
+        )
+
+    def _made(self, store: Store, router: Router, coroutines: CoroutineExecutor) -> Node:
+        configuration = self.configuration
+        return Node(
+            store,
+            name=configuration.name,
+            incarnation=str(uuid4()),
+            settings=configuration.settings,
+            executor=ToldExecutor(router, self._rules.hooks),
+            log=self._log,
+            defaults=configuration.defaults,
+            about=_about(),
+            observer=self._observe,
+            knows=self._knows,
+            blocked_for=coroutines.blocked_for,
+        )
+
+    def _running_node(self) -> Node:
+        assert self._node is not None, "tasks run after the start"
+        return self._node
+
+    def _observe(self, news: Sequence[News]) -> None:
+        assert self._desk is not None, "nothing happens before the start"
+        self._desk.hear(news)
+        for observer in self._observers:
+            observer(news)
+
+    def _knows(self, definition: Definition) -> bool:
+        """Whether this node has a job's code (D9). One that lacks it claims nothing of that job, and says so."""
+        try:
+            for task in definition.tasks:
+                executor = task.overrides.executor or definition.overrides.executor or "auto"
+                read_task(task.definition, executor, self._registry)
+            for name in (*definition.on_start, *definition.on_complete):
+                self._registry.check(name)
+        except ConfigError as error:
+            tasks = [task.name for task in definition.tasks]
+            self._log.warning("job.code_missing", tasks=tasks, reason=str(error), hint="this node leaves it to others")
+            return False
+        return True
+
+    def _shut_down(self, why: str) -> None:
+        if self._node is None or self._main is None:
+            self._cancel()
+        else:
+            self._node.shut_down(why)
+
+    def _cancel(self) -> None:
+        if self._whole is not None:
+            self._whole.cancel()
+
+
+def _told(error: BaseException) -> list[str]:
+    """What went wrong, without the groups that it came in."""
+    if isinstance(error, BaseExceptionGroup):
+        return [line for part in error.exceptions for line in _told(part)]
+    return [f"{type(error).__name__}: {error}"]
+
+
+def installed_version() -> str:
+    """The version of Itinerary that is installed."""
+    try:
+        return version("itinerary")
+    except PackageNotFoundError:  # a source tree that nobody installed
+        return "0"
+
+
+def _about() -> str:
+    about = {"host": socket.gethostname(), "process": os.getpid(), "version": installed_version()}
+    return msgspec.json.encode(about).decode()

@@ -1,0 +1,99 @@
+"""Logging, set up in one place (U9): one event name and its fields, for people or as JSON, to standard error.
+
+The command line and `app.run()` call `configure_logging`, unless the program has set structlog up by itself. An
+embedded engine leaves a program's logging alone: what it has to say goes to the standard logger `itinerary`, or to
+structlog where the program has configured that.
+
+The values of secrets (`ITINERARY_SECRET_…`) are taken out of every field, whoever put them there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, Literal, TextIO
+
+import structlog
+
+from itinerary.executors.references import SECRET_PREFIX
+
+__all__ = ["LogStyle", "SecretsHidden", "configure_logging", "engine_log"]
+
+LogStyle = Literal["human", "json"]
+
+_HIDDEN: Final = "…hidden…"
+_SECRET_MIN: Final = 4
+"""Shorter values are not taken out: they would take whole words apart, and hide nothing."""
+
+
+class SecretsHidden:
+    """A processor that takes the values of secrets out of an event."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        values = {value for name, value in environ.items() if name.startswith(SECRET_PREFIX)}
+        self._values = sorted((value for value in values if len(value) >= _SECRET_MIN), key=len, reverse=True)
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG002 - structlog's arguments
+        return {key: self._hidden(value) for key, value in event.items()} if self._values else event
+
+    def _hidden(self, value: Any) -> Any:
+        match value:
+            case str():
+                for secret in self._values:
+                    value = value.replace(secret, _HIDDEN)
+                return value
+            case Mapping():
+                return {key: self._hidden(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self._hidden(item) for item in value]
+            case _:
+                return value
+
+
+def configure_logging(
+    style: LogStyle = "human", *, level: int = logging.INFO, stream: TextIO | None = None, colors: bool | None = None
+) -> None:
+    """Set structlog up for a program that is a node: one line an event, to standard error."""
+    stream = sys.stderr if stream is None else stream
+    colors = stream.isatty() if colors is None else colors
+    processors: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    match style:
+        case "json":
+            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ)]
+            processors.append(structlog.processors.JSONRenderer(default=str))
+        case "human":
+            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ)]
+            processors.append(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0))
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+
+
+def engine_log(level: int | None = None) -> Any:
+    """Where the engine says what it does: the program's structlog, or, where there is none, the logger `itinerary`.
+
+    With a `level`, what is below that is left out: a terminal that shows occurrences need not show each rebuilt index.
+    """
+    if structlog.is_configured():
+        if level is None:
+            return structlog.get_logger()
+        return structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(level))
+    return structlog.wrap_logger(
+        logging.getLogger("itinerary"),
+        processors=[structlog.stdlib.filter_by_level, SecretsHidden(os.environ), _as_text],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def _as_text(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:  # noqa: ARG001 - structlog's arguments
+    return " ".join([str(event.pop("event", "")), *(f"{key}={value!r}" for key, value in event.items())])

@@ -1,0 +1,54 @@
+"""A node that runs, as the program that runs it sees it: what `async with app.running() as node` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from itinerary.app.desk import Desk, NodeStatistics
+from itinerary.app.occurrences import RunLike
+from itinerary.core.answers import ActiveOccurrence
+from itinerary.model.report import Report
+
+if TYPE_CHECKING:
+    from itinerary.app.application import Itinerary
+
+__all__ = ["RunningNode"]
+
+T = TypeVar("T")
+
+
+class RunningNode:
+    """What can be asked of a running node. An occurrence is what `trigger` returned, its id, or a run id."""
+
+    def __init__(self, app: Itinerary) -> None:
+        self._app = app
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._app.configuration.name
+
+    @property
+    def store(self) -> str:
+        """The address of its store, without a password."""
+        return self._app._engine.store_url  # noqa: SLF001 - a node is a part of its app
+
+    async def wait(self, occurrence: RunLike) -> Report:
+        """Wait until an occurrence has ended, on whichever node, and return what it came to."""
+        return await self._ask(lambda desk: desk.wait(occurrence))
+
+    async def cancel(self, occurrence: RunLike, *, reason: str | None = None) -> bool:
+        """Ask an occurrence to end: False if it has ended already. What runs it ends it soon (O5)."""
+        return await self._ask(lambda desk: desk.cancel(occurrence, reason))
+
+    async def active(self) -> list[ActiveOccurrence]:
+        """What this node has in hand: claimed, waiting, running."""
+        return await self._ask(lambda desk: desk.active())
+
+    async def statistics(self) -> NodeStatistics:
+        """How its loop, its inbox and its writes are."""
+        return await self._ask(lambda desk: desk.statistics())
+
+    def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+        return self._app._ask(call)  # noqa: SLF001 - a node is a part of its app

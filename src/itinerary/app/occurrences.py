@@ -1,0 +1,163 @@
+"""Single occurrences: what they are called, where their rows are, and what came of them.
+
+    Run             what `trigger` gives back: the job, the key, the id of D1
+    find            from a Run, an id or a run id (`etl:1767225600`) to the row
+    report_of       from a row with everything to the Report of X8
+
+An id is a hash and leads back to nothing. Whoever has one got it from here: from a trigger, from a report, from a
+task's context; so those that were seen last are remembered, and what is active is looked through.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from itinerary.core.news import News
+from itinerary.core.timeline import Timeline
+from itinerary.errors import NodeError
+from itinerary.model.codec import from_json
+from itinerary.model.config import FrozenConfig
+from itinerary.model.ids import OccurrenceId, attempt_id, job_id, run_id, task_id, task_run_id
+from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
+from itinerary.model.queries import Active, ByKey, Detail
+from itinerary.model.report import Report, build_report
+from itinerary.model.rows import Key, Ref
+from itinerary.model.text import shown
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Finder", "Run", "RunLike", "report_of"]
+
+_REMEMBERED_MAX: Final = 10_000
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One occurrence, as its job knows it."""
+
+    job: str
+    key: Key
+    ref: Ref
+    """Its number in the store."""
+
+    @property
+    def id(self) -> OccurrenceId:
+        """The id that everybody computes alike."""
+        return self.key.id(job_id(self.job))
+
+    @property
+    def run_id(self) -> str:
+        """How people are told of it: `etl:1767225600`."""
+        return run_id(self.job, self.key.instant)
+
+    def __str__(self) -> str:
+        return self.run_id
+
+
+RunLike: TypeAlias = Run | UUID | str
+"""An occurrence, its id, or the run id of a scheduled one."""
+
+
+class Finder:
+    """Finds occurrences by what people call them. Used on the engine's loop only."""
+
+    def __init__(self) -> None:
+        self._seen: deque[Run | News] = deque(maxlen=_REMEMBERED_MAX)
+
+    def note(self, seen: Sequence[Run | News]) -> None:
+        """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
+        self._seen.extend(seen)
+
+    async def find(self, store: Store, timeline: Timeline, wanted: RunLike) -> Run:
+        """The occurrence that is meant. Raises NodeError where there is none, or none is known here."""
+        match wanted:
+            case Run():
+                return wanted
+            case UUID():
+                return await self._by_id(store, timeline, wanted)
+            case str():
+                return await _by_run_id(store, timeline, wanted)
+
+    async def _by_id(self, store: Store, timeline: Timeline, wanted: UUID) -> Run:
+        for item in reversed(self._seen):
+            if item.key.id(job_id(item.job)) == wanted:
+                return Run(item.job, item.key, item.ref)
+        for row in await store.read(Active()):
+            run = Run(timeline.jobs[row.job].name, row.key, row.ref)
+            if run.id == wanted:
+                return run
+        raise NodeError(
+            f"occurrence {wanted} is neither active nor among the last {_REMEMBERED_MAX} that this node has seen; "
+            "give what trigger returned, or the run id of a scheduled one, such as 'etl:1767225600'"
+        )
+
+
+async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
+    name, _, seconds = wanted.rpartition(":")
+    number = next((row.number for row in timeline.jobs.values() if row.name == name), None)
+    if number is None or not seconds.isascii() or not seconds.isdigit() or len(seconds) > 12:
+        raise NodeError(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
+    key = Key(int(seconds) * SECOND, number, Kind.SCHEDULED)
+    row = (await store.read(ByKey((key,)))).get(key)
+    if row is None:
+        raise NodeError(f"job {name!r} has no occurrence of its schedule at {seconds} (seconds since the epoch)")
+    return Run(name, key, row.ref)
+
+
+def report_of(job: str, detail: Detail) -> Report:
+    """What an occurrence came to, from its rows."""
+    row, identity = detail.row, job_id(job)
+    occurrence = Occurrence(
+        id=row.key.id(identity),
+        job=identity,
+        job_version=row.version,
+        kind=Kind.RECOVERY if row.is_recovery and row.kind is Kind.SCHEDULED else row.kind,
+        instant=row.instant,
+        status=row.status,
+        fence=row.fence,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        config=None if detail.config is None else from_json(FrozenConfig, detail.config),
+        window=row.window,
+        request_key=row.request if row.kind is Kind.TRIGGER else None,
+        reason=row.reason or row.cancelled_by or _last_words(detail),
+    )
+    runs = {
+        task.place: TaskRun(
+            id=task_run_id(occurrence.id, task_id(identity, task.name)),
+            occurrence=occurrence.id,
+            task=task_id(identity, task.name),
+            name=task.name,
+            order=task.place,
+            status=task.status,
+            retries=task.retries,
+            cancelled_by=task.cancelled_by,
+            reason=task.reason,
+            result=task.result,
+        )
+        for task in detail.tasks
+    }
+    attempts = [
+        Attempt(
+            id=attempt_id(runs[row.place].id, row.number),
+            task_run=runs[row.place].id,
+            number=row.number,
+            status=row.status,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            error=row.error,
+        )
+        for row in detail.attempts
+        if row.place in runs
+    ]
+    return build_report(job, occurrence, runs.values(), attempts)
+
+
+def _last_words(detail: Detail) -> str | None:
+    """Why it went to the state that it is in: the last line of its audit trail."""
+    last = max(detail.transitions, key=lambda line: (line.sequence, line.line), default=None)
+    return None if last is None else last.why

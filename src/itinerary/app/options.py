@@ -1,0 +1,68 @@
+"""What may be said of a job, a task and a single run, as keyword arguments: the types, for editors and type checkers.
+
+What they mean and which level may set what is the model's affair (`model.overrides`), and it is checked there, whoever
+writes them. These are only so that `@app.job(…, overlap="skpi")` is underlined before it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.schedules.durations import DurationLike
+
+__all__ = ["JobOptions", "RunOptions", "TaskOptions"]
+
+ModeLike: TypeAlias = Mode | Literal["sequential", "parallel"]
+FailureLike: TypeAlias = Failure | Literal["fail_fast", "continue", "retry_on_failure"]
+OverlapLike: TypeAlias = Overlap | Literal["skip", "allow", "queue", "replace"]
+OnOrphanLike: TypeAlias = OnOrphan | Literal["leave", "rerun"]
+RetryLike: TypeAlias = Retry | Mapping[str, Any]
+RecoveryLike: TypeAlias = (
+    RecoveryPolicy
+    | Recovery
+    | Literal["execute_all", "execute_last", "mark_as_missed", "bounded_window", "compressed"]
+    | Mapping[str, Any]
+)
+
+
+class TaskOptions(TypedDict, total=False):
+    """What a task may override."""
+
+    failure: FailureLike
+    retry: RetryLike
+    task_timeout: DurationLike
+    executor: str
+
+
+class RunOptions(TypedDict, total=False):
+    """What one occurrence may override, until it starts."""
+
+    mode: ModeLike
+    failure: FailureLike
+    overlap: OverlapLike
+    retry: RetryLike
+    task_timeout: DurationLike
+    execution_timeout: DurationLike
+    priority: int
+    on_orphan: OnOrphanLike
+
+
+class JobOptions(TypedDict, total=False):
+    """What a job may override."""
+
+    timezone: str
+    mode: ModeLike
+    failure: FailureLike
+    overlap: OverlapLike
+    max_queued: int
+    max_active: int
+    limits: Collection[str]
+    recovery: RecoveryLike
+    retry: RetryLike
+    task_timeout: DurationLike
+    execution_timeout: DurationLike
+    priority: int
+    on_orphan: OnOrphanLike
+    executor: str

@@ -1,0 +1,79 @@
+"""A node that runs until it is told to end (R9).
+
+    SIGTERM or SIGINT      take no new work, give back what has not started, cancel what runs, wait, write everything
+    a second one           end at once; other nodes and the next start have the rest
+
+Exit codes: 0 everything ended; 3 something still ran when its time was over, and the reaper has it; 1 the node could
+not go on; 128 and the signal's number after a second signal.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, wait
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from itinerary.app.engine import Engine
+from itinerary.errors import NodeError
+
+__all__ = ["EXIT_ERROR", "EXIT_OK", "EXIT_UNFINISHED", "run_until_signalled"]
+
+EXIT_OK: Final = 0
+EXIT_ERROR: Final = 1
+EXIT_UNFINISHED: Final = 3
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_AT_ONCE: Final = 5.0
+"""How long ending at once may take: processes are killed, and threads that hang are left behind."""
+
+
+class _Signalled:
+    """What signals have come."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.numbers: list[int] = []
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.numbers.append(number)
+        if len(self.numbers) == 1:
+            self._engine.shut_down(f"it got {signal.Signals(number).name}")
+        else:
+            self._engine.abandon()
+
+
+def run_until_signalled(engine: Engine, on_ready: Callable[[], None]) -> int:
+    """Wait for a node to end, whoever ends it. Returns the exit code; raises what its start raised."""
+    signalled = _Signalled(engine)
+    with _handled_by(signalled):
+        try:
+            engine.ready.result()
+            on_ready()
+            wait([engine.ended])
+        except (CancelledError, NodeError):
+            if not signalled.numbers:
+                raise
+        finally:
+            engine.join(_AT_ONCE)
+    if len(signalled.numbers) > 1 or engine.ended.cancelled():
+        return 128 + signalled.numbers[-1]
+    if (failure := engine.failure()) is not None:
+        raise failure
+    return EXIT_UNFINISHED if engine.ended.result().unfinished else EXIT_OK
+
+
+@contextmanager
+def _handled_by(handler: _Signalled) -> Iterator[None]:
+    """Signals go to the handler meanwhile; only the main thread can have them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

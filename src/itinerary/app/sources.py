@@ -1,0 +1,237 @@
+"""Where settings come from: arguments > `ITINERARY_*` > a TOML file > defaults.
+
+    Itinerary(store="…")        what the program says
+    ITINERARY_STORE=…           what the environment says
+    itinerary.toml              in the working directory, or where ITINERARY_CONFIG points
+    defaults                    sqlite:///itinerary.db, UTC, the name of the machine
+
+They come together key by key, and whatever is wrong is said of the place where it was written: a file with its line, a
+variable, an argument. A key that nobody knows is an error with a suggestion, since a setting that is misspelt and
+silently ignored is found out about in the middle of the night.
+
+`[defaults]` in the file are overrides for all jobs, the level above a job's own. Variables that begin with
+ITINERARY_SECRET_ are secrets and not settings; those that begin with ITINERARY_TEST_ are for the tests.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.errors import ConfigError
+from itinerary.executors.references import SECRET_PREFIX
+from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.settings import Settings, read_settings
+from itinerary.model.text import check_name, shown
+from itinerary.model.values import check_keys, zone_name
+from itinerary.schedules import packaged_zone
+from itinerary.schedules.durations import DurationLike
+
+__all__ = ["DEFAULT_STORE", "Configuration", "NodeSettings", "read_configuration"]
+
+DEFAULT_STORE: Final = "sqlite:///itinerary.db"
+CONFIG_FILE: Final = "itinerary.toml"
+PREFIX: Final = "ITINERARY_"
+_CONFIG_VARIABLE: Final = "ITINERARY_CONFIG"
+_NOT_SETTINGS: Final = (SECRET_PREFIX, "ITINERARY_TEST_", _CONFIG_VARIABLE)
+_OWN: Final = ("store", "timezone", "name", "allow_modules", "allow_hosts")
+_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
+_LISTED_MAX: Final = 1_000
+
+
+class NodeSettings(TypedDict, total=False):
+    """The numbers that govern a node, as `Itinerary(…)` takes them; see the reference of settings for each."""
+
+    pre_schedule_interval: DurationLike
+    index_rebuild_interval: DurationLike
+    lookahead_window: DurationLike
+    grace_period: DurationLike
+    loop_interval: DurationLike
+    inbox_buffer_size: int
+    inbox_send_timeout: DurationLike
+    orchestrator_heartbeat_interval: DurationLike
+    max_missed_orchestrator_heartbeats: int
+    node_heartbeat_interval: DurationLike
+    takeover_after: DurationLike
+    max_concurrent_jobs: int
+    shutdown_grace_period: DurationLike
+    kill_grace: DurationLike
+    reaper_interval: DurationLike
+    max_buffered_updates: int
+    update_flush_threshold: int
+    update_flush_interval: DurationLike
+    stats_flush_threshold: int
+    stats_flush_interval: DurationLike
+    limits: Mapping[str, int]
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was set, checked."""
+
+    store: str
+    timezone: str | None
+    name: str
+    allow_modules: tuple[str, ...]
+    """Modules from which a definition may name code (Q3), besides those that something was declared in."""
+    allow_hosts: tuple[str, ...]
+    """Hosts that HTTP tasks may call though their addresses are not public (Q5)."""
+    settings: Settings
+    defaults: Overrides
+    """Overrides for all jobs."""
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """One place in which settings stand, and how it is called for each key."""
+
+    values: Mapping[str, object]
+    called: Callable[[str], str]
+
+
+def read_configuration(arguments: Mapping[str, object], environ: Mapping[str, str], directory: Path) -> Configuration:
+    """Everything that was set, from all places. Raises ConfigError, which begins with the place."""
+    sources = [_file(environ, directory), _environment(environ), _arguments(arguments)]
+    values: dict[str, object] = {}
+    called: dict[str, Callable[[str], str]] = {}
+    for source in sources:
+        for key, value in source.values.items():
+            if value is not None:
+                values[key], called[key] = value, source.called
+    try:
+        return _checked(values)
+    except ConfigError as error:
+        key = re.split(r"[.:]", str(error), maxsplit=1)[0]
+        raise ConfigError(f"{called[key](key)}{error}" if key in called else str(error)) from error
+
+
+def _checked(values: Mapping[str, object]) -> Configuration:
+    timezone = values.get("timezone")
+    return Configuration(
+        store=_text("store", values.get("store", DEFAULT_STORE)),
+        timezone=None if timezone is None else _zone(timezone),
+        name=_text("name", values.get("name", socket.gethostname() or "node")),
+        allow_modules=_texts("allow_modules", values.get("allow_modules", ())),
+        allow_hosts=_texts("allow_hosts", values.get("allow_hosts", ())),
+        settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
+        defaults=_defaults(values.get("defaults"), timezone),
+    )
+
+
+def _defaults(given: object, timezone: object) -> Overrides:
+    try:
+        defaults = NOTHING if given is None else read_overrides(given, Level.SETTINGS)
+    except ConfigError as error:
+        raise ConfigError(f"defaults.{error}") from error
+    if defaults.timezone is not None:
+        raise ConfigError("defaults.timezone: stands at the top, as timezone, and not among the defaults")
+    return defaults if timezone is None else replace(defaults, timezone=_zone(timezone))
+
+
+def _zone(value: object) -> str:
+    name = zone_name("timezone", value)
+    try:
+        packaged_zone(name)
+    except ValueError as error:
+        raise ConfigError(f"timezone: {error}") from error
+    return name
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{key}: {shown(value)} is not text")
+    try:
+        return value if key == "store" and value else check_name(key, value)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from error
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
+        raise ConfigError(f"{key}: {shown(value)} is not a list of names")
+    if len(value) > _LISTED_MAX:
+        raise ConfigError(f"{key}: {len(value)} names are too many; {_LISTED_MAX} are allowed")
+    return tuple(_text(key, item) for item in value)
+
+
+# -- the places --------------------------------------------------------------------------------------------------------
+
+
+def _arguments(given: Mapping[str, object]) -> _Source:
+    def called(_: str) -> str:
+        return "Itinerary: "
+
+    return _Source(_known(given, called), called)
+
+
+def _environment(environ: Mapping[str, str]) -> _Source:
+    values: dict[str, object] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX) or variable.startswith(_NOT_SETTINGS):
+            continue
+        key = variable.removeprefix(PREFIX).lower()
+        if key not in _KEYS or key == "defaults":
+            close = get_close_matches(key, [known for known in _KEYS if known != "defaults"], n=1)
+            hint = f"did you mean {PREFIX}{close[0].upper()}?" if close else "see the reference of settings"
+            raise ConfigError(f"{variable}: no setting has this name; {hint}")
+        values[key] = _from_text(variable, key, text)
+    return _Source(values, lambda key: f"{PREFIX}{key.upper()}: ")
+
+
+def _from_text(variable: str, key: str, text: str) -> object:
+    """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
+    match key:
+        case "store" | "timezone" | "name":
+            return text
+        case "allow_modules" | "allow_hosts":
+            return [item.strip() for item in text.split(",") if item.strip()]
+        case "limits":
+            pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+            if any(not equals or not _is_number(shares.strip()) for _, equals, shares in pairs):
+                raise ConfigError(f"{variable}: {shown(text)} is no list of limits; write api=5,mail=2")
+            return {name.strip(): int(shares) for name, _, shares in pairs}
+        case _:
+            return int(text) if _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
+
+
+def _file(environ: Mapping[str, str], directory: Path) -> _Source:
+    named = environ.get(_CONFIG_VARIABLE)
+    path = directory / (named or CONFIG_FILE)
+    if named is None and not path.is_file():
+        return _Source({}, lambda _: "")
+    shown_path = named or CONFIG_FILE
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{_CONFIG_VARIABLE}: {shown_path} cannot be read: {why}") from error
+    try:
+        table: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{shown_path}: this is no TOML: {error}") from error
+
+    def called(key: str) -> str:
+        found = re.search(rf"^\s*\[?\s*[\"']?{re.escape(key)}[\"']?\s*[\].=]", text, re.MULTILINE)
+        line = f":{text.count(chr(10), 0, found.end()) + 1}" if found else ""
+        return f"{shown_path}{line}: "
+
+    if "jobs" in table:
+        raise ConfigError(f"{called('jobs')}jobs: stand in a job file of their own, not among the settings")
+    return _Source(_known(table, called), called)
+
+
+def _known(given: Mapping[str, object], called: Callable[[str], str]) -> Mapping[str, object]:
+    try:
+        return check_keys("settings", given, _KEYS)
+    except ConfigError as error:
+        raise ConfigError(f"{called(str(error).partition(':')[0])}{error}") from error

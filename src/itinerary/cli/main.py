@@ -1,0 +1,174 @@
+"""The commands of `itinerary`.
+
+    itinerary up app.py              run a node, and see occurrences happen
+    itinerary audit --from --to      was everything that was due decided, exactly once?
+
+Exit codes: 0 it went well; 1 it did not, and standard error says why (for `audit`: something is lost or doubled);
+2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
+signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from itinerary.app import Itinerary, RunningNode
+from itinerary.app.engine import installed_version
+from itinerary.app.logs import configure_logging, engine_log
+from itinerary.app.signals import EXIT_ERROR, EXIT_OK
+from itinerary.app.sources import read_configuration
+from itinerary.cli.auditing import Audited, audit_store
+from itinerary.cli.loading import load_app
+from itinerary.cli.watching import Ticker, header
+from itinerary.errors import ConfigError, ItineraryError, WindowError
+from itinerary.schedules.instants import microseconds_of
+from itinerary.stores.opening import open_store
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="itinerary",
+    help="Cron that never loses a run, never starts one twice, and can always say why.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Where everything is kept: sqlite:///file.db, postgresql://…"),
+]
+
+
+class LogChoice(StrEnum):
+    """How the log is written."""
+
+    HUMAN = "human"
+    JSON = "json"
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's call
+    if wanted:
+        typer.echo(f"itinerary {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[  # noqa: FBT002 - a switch
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def up(
+    target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
+    store: Store = None,
+    name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
+    log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Run a node, and show occurrences as they end.
+
+    SIGTERM or Ctrl-C ends it: it takes no new work, gives what runs its time, and writes everything. A second one ends
+    it at once.
+    """
+    configure_logging(log.value)
+    with _errors_told():
+        found, paths = load_app(target)
+        found.reconfigure(store=store, name=name, paths=paths)
+        found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
+        raise typer.Exit(_run(found, quiet=quiet))
+
+
+def _run(found: Itinerary, *, quiet: bool) -> int:
+    if quiet:
+        return found.run()
+    console = Console(highlight=False)
+    ticker = Ticker(console)
+    found.observe(ticker.hear)
+
+    def greet(node: RunningNode) -> None:
+        console.print(header(found, node), end="")
+
+    try:
+        return found.run(greet)
+    finally:
+        ticker.close()
+
+
+@app.command()
+def audit(
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="From when on: 2026-03-01T00:00:00Z.")],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Before when.")],
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Was everything that was due decided, exactly once?
+
+    Every instant that was expected in a past window is held against what the store says became of it. The exit code is
+    1 if anything is lost or doubled.
+    """
+    with _errors_told():
+        first, last = _instant("--from", start), _instant("--to", end)
+        if last <= first:
+            raise ConfigError(f"--to {end} is not later than --from {start}")
+        url = read_configuration({"store": store}, os.environ, Path.cwd()).store
+        found = asyncio.run(_audited(url, first, last))
+        typer.echo(msgspec.json.encode(found).decode() if as_json else _words(found))
+    raise typer.Exit(EXIT_OK if found.is_clean else EXIT_ERROR)
+
+
+async def _audited(url: str, start: int, end: int) -> Audited:
+    async with open_store(url) as store:
+        return await audit_store(store, start, end)
+
+
+def _instant(option: str, text: str) -> int:
+    try:
+        return microseconds_of(datetime.fromisoformat(text))
+    except (ValueError, WindowError) as error:
+        raise ConfigError(f"{option} {text}: {error}; write 2026-03-01T00:00:00Z, or with another offset") from error
+
+
+def _words(found: Audited) -> str:
+    decided = f"{found.expected} expected, {found.matched} decided exactly once"
+    others = f"{found.lost} lost, {found.doubled} doubled, {found.unknown} unknown, {found.unexpected} unexpected"
+    lines = [f"{found.start} to {found.end}: {decided}, {others}"]
+    lines += [f"  lost        {run}" for run in found.lost_runs]
+    lines += [f"  doubled     {run}" for run in found.doubled_runs]
+    lines += [f"  unexpected  {run}" for run in found.unexpected_runs]
+    lines += [f"  cannot be enumerated  {gap}" for gap in found.gaps]
+    return "\n".join(lines)
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Errors about the world are told in a line; our own bugs keep their traceback."""
+    try:
+        yield
+    except ItineraryError as error:
+        typer.echo(f"itinerary: {error}", err=True)
+        raise typer.Exit(EXIT_ERROR) from error
+
+
+def main() -> None:
+    """What the `itinerary` command runs."""
+    app()

@@ -1,0 +1,404 @@
+"""A world in one table: a scheduler, a clock that the test moves, a real store in memory, and tasks by script.
+
+    world = World()
+    world.job("etl", "extract", "load", mode="parallel", failure="fail_fast")
+    world.does("load", fails("boom", after=2))
+    world.run(10)                          ten seconds pass, and everything happens that should
+    world.story()                          the whole report of the (last) occurrence, as one line for each task
+    world.trail()                          its audit trail
+
+Claims, starts and writes are answered by the real ledger. The world does what the runtime would: it carries out
+commands and brings back what became of them, in the smallest number of moves. Kinds of commands can be kept back
+(`keep`) and let go later, so that answers come when a test wants them to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from itinerary.core import commands as c
+from itinerary.core import messages as m
+from itinerary.core.course import Here
+from itinerary.core.index import JobTable, ScheduledRunIndex, ScheduledRuns
+from itinerary.core.news import News
+from itinerary.core.plans import PlanBook
+from itinerary.core.scheduler import Scheduler
+from itinerary.core.timeline import Timeline
+from itinerary.model.codec import to_json
+from itinerary.model.definition import Definition, Requirement
+from itinerary.model.ids import job_id, task_id
+from itinerary.model.job import Task
+from itinerary.model.overrides import Level, read_overrides
+from itinerary.model.queries import Active, ByRef, Detail, Details, Entries, History, Jobs, Waiting
+from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
+from itinerary.model.settings import Settings
+from itinerary.model.timeline import Entered, Judge, NewEntry
+from itinerary.model.work import AttemptKey, Report
+from itinerary.model.writes import Adjustment, Cancellation, Intervention
+from itinerary.schedules import Schedule, every
+from itinerary.stores.memory import MemoryEngine
+from itinerary.stores.store import EngineStore
+from tests.unit.core.scripted import SECOND, Act, Script
+from tests.unit.core.stories import story_of, trail_of
+
+__all__ = ["SECOND", "START", "World", "done"]
+
+START = 1_800_000_000 * SECOND
+"""When every world begins: a whole hour, and nothing is due before it."""
+ROUNDS_MAX = 100
+"""A loop that has more to do at one and the same moment is turning in circles."""
+
+T = TypeVar("T")
+
+
+def done(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that waits for nothing: the memory store answers at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return] - what it carries is what the coroutine returns
+    raise AssertionError("the memory store waits for nothing")
+
+
+class World:
+    """One node and its store; `other` is another node on the same store and clock."""
+
+    def __init__(self, *, beside: World | None = None, name: str = "a", **settings: Any) -> None:
+        self.settings = Settings(**settings)
+        self._shared = beside._shared if beside is not None else [START - 3 * SECOND]
+        self.store = beside.store if beside is not None else EngineStore(MemoryEngine(lambda: self._shared[0]))
+        self.others: list[World] = []
+        if beside is None:
+            done(self.store.open())
+        else:
+            beside.others.append(self)
+        self.node = done(self.store.join(f"incarnation of {name}", name, "{}"))
+        self.scheduler = Scheduler(self.settings, Here(self.node, name, self.settings.kill_grace))
+        self.script = Script(lambda: self.now, self._has_row)
+        self.plans = PlanBook(Timeline(), shares=self.settings.limits)
+        self.inbox: list[m.Message] = []
+        self.commands: list[c.Command] = []
+        """Everything that the core has asked for."""
+        self.kept: list[c.Command] = []
+        self._keeps: tuple[type[c.Command], ...] = ()
+        self.answers: dict[object, Any] = {}
+        self.news: list[News] = []
+        self.exited: c.Exit | None = None
+        self.is_silent = False
+        """Whether the orchestrators have fallen silent."""
+        self._followed: dict[Ref, None] = {}
+        self._buffer: list[Any] = []
+        self._flush_at: int | None = None
+        self._ticks_at = self._beats_at = self.now
+
+    @property
+    def now(self) -> int:
+        return self._shared[0]
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def job(
+        self,
+        name: str,
+        *tasks: str,
+        schedule: Schedule | None = None,
+        of_tasks: dict[str, dict[str, Any]] | None = None,
+        requires: tuple[Requirement, ...] = (),
+        on_start: tuple[str, ...] = (),
+        on_complete: tuple[str, ...] = (),
+        judge: Judge | None = None,
+        **overrides: Any,
+    ) -> JobNumber:
+        """Register a job, or its next version: due each hour, the first time at START."""
+        own = of_tasks or {}
+        listed = tuple(
+            Task(
+                id=task_id(job_id(name), task),
+                name=task,
+                order=order,
+                definition={"python": f"tasks:{task}"},
+                overrides=read_overrides(own.get(task, {}), Level.TASK),
+            )
+            for order, task in enumerate(tasks or ("main",))
+        )
+        definition = Definition(
+            schedule=(schedule or every("1h")).to_json(),
+            overrides=read_overrides(overrides, Level.JOB),
+            tasks=listed,
+            requires=requires,
+            on_start=on_start,
+            on_complete=on_complete,
+        )
+        entry = NewEntry(
+            job=name,
+            kind=EntryKind.VERSION,
+            request=f"version {self._version(name) + 1}",
+            by="anna",
+            from_version=self._version(name),
+            body=to_json(definition).decode(),
+        )
+        (entered,) = done(self.store.amend([entry], judge))
+        assert isinstance(entered, Entered), entered
+        for world in (self, *self.others):
+            world.send(m.JobChanged(entered.revision))
+        return entered.job
+
+    def _version(self, name: str) -> int:
+        return next((row.version for row in done(self.store.read(Jobs())) if row.name == name), 0)
+
+    def does(self, name: str, *acts: Act) -> None:
+        """Say what a task does, attempt by attempt; also a hook, or a requirement."""
+        self.script.acts[name] = list(acts)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float = 0.0) -> None:
+        """Let time pass, and everything happen that is due meanwhile."""
+        self.run_to((self.now - START) / SECOND + seconds)
+
+    def run_to(self, seconds: float) -> None:
+        """The same, up to so many seconds after START."""
+        until, worlds = START + round(seconds * SECOND), [self, *self.others]
+        while True:
+            for world in worlds:
+                world._settle()
+            at = min(time for world in worlds for time in world._times())
+            if at > until:
+                break
+            self._shared[0] = max(at, self.now)
+        self._shared[0] = until
+        for world in worlds:
+            world._settle()
+
+    def _times(self) -> list[int]:
+        if self.exited is not None:
+            return [self.now + 3600 * SECOND]
+        times = (self.scheduler.next_at, self.script.next_at, self._flush_at, self._ticks_at, self._beats_at)
+        return [time for time in times if time is not None]
+
+    def _settle(self) -> None:
+        for _ in range(ROUNDS_MAX):
+            self._hear()
+            next_at = self.scheduler.next_at
+            if self.exited is not None or (not self.inbox and (next_at is None or next_at > self.now)):
+                return
+            self.turn()
+        raise AssertionError(f"the loop turns in circles; its inbox has {self.inbox}, it is due at {next_at}")
+
+    def turn(self, *messages: m.Message) -> list[c.Command]:
+        """One iteration with all that is in the inbox, and what it asks for carried out."""
+        inbox, self.inbox = [*self.inbox, *messages], []
+        asked = self.scheduler.iterate(self.now, inbox, inbox_depth=0, took=1)
+        self.commands += asked
+        for command in asked:
+            if isinstance(command, self._keeps):
+                self.kept.append(command)
+            else:
+                self._carry_out(command)
+        return asked
+
+    def _hear(self) -> None:
+        if self.exited is not None:
+            return
+        if reports := self.script.due():
+            self.inbox.append(m.AttemptsReported(reports))
+        if self._flush_at is not None and self._flush_at <= self.now:
+            self._flush()
+        if self._beats_at <= self.now:
+            self._beats_at = self.now + self.settings.orchestrator_heartbeat_interval
+            if self._followed and not self.is_silent:
+                self.inbox.append(m.Heartbeats(list(self._followed)))
+        if self._ticks_at <= self.now:
+            self._ticks_at = self.now + self.settings.loop_interval
+            self._look_around()
+            self.turn()
+
+    def _look_around(self) -> None:
+        mail = done(self.store.beat(self.node)).mail
+        if mail:
+            done(self.store.beat(self.node, mail))
+            self.read(*mail)
+        waiting = list(done(self.store.read(Waiting(self.now, 500))))
+        overdue = done(self.store.read(Active(None, self.now - self.settings.takeover_after)))
+        waiting += [row for row in overdue if row.started_at is None and row.owner not in (None, self.node)]
+        if waiting:
+            self.inbox.append(m.WorkOffered(waiting))
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def keep(self, *kinds: type[c.Command]) -> None:
+        """Do not carry out these from now on, until they are let go."""
+        self._keeps = kinds
+
+    def let_go(self, settle: bool = True) -> None:
+        """Carry out what was kept back."""
+        kept, self.kept, self._keeps = self.kept, [], ()
+        for command in kept:
+            self._carry_out(command)
+        if settle:
+            self.run()
+
+    def _carry_out(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - a list of all commands
+        match command:
+            case c.Claim(revision, wanted):
+                self.send(m.ClaimsAnswered(wanted, done(self.store.claim(self.node, revision, wanted))))
+            case c.StartRuns(revision, starts):
+                answers = done(self.store.start(self.node, revision, starts, self.settings.takeover_after))
+                self.send(m.StartsAnswered(starts, answers))
+            case c.Write(changes, is_urgent):
+                self._buffer += changes
+                if self._buffer and is_urgent:
+                    self._flush()
+                elif self._buffer and self._flush_at is None:
+                    self._flush_at = self.now + self.settings.update_flush_interval
+            case c.Release(interventions):
+                done(self.store.intervene(self.node, interventions))
+            case c.Launch(assignments):
+                for assignment in assignments:
+                    self.script.begin(assignment)
+            case c.Stop(attempts):
+                for key in attempts:
+                    self.script.stop(key)
+            case c.Kill(attempts):
+                for key in attempts:
+                    self.script.kill(key)
+            case c.Follow(refs):
+                self._followed.update(dict.fromkeys(refs))
+            case c.Forget(refs):
+                for ref in refs:
+                    del self._followed[ref]
+            case c.ReadRows(refs):
+                self.read(*refs)
+            case c.RebuildIndex():
+                self.rebuild()
+            case c.KeepStatistics(row):
+                done(self.store.note_statistics([row]))
+            case c.Reply(to, answer):
+                assert to not in self.answers, "it was answered twice"
+                self.answers[to] = answer
+            case c.Announce(news):
+                self.news += news
+            case c.Exit():
+                self.exited = command
+            case c.Log():
+                pass
+
+    def _flush(self) -> None:
+        changes, self._buffer, self._flush_at = self._buffer, [], None
+        self.send(m.WritesAnswered(changes, done(self.store.write(self.node, changes))))
+
+    def read(self, *refs: Ref) -> None:
+        self.send(m.RowsRead(list(done(self.store.read(ByRef(refs))).values())))
+
+    def rebuild(self) -> None:
+        """Build the index as the builder does."""
+        timeline = self.plans.timeline
+        entries = done(self.store.read(Entries(timeline.revision)))
+        if entries:
+            self.plans = self.plans.at(timeline.extended(entries, done(self.store.read(Jobs()))))
+        timeline = self.plans.timeline
+        settings = self.settings
+        expected = timeline.expected(self.now - settings.grace_period, self.now + settings.lookahead_window)
+        due = [one for one in expected if one.skipped is None]
+        titles = {f"{one.job:09} {one.version}": (one.job, one.version) for one in due}
+        table = JobTable(titles)
+        numbers = np.array([table.number(f"{one.job:09} {one.version}") for one in due], np.int64)
+        index = ScheduledRunIndex(ScheduledRuns(table, numbers, np.array([one.instant for one in due], np.int64)))
+        self.send(m.IndexBuilt(timeline.revision, index, [titles[title] for title in table], self.plans))
+
+    # -- people ------------------------------------------------------------------------------------------------------
+
+    def send(self, *messages: m.Message) -> None:
+        self.inbox += messages
+
+    def ask(self, message: m.Message) -> Any:
+        """Send a message whose reply is `"asked"`, and return the answer."""
+        self.answers.pop("asked", None)
+        self.send(message)
+        self.run()
+        return self.answers["asked"]
+
+    def cancel(self, ref: Ref | None = None, by: str = "anna: wrong data") -> Any:
+        """Cancel an occurrence as a person does: durably, and then by message. Returns what the loop says."""
+        ref = self.ref if ref is None else ref
+        done(self.store.control(None, [Cancellation(ref, by)]))
+        return self.ask(m.CancelRequested(ref, by, "asked"))
+
+    def adjust(self, ref: Ref, overrides: str) -> None:
+        """Give an occurrence that has not started other overrides, durably; its node finds mail."""
+        done(self.store.control(None, [Adjustment(ref, overrides)]))
+
+    def intervene(self, intervention: Intervention) -> None:
+        """Somebody who is not the owner does something."""
+        done(self.store.intervene(done(self.store.join("incarnation of others", "others", "{}")), [intervention]))
+
+    def report(self, report: Report) -> None:
+        """An executor says something, now."""
+        self.script.report(report)
+        self.run()
+
+    # -- what came of it ---------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> list[OccurrenceRow]:
+        """All occurrences, in the order of their instants."""
+        rows = list(done(self.store.read(Active())))
+        for job in done(self.store.read(Jobs())):
+            rows += done(self.store.read(History(job.number))).rows
+        return sorted(rows, key=lambda row: row.key)
+
+    @property
+    def ref(self) -> Ref:
+        """The first occurrence."""
+        return self.rows[0].ref
+
+    @property
+    def statuses(self) -> list[str]:
+        return [str(row.status) for row in self.rows]
+
+    def detail(self, ref: Ref | None = None) -> Detail:
+        (detail,) = done(self.store.read(Details((self.ref if ref is None else ref,))))
+        return detail
+
+    def story(self, ref: Ref | None = None) -> str:
+        """The whole report, times in seconds since its instant."""
+        detail = self.detail(ref)
+        name = next(row.name for row in done(self.store.read(Jobs())) if row.number == detail.row.job)
+        return story_of(name, detail)
+
+    def trail(self, ref: Ref | None = None) -> str:
+        """The audit trail: states, and where somebody said why, that too."""
+        return trail_of(self.detail(ref))
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """The fields of all lines of the log with that event."""
+        return [
+            {**command.fields, "level": str(command.level)}
+            for command in self.commands
+            if isinstance(command, c.Log) and command.event == event
+        ]
+
+    def launches(self) -> list[tuple[str, int, float]]:
+        """What was launched: the task, its attempt, and when, in seconds since START."""
+        return [
+            (one.facts.task, one.key.number, (one.facts.started_at - START) / SECOND) for one in self.script.launched
+        ]
+
+    def _has_row(self, key: AttemptKey) -> bool:
+        (detail,) = done(self.store.read(Details((key.ref,))))
+        return any((row.place, row.number) == (key.place, key.number) for row in detail.attempts)
+
+    def at_rest(self) -> None:
+        """Nothing runs, and nothing is on its way: whatever was taken has been given back."""
+        board = self.scheduler._board
+        assert (board.unwritten, board.asked, board.live, len(board.line)) == (0, 0, {}, 0)
+        assert board.line.free == self.settings.max_concurrent_jobs
+        assert not self._followed
+
+
+def encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
