@@ -1,9 +1,9 @@
 """A node in two hundred lines, to try the simulated world on: it does what the protocol says, one thing after another.
 
 It has no index, no inbox and no syncer. Every loop interval it claims what is due soon, starts what is due, and looks
-after what lies about; each occurrence is a coroutine. It runs alone: whoever has another incarnation than its own is
-dead. What it is for is the world around it. A checker that finds fault with something this plain is wrong itself, and a
-mutant of the store must be caught with it as with the real one.
+after what lies about; each occurrence is a coroutine. It takes everybody else for dead, all the time: two of them are
+worse to each other than real ones could be, and must still do no harm. What it is for is the world around it. A checker
+that finds fault with something this plain is wrong itself, and a mutant of the store is caught with it too.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class PlainNode:
         self.instants: dict[JobNumber, list[int]] = {}
         self.waiting: dict[AttemptKey, asyncio.Future[Outcome]] = {}
         self.mine: dict[Ref, asyncio.Task[None]] = {}
+        self.mail: tuple[Ref, ...] = ()
         self.ending = asyncio.Event()
 
     def shut_down(self) -> None:
@@ -78,6 +79,8 @@ class PlainNode:
             self.executor.stop(list(self.waiting))
             await asyncio.sleep(self.settings.kill_grace / SECOND)
             self.executor.kill(list(self.waiting))
+            for task in self.mine.values():
+                task.cancel()
 
     def _heard(self, reports: Sequence[Report]) -> None:
         for report in reports:
@@ -88,7 +91,11 @@ class PlainNode:
 
     async def _turn(self, group: asyncio.TaskGroup) -> None:
         now = (await self.store.read(Standing())).now
-        await self.store.beat(self.number)
+        beat = await self.store.beat(self.number, self.mail)
+        self.mail = beat.mail
+        for other in beat.nodes:
+            if other.number != self.number and other.left_at is None:
+                await self.store.leave(other.number)
         await self._claim(now)
         await self._sweep(now)
         rows = await self.store.read(Active())

@@ -185,12 +185,8 @@ class Desk:
         stretch = self.timeline.in_force(job.number, now)
         if stretch is None or isinstance(stretch.standing, Removed):
             raise NodeError(f"job {job.name!r} is not there at present: it was removed, or is to begin later")
-        instant = now - now % SECOND
-        before = self.timeline.in_force(job.number, instant)
-        if before is None or before.version != stretch.version:
-            instant += SECOND  # its version came into force within this second, and its instant must be one of that
         return Wanted(
-            Key(instant, job.number, Kind.TRIGGER, request),
+            Key(now - now % SECOND, job.number, Kind.TRIGGER, request),
             stretch.version,
             now,
             overrides=overrides,
@@ -236,7 +232,7 @@ class Desk:
                 del self._waiting[run.ref]
 
     async def cancel(self, wanted: RunLike, reason: str | None) -> bool:
-        """Ask an occurrence to end. False if it has ended already."""
+        """Ask an occurrence to end. False if it has ended otherwise already."""
         run = await self._finder.find(self._store, self.timeline, wanted)
         by = f"{self._by}: {reason}" if reason else self._by
         (answer,) = await self._store.control(self._node.number, [Cancellation(run.ref, by)])

@@ -39,7 +39,7 @@ class RunningNode:
         return await self._ask(lambda desk: desk.wait(occurrence))
 
     async def cancel(self, occurrence: RunLike, *, reason: str | None = None) -> bool:
-        """Ask an occurrence to end: False if it has ended already. What runs it ends it soon (O5)."""
+        """Ask an occurrence to end; who runs it ends it soon (O5). False if it has ended otherwise already."""
         return await self._ask(lambda desk: desk.cancel(occurrence, reason))
 
     async def active(self) -> list[ActiveOccurrence]:

@@ -55,7 +55,8 @@ def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
 def _work(course: Course, now: int, out: Outbox) -> None:
     course.stage = Stage.WORKING
     course.expires_at = now + course.terms.config.job.execution_timeout
-    course.pen.step(OccurrenceState.RUNNING, now)
+    why = "its requirements are met" if course.plan.definition.requires else None
+    course.pen.step(OccurrenceState.RUNNING, now, why)
     for task in course.tasks:
         if task.phase is Phase.GATED:  # its row was written with the start
             working.launch(course, task, now, out)

@@ -26,6 +26,7 @@ __all__ = ["Starting"]
 
 _EARLY_AGAIN: Final = SECOND // 100
 """When a start that the store found too early is asked for again."""
+_ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.ADJUSTED})
 
 
 class Starting:
@@ -124,6 +125,8 @@ class Starting:
         board = self._board
         course.stage = Stage.CLAIMED
         course.lacks = answer.by if answer.why is Refusal.LIMITED else ""
+        if answer.why in _ASKED_AGAIN:
+            self._renew(course, out)  # the timeline may have moved on while the answer was on its way
         match answer.why:
             case Refusal.EARLY:
                 board.alarms.put(now + _EARLY_AGAIN, course)
@@ -163,6 +166,7 @@ class Starting:
                     self._renew(course, out)
         moved, self._moved = self._moved, []
         for course in moved:
+            self._renew(course, out)
             board.alarms.put(now, course)
 
     def _renew(self, course: Course, out: Outbox) -> None:

@@ -198,7 +198,12 @@ class Child:
         """The leader has obeyed; wait for the rest of its group."""
         if self._is_over:
             return
-        if rounds and _others_in_group(self.pid):
+        # In a thread: on a machine with thousands of processes this takes a while.
+        looked = self._loop.run_in_executor(None, _others_in_group, self.pid)
+        looked.add_done_callback(lambda _: self._looked(looked, wait, rounds))
+
+    def _looked(self, looked: asyncio.Future[bool], wait: float, rounds: int) -> None:
+        if not looked.cancelled() and looked.result() and rounds:
             self._loop.call_later(wait, self._linger, min(2 * wait, _LINGER_MAX), rounds - 1)
         else:
             self._finish()

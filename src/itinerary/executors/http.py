@@ -119,7 +119,6 @@ class HttpExecutor(BaseExecutor[_Running]):
         async with (
             aiohttp.ClientSession(
                 connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
             ) as session,

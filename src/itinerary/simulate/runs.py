@@ -31,6 +31,7 @@ class Run:
     """One attempt that really began."""
 
     __slots__ = (
+        "allowed_at",
         "asked_at",
         "attempt",
         "began_at",
@@ -51,6 +52,8 @@ class Run:
         self.process = process
         self.began_at = began_at
         """By the store's clock, like the others."""
+        self.allowed_at = began_at
+        """When the write was committed that allowed it: a little before it began, and it may be lost by then."""
         self.ended_at: int | None = None
         self.ending: Ending | None = None
         self.asked_at: int | None = None

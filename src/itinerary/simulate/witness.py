@@ -59,8 +59,8 @@ class Witness:
         """What has started, is not final, and has a slot."""
         self._holders: defaultdict[str, dict[Ref, None]] = defaultdict(dict)
         """Who holds a share of each limit."""
-        self._launchable: dict[AttemptKey, Process | None] = {}
-        """Attempts that a commit has allowed, and who asked for it."""
+        self._launchable: dict[AttemptKey, tuple[Process | None, int]] = {}
+        """Attempts that a commit has allowed: who asked for it, and when that was."""
         self._launched: dict[AttemptKey, Process] = {}
 
     # -- what the world tells it -------------------------------------------------------------------------------------
@@ -75,11 +75,12 @@ class Witness:
             )
         elif attempt not in self._launchable:
             self._add(Rule.GATED, f"{run.name} begins, and no committed write allows it", run.began_at)
-        elif self._launchable[attempt] is not run.process:
-            writer = self._launchable[attempt]
-            who = "nobody" if writer is None else writer.incarnation
-            message = f"{run.name} begins on {run.process.incarnation}, and was written by {who}"
-            self._add(Rule.GATED, message, run.began_at)
+        else:
+            writer, run.allowed_at = self._launchable[attempt]
+            if writer is not run.process:
+                who = "nobody" if writer is None else writer.incarnation
+                message = f"{run.name} begins on {run.process.incarnation}, and was written by {who}"
+                self._add(Rule.GATED, message, run.began_at)
         self._launched[attempt] = run.process
 
     def see(self, commit: Commit) -> None:
@@ -210,7 +211,7 @@ class Witness:
             key = AttemptKey(after.ref, after.place, after.number)
             if before is None:
                 if after.status in (TaskState.RUNNING, TaskState.PENDING):
-                    self._launchable.setdefault(key, commit.by)
+                    self._launchable.setdefault(key, (commit.by, commit.at))
             elif before.status in TASK_FINAL and after.status is not before.status:
                 message = (
                     f"occurrence {key.ref} task {key.place} attempt {key.number} was {before.status}, is {after.status}"

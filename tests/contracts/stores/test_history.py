@@ -177,6 +177,18 @@ async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
     assert len(await desk.store.read(Windows(watermark))) == 1
 
 
+@pytest.mark.spec("D8")
+@told
+async def test_of_a_stretch_that_is_forgotten_the_whole_window_is_unknown(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    start = (await desk.wanted(job)).key.instant
+    window = Window(start, start + 30 * SECOND, 30)
+    await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
+    await sweep(desk, node)
+    assert await pruned(desk, NOTHING_KEPT) == 1
+    assert (await desk.store.read(JobsByName(("backup",))))["backup"].history_floor == window.end
+
+
 @told
 async def test_more_than_a_batch_is_forgotten_step_by_step(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()

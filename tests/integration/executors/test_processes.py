@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -106,11 +107,14 @@ def test_what_a_function_changes_in_its_process_is_put_back(tmp_path: Path) -> N
 def test_a_stop_lets_a_function_clean_up(tmp_path: Path, function: str, output: str) -> None:
     async def story() -> None:
         async with staged(tmp_path) as stage:
+            before = await stage.outcome(stage.begin(run("pid")))
             key = stage.begin(run(function))
             await stage.rung()
             stage.executor.stop([key])
             assert await stage.outcome(key) == Stopped(output=output)
-            assert isinstance(await stage.outcome(stage.begin(run("pid"))), Succeeded)
+            after = await stage.outcome(stage.begin(run("pid")))
+            assert isinstance(after, Succeeded)
+            assert after != before, "who knows where the signal found it"
 
     asyncio.run(story())
 
@@ -150,6 +154,26 @@ def test_what_a_function_logs_is_in_its_output(tmp_path: Path) -> None:
     assert "run=nightly:1767225600" in outcome.output
 
 
+def test_an_answer_that_was_a_workers_last_word_counts(tmp_path: Path) -> None:
+    """Both are there when the loop looks: that it has answered, and that it is gone."""
+
+    def wait_for_its_end(pid: int) -> None:
+        until_gone = threading.Event()
+        while is_alive(pid):
+            until_gone.wait(0.001)
+
+    async def story() -> None:
+        async with staged(tmp_path) as stage:
+            await stage.outcome(stage.begin(run("pid")))
+            assert isinstance(stage.executor, ProcessExecutor)
+            (pid,) = stage.executor.worker_pids
+            key = stage.begin(run("answers_and_dies"))
+            wait_for_its_end(pid)  # and the loop with it
+            assert isinstance(await stage.outcome(key), Succeeded)
+
+    asyncio.run(story())
+
+
 def test_no_more_workers_than_allowed_and_none_left_behind(tmp_path: Path) -> None:
     async def story() -> set[str | None]:
         async with staged(tmp_path, workers_max=2) as stage:
@@ -166,6 +190,7 @@ def test_no_more_workers_than_allowed_and_none_left_behind(tmp_path: Path) -> No
 
 SCRIPT = """
 import sys
+import threading
 
 def work(ctx):
     return [__name__, sys.modules[__name__].__file__ == __file__]

@@ -111,9 +111,11 @@ class World:
         on_start: tuple[str, ...] = (),
         on_complete: tuple[str, ...] = (),
         judge: Judge | None = None,
+        is_heard: bool = True,
         **overrides: Any,
     ) -> JobNumber:
-        """Register a job, or its next version: due each hour, the first time at START."""
+        """Register a job, or its next version: due each hour, the first time at START. The nodes hear of it at once, or
+        find out by a refusal."""
         own = of_tasks or {}
         listed = tuple(
             Task(
@@ -143,7 +145,7 @@ class World:
         )
         (entered,) = done(self.store.amend([entry], judge))
         assert isinstance(entered, Entered), entered
-        for world in (self, *self.others):
+        for world in (self, *self.others) if is_heard else ():
             world.send(m.JobChanged(entered.revision))
         return entered.job
 
@@ -335,6 +337,11 @@ class World:
     def intervene(self, intervention: Intervention) -> None:
         """Somebody who is not the owner does something."""
         done(self.store.intervene(done(self.store.join("incarnation of others", "others", "{}")), [intervention]))
+
+    def shut_down(self) -> None:
+        """The node shall end."""
+        self.send(m.ShutdownRequested("it was asked to"))
+        self.run()
 
     def report(self, report: Report) -> None:
         """An executor says something, now."""

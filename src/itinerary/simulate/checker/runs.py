@@ -88,7 +88,7 @@ class RunChecks:
         """When a run stopped counting: its occurrence was taken or ended, its node gave it up, or it was over."""
         row = self._row(run.attempt.ref)
         ended_at = None if row is None else row.ended_at
-        taken = (taken.at for taken in self.taken.get(run.attempt.ref, ()) if taken.at >= run.began_at)
+        taken = (taken.at for taken in self.taken.get(run.attempt.ref, ()) if taken.at > run.allowed_at)
         return min(_at(run.ended_at), _at(run.given_up_at), _at(ended_at), *taken)
 
     # -- one attempt -------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class RunChecks:
             self._add(Rule.RESULTS, f"{run.name} really {run.ending}, and is stored as {attempt.status}", run.ended_at)
 
     def _was_taken(self, run: Run) -> bool:
-        return any(taken.at >= run.began_at for taken in self.taken.get(run.attempt.ref, ()))
+        return any(taken.at > run.allowed_at for taken in self.taken.get(run.attempt.ref, ()))
 
     # -- one occurrence ----------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class RunChecks:
         if self._config(row).job.mode is not Mode.SEQUENTIAL:
             return
         runs = sorted(self._tasks_of(row), key=lambda run: run.began_at)
-        for earlier, later in pairwise(runs):
+        for earlier, later in pairwise(run for run in runs if self._lost_at(run) > run.began_at):
             if earlier.attempt.place != later.attempt.place and self._lost_at(earlier) > later.began_at:
                 self._add(Rule.SEQUENCE, f"{later.name} began while {earlier.name} was running", later.began_at)
 
@@ -195,6 +195,8 @@ class RunChecks:
             row = self._row(run.attempt.ref)
             if row is None or row.started_at is None or self._config(row).job.overlap is Overlap.ALLOW:
                 continue
+            if self._lost_at(run) <= run.began_at:
+                continue  # it was allowed, and lost before it began
             still = [other for other in latest[run.job] if self._lost_at(other) > run.began_at]
             for other in still:
                 if other.attempt.ref != run.attempt.ref:
@@ -205,7 +207,8 @@ class RunChecks:
         """Starts matched with what was due without looking at names: every run has its instant, and none is left."""
         first: dict[Ref, int] = {}
         for run in self.log.runs:
-            first.setdefault(run.attempt.ref, run.began_at)
+            if self._lost_at(run) >= run.began_at:
+                first.setdefault(run.attempt.ref, run.began_at)
         by_job: defaultdict[int, list[OccurrenceRow]] = defaultdict(list)
         for row in self.snapshot.occurrences.values():
             if row.ref in first:

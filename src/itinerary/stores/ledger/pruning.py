@@ -99,7 +99,8 @@ def _keep_marks(tx: Transaction, rows: Sequence[OccurrenceRow]) -> None:
         last_run = job.last_run_at
         if row.started_at is not None and (last_run is None or last_run < row.instant):
             last_run = row.instant
-        jobs[row.job,] = replace(job, history_floor=max(job.history_floor, row.instant + 1), last_run_at=last_run)
+        gone_up_to = max(row.instant + 1, row.window_end or 0)
+        jobs[row.job,] = replace(job, history_floor=max(job.history_floor, gone_up_to), last_run_at=last_run)
     tx.save(JOBS, list(jobs.values()), ("history_floor", "last_run_at"))
 
 
