@@ -182,7 +182,8 @@ async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
 async def test_of_a_stretch_that_is_forgotten_the_whole_window_is_unknown(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     start = (await desk.wanted(job)).key.instant
-    window = Window(start, start + 30 * SECOND, 30)
+    registered_at = (await desk.store.read(JobsByName(("backup",))))["backup"].registered_at
+    window = Window(start, registered_at + 1, 60)
     await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 1
