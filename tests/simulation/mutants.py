@@ -104,9 +104,10 @@ def no_fence() -> Any:
 
     def write(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, int]) -> Written | Refused:
         row = pages.rows.get(change.ref)
-        if row is None or row.owner is None:
-            return written(pages, owner, change, shares)  # type: ignore[no-any-return]  # as above
-        return written(pages, row.owner, replace(change, fence=row.fence), shares)  # type: ignore[no-any-return]
+        if row is not None:
+            owner, change = row.owner or NodeNumber(0), replace(change, fence=row.fence)
+            pages.rows[row.ref] = replace(row, owner=owner)
+        return written(pages, owner, change, shares)  # type: ignore[no-any-return]  # as above
 
     def start(self: Any, row: OccurrenceRow, request: Start) -> Started | Refused | None:
         return hindered(self, row, replace(request, fence=None))  # type: ignore[no-any-return]  # as above

@@ -28,7 +28,7 @@ from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, 
 from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
-from itinerary.simulate.world import Surroundings
+from itinerary.simulate.machines import Surroundings
 
 __all__ = ["PlainNode", "plain_life"]
 

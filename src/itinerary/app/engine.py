@@ -79,8 +79,10 @@ class Engine:
         self._desk: Desk | None = None
         self.ready: Future[None] = Future()
         """Set when the node has started; its error, if it could not."""
-        self.ended: Future[Ended] = Future()
-        """How it ended; its error, if it could not go on. Cancelled if it was ended at once."""
+        self.ended: Future[Ended | None] = Future()
+        """How it ended; its error, if it could not go on. None if it was ended at once."""
+        for future in (self.ready, self.ended):
+            future.set_running_or_notify_cancel()  # who no longer waits for one must not keep others from hearing of it
 
     # -- from any thread ---------------------------------------------------------------------------------------------
 
@@ -127,11 +129,10 @@ class Engine:
 
     def failure(self) -> NodeError | None:
         """Why it could not go on, once it has ended; None: it ended because it was asked to."""
-        if self.ended.cancelled():
-            return None
         error = self.ended.exception()
         if error is None:
-            said = self.ended.result().error
+            ended = self.ended.result()
+            said = None if ended is None else ended.error
             return None if said is None else NodeError(f"the node could not go on: {said}")
         failure = NodeError(f"the node stopped: {'; '.join(_told(error))}")
         failure.__cause__ = error
@@ -159,7 +160,7 @@ class Engine:
                 ended = runner.run(self._run())
         except asyncio.CancelledError:
             self._fail(NodeError("the node was ended before it had started"))
-            self.ended.cancel()
+            self.ended.set_result(None)
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for the end
             self._fail(error)
             self.ended.set_exception(error)

@@ -46,7 +46,7 @@ class Running:
             await asyncio.wrap_future(engine.ready)
         except BaseException:
             engine.abandon()
-            await asyncio.to_thread(engine.join)
+            await asyncio.to_thread(engine.join, _JOIN_TIMEOUT)
             self._over()
             raise
         return self._node
@@ -56,9 +56,10 @@ class Running:
     ) -> None:
         engine = self._started()
         engine.shut_down("the program leaves the block that it ran in")
-        ended = asyncio.wrap_future(engine.ended)
+        has_ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        engine.ended.add_done_callback(lambda _: loop.call_soon_threadsafe(has_ended.set))
         try:
-            await asyncio.shield(asyncio.wait([ended]))
+            await has_ended.wait()
         except asyncio.CancelledError:
             engine.abandon()  # whoever cancels the wait for a graceful end wants it to end now
             raise
@@ -85,7 +86,7 @@ class Running:
             engine.ready.result()
         except BaseException:
             engine.abandon()
-            engine.join()
+            engine.join(_JOIN_TIMEOUT)
             self._over()
             raise
         return self._node

@@ -12,13 +12,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 from itinerary.app.engine import Engine
-from itinerary.errors import NodeError
 
 __all__ = ["EXIT_ERROR", "EXIT_OK", "EXIT_UNFINISHED", "run_until_signalled"]
 
@@ -53,16 +52,18 @@ def run_until_signalled(engine: Engine, on_ready: Callable[[], None]) -> int:
             engine.ready.result()
             on_ready()
             wait([engine.ended])
-        except (CancelledError, NodeError):
+        except Exception:
             if not signalled.numbers:
                 raise
+            return 128 + signalled.numbers[-1]  # it was ended while it started, and whatever came of that
         finally:
             engine.join(_AT_ONCE)
-    if len(signalled.numbers) > 1 or engine.ended.cancelled():
-        return 128 + signalled.numbers[-1]
     if (failure := engine.failure()) is not None:
         raise failure
-    return EXIT_UNFINISHED if engine.ended.result().unfinished else EXIT_OK
+    ended = engine.ended.result()
+    if ended is None:
+        return 128 + signalled.numbers[-1]
+    return EXIT_UNFINISHED if ended.unfinished else EXIT_OK
 
 
 @contextmanager

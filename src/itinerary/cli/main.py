@@ -106,7 +106,7 @@ def _run(found: Itinerary, *, quiet: bool) -> int:
     found.observe(ticker.hear)
 
     def greet(node: RunningNode) -> None:
-        console.print(header(found, node), end="")
+        console.print(header(found, node), end="", soft_wrap=True)
 
     try:
         return found.run(greet)
@@ -171,4 +171,4 @@ def _errors_told() -> Iterator[None]:
 
 def main() -> None:
     """What the `itinerary` command runs."""
-    app()
+    app(prog_name="itinerary")

@@ -84,7 +84,7 @@ class Inbox:
     async def _sent_in_turn(self, message: Message, *, must_arrive: bool) -> bool:
         if self._is_closed:
             return False
-        if len(self._messages) < self._size and not self._line:
+        if len(self._messages) < self._size:  # then nobody is in line: room is given to those first
             self._put(message)
             return True
         sender = _Sender(message, asyncio.get_running_loop(), must_arrive=must_arrive)

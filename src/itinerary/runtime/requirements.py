@@ -38,7 +38,7 @@ __all__ = ["Requirements"]
 _LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
 """How far back another job's last instant is looked for: not far at first, since most jobs run often."""
 _SQL_TIMEOUT: Final = 10.0
-_OUR_REFUSALS: Final = frozenset({ItineraryError.__name__})
+_REFUSED: Final = exception_names(ItineraryError)[0]
 """What a call fails with that was never made: its address is wrong, or may not be called."""
 
 
@@ -115,7 +115,7 @@ class Requirements:
         match report.outcome:
             case Succeeded():
                 return Ended(report.key, Succeeded("true"))
-            case Failed(_, names) if names and _OUR_REFUSALS.intersection(names):
+            case Failed(_, names) if _REFUSED in names:
                 return report
             case Failed():
                 return Ended(report.key, Succeeded("false"))

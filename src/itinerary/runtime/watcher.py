@@ -34,6 +34,8 @@ __all__ = ["Watcher"]
 
 TIMELINE_TOPIC: Final = "timeline"
 _LOOK_INTERVAL: Final = 1.0
+_DOUBT_INTERVAL: Final = 0.1
+"""Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
 _OFFERS_MAX: Final = 500
 _ACTIVE_MAX: Final = 100_000
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
@@ -79,8 +81,9 @@ class Watcher:
     async def _beat_for_ever(self) -> None:
         while True:
             await self._beat()
+            usual = self._settings.node_heartbeat_interval / SECOND
             try:
-                async with asyncio.timeout(self._settings.node_heartbeat_interval / SECOND):
+                async with asyncio.timeout(_DOUBT_INTERVAL if self._clock.is_in_doubt else usual):
                     await self._is_called.wait()
             except TimeoutError:
                 pass
@@ -111,11 +114,10 @@ class Watcher:
         before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
         jumped = self._clock.observe(store_now, asked_at)
         is_in_doubt = self._clock.is_in_doubt
-        if is_in_doubt:
-            self._is_called.set()  # the next measurements decide
         if jumped or (was_in_doubt and not is_in_doubt):
             await self._inbox.deliver(ClockJumped(jumped))
         elif is_in_doubt and not was_in_doubt:
+            self._is_called.set()  # the next measurements decide
             await self._inbox.deliver(ClockDoubted(store_now - before))
 
     async def _listen(self) -> None:

@@ -23,8 +23,9 @@ from typing import Any, TextIO
 
 from itinerary.errors import ConfigError
 from itinerary.schedules.durations import SECOND
+from itinerary.simulate.machines import NewLife
 from itinerary.simulate.options import DAY, Options, derive
-from itinerary.simulate.world import NewLife, Outcome, run_seed
+from itinerary.simulate.world import Outcome, run_seed
 
 __all__ = ["main", "read_seeds"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from itinerary.runtime.node import Node
-from itinerary.simulate.world import Life, Surroundings
+from itinerary.simulate.machines import Life, Surroundings
 
 __all__ = ["real_life"]
 

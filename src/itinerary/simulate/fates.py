@@ -113,6 +113,10 @@ class Fates:
         """How long it takes until those who watch hear of a commit."""
         return self.weather.heard_after * self._dice.random()
 
+    def fraction(self) -> float:
+        """A part of something."""
+        return self._dice.random()
+
     def still_commits(self) -> bool:
         """Whether a call that was under way when its process crashed reaches the store."""
         return self._dice.random() < 0.5

@@ -136,7 +136,7 @@ def _job(dice: Random, name: str, schedule: dict[str, Any], period: float) -> Si
         overlap=overlap,
         max_queued=one_of(dice, (None, None, 1, 3)) if overlap is Overlap.QUEUE else None,
         max_active=one_of(dice, (None, None, None, 1, 2)),
-        limits=(_LIMIT,) if dice.random() < 0.2 else None,
+        limits=(_LIMIT,) if dice.random() < 0.35 else None,
         mode=one_of(dice, tuple(Mode)),
         failure=one_of(dice, tuple(Failure)),
         on_orphan=one_of(dice, tuple(OnOrphan)),

@@ -59,6 +59,8 @@ class Network:
         """An outage: the database answers nobody."""
         self.cut_off: dict[Process, None] = {}
         """Processes that do not reach it."""
+        self.ambushes: dict[Process, Callable[[], None]] = {}
+        """What happens to a process while its next call is under way."""
         self.context = outside()
         """The world's own: what is under way belongs to no process."""
 
@@ -88,6 +90,9 @@ class _Call:
             now = self.network.backend.clock()
             takes = microseconds(arrives_after + answered_after)
             self.network.disturbances.note(now, now + takes, self.process)
+        if self.process in self.network.ambushes:
+            strike = self.network.ambushes.pop(self.process)
+            self._later(self.network.fates.fraction() * (arrives_after + answered_after), strike)
         if fortune is Fortune.REFUSED:
             self._later(arrives_after + answered_after, self._away)
             return

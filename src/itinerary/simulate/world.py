@@ -5,7 +5,6 @@
     heal        the weather is fine, every machine is up; what is left over is finished
     check       the checker looks at the store and at what the tasks wrote, and the nodes are asked to end
 
-A machine is a supervisor as people run one: it starts its node again when that has ended, with a new incarnation.
 Schedules end with the day, so there is an end to what can be owed.
 """
 
@@ -13,75 +12,43 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
-from itinerary.errors import StoreError
 from itinerary.model.codec import to_json
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.work import Assignment
-from itinerary.ports import Clock, Executor, Store
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_instants, check_lines, check_rows, check_settled
-from itinerary.simulate.clock import NodeClock, StoreClock
+from itinerary.simulate.clock import StoreClock
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.fates import CALM, Fates
-from itinerary.simulate.history import History, SimulatedLog, row_lines
+from itinerary.simulate.history import History, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
+from itinerary.simulate.machines import Ground, Machine, NewLife
 from itinerary.simulate.options import Options, Trouble, TroubleKind
 from itinerary.simulate.people import People
-from itinerary.simulate.processes import Process, ProcessState, in_process
+from itinerary.simulate.processes import Process, ProcessState
 from itinerary.simulate.runs import RunLog
-from itinerary.simulate.store import Network, SimulatedStore
-from itinerary.simulate.tasks import Behaviour, SimulatedExecutor
+from itinerary.simulate.store import Network
+from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import OCCURRENCES
 
-__all__ = ["Life", "NewLife", "Outcome", "Surroundings", "World", "run_seed"]
+__all__ = ["Outcome", "World", "run_seed"]
 
 _HEAL_FOR: Final = 12 * 3600.0
 """Seconds that a world has to finish everything, once all is well."""
-_RESTART_AFTER: Final = 5.0
-"""Seconds after which a supervisor starts a node again that has ended."""
-_MACHINES: Final = "abcdefgh"
-
-
-class Life(Protocol):
-    """A node, as the world uses it."""
-
-    async def start(self) -> None:
-        """Join, and get ready."""
-
-    async def run(self) -> object:
-        """Until it is shut down, or cannot go on."""
-
-    def shut_down(self) -> None:
-        """Ask it to end, as SIGTERM does."""
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """All that a node has of the world."""
-
-    store: Store
-    name: str
-    incarnation: str
-    clock: Clock
-    executor: Executor
-    options: Options
-    log: SimulatedLog
-
-
-NewLife: TypeAlias = Callable[[Surroundings], Life]
-"""Makes a node."""
+_NAMES: Final = "abcdefgh"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -101,25 +68,11 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.count == 0
 
 
-class Machine:
-    """A computer with a clock and a supervisor; one process after the other runs on it."""
-
-    def __init__(self, name: str, clock: NodeClock) -> None:
-        self.name = name
-        self.clock = clock
-        self.starts = 0
-        self.process: Process | None = None
-        self.node: Life | None = None
-        self.is_up = True
-        """Whether the supervisor starts the node again when it has ended."""
-
-
 class World:
     """One seed."""
 
     def __init__(self, options: Options, new_life: NewLife) -> None:
         self.options = options
-        self.new_life = new_life
         self.loop = VirtualLoop(dice_for(options.seed, "order"))
         self.clock = StoreClock(self.loop.time, options.begins_at)
         self.history = History(self.loop.time)
@@ -131,13 +84,22 @@ class World:
         self.log = RunLog(self.witness.began)
         fates = Fates(options.weather, dice_for(options.seed, "fates"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
-        self.machines = [
-            Machine(_MACHINES[number], NodeClock(self.clock, self.loop.time)) for number in range(options.nodes)
-        ]
         self._people = People(self.backend, dice_for(options.seed, "people"), self.history)
         self.is_healing = False
-        self._is_hopeless = asyncio.Event()
-        """A node has failed by a bug: there is no point in going on."""
+        ground = Ground(
+            options,
+            new_life,
+            self.loop,
+            self.clock,
+            self.network,
+            self.history,
+            self.log,
+            self,
+            self.violations,
+            is_hopeless=asyncio.Event(),
+        )
+        self._is_hopeless = ground.is_hopeless
+        self.machines = [Machine(_NAMES[number], ground) for number in range(options.nodes)]
         self._tasks = {(job.name, task.name): task for job in options.jobs for task in job.tasks}
 
     # -- how tasks behave --------------------------------------------------------------------------------------------
@@ -187,7 +149,7 @@ class World:
         for trouble in self.options.troubles:
             self.loop.call_at(trouble.at, self._make, trouble)
         for machine in self.machines:
-            self._boot(machine)
+            machine.boot()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._is_hopeless.wait(), self.options.runs_for / SECOND)
         await self._heal()
@@ -221,55 +183,6 @@ class World:
         error = context.get("exception")
         self.violations.add(Rule.QUIET, f"{context.get('message')}: {error!r}", self.clock())
 
-    # -- machines ----------------------------------------------------------------------------------------------------
-
-    def _boot(self, machine: Machine) -> None:
-        if machine.process is not None or not machine.is_up:
-            return
-        machine.starts += 1
-        process = machine.process = Process(machine.name, machine.starts)
-        self.history.note(process.incarnation, "boots")
-        with in_process(process):
-            self._begin(self._live(machine, process))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-
-    async def _live(self, machine: Machine, process: Process) -> None:
-        """One life of a node, from its start to its end."""
-        store = SimulatedStore(self.network, process)
-        executor = SimulatedExecutor(process, self, self.log, self.clock, self.history)
-        try:
-            log = SimulatedLog(self.history, process.incarnation)
-            surroundings = Surroundings(
-                store, machine.name, process.incarnation, machine.clock, executor, self.options, log
-            )
-            node = self.new_life(surroundings)
-            await node.start()
-            machine.node = node
-            await node.run()
-            self.history.note(process.incarnation, "ends")
-        except Exception as error:  # noqa: BLE001 - a life ends here, and it is written down how
-            self._fail(process, error)
-        finally:
-            if process.is_running:
-                await executor.close()
-                self._ended(machine, process)
-
-    def _fail(self, process: Process, error: Exception) -> None:
-        """A node may give up when the store is against it, and says so with a StoreError. Anything else is a bug."""
-        self.history.note(process.incarnation, "gives up", f"{type(error).__name__}: {error}")
-        for cause in _causes(error):
-            if not isinstance(cause, StoreError):
-                self._is_hopeless.set()
-                self.violations.add(Rule.QUIET, f"{process.incarnation} failed: {cause!r}", self.clock())
-
-    def _ended(self, machine: Machine, process: Process) -> None:
-        if machine.process is process:
-            machine.process = machine.node = None
-            self.loop.call_later(_RESTART_AFTER, self._boot, machine, context=self.network.context)
-
     # -- troubles ----------------------------------------------------------------------------------------------------
 
     def _make(self, trouble: Trouble) -> None:
@@ -293,32 +206,35 @@ class World:
             self._people.trigger(at)
         elif process is None or process.state is not ProcessState.RUNNING:
             return
-        elif trouble.kind is TroubleKind.CRASH:
-            self._crash(machine, process, trouble.lasts)
-        elif trouble.kind is TroubleKind.FREEZE:
-            self.disturbances.note(at, over_at, process)
-            self.loop.freeze(process)
-            self.loop.call_later(trouble.lasts, self._thaw, process)
+        elif trouble.kind in (TroubleKind.CRASH, TroubleKind.FREEZE):
+            strike = partial(self._strike, machine, process, trouble)
+            if trouble.in_a_call:
+                self.network.ambushes[process] = strike
+            else:
+                strike()
         elif trouble.kind is TroubleKind.CUT_OFF:
             self.disturbances.note(at, over_at, process)
             self.network.cut_off[process] = None
             self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
-        elif machine.node is not None:
-            self._ask_to_end(machine.node, process)
-
-    def _ask_to_end(self, node: Life, process: Process) -> None:
-        """A signal: a frozen process gets it when it thaws."""
-        with in_process(process):
-            self.loop.call_soon(node.shut_down)
+        else:
+            machine.ask_to_end()
 
     def _end_outage(self) -> None:
         self.network.is_down = False
 
-    def _crash(self, machine: Machine, process: Process, down_for: float) -> None:
-        self.disturbances.note(self.clock(), None, process)
-        self.loop.crash(process)
-        machine.process = machine.node = None
-        self.loop.call_later(down_for, self._boot, machine)
+    def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
+        """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
+        if machine.process is not process or process.state is not ProcessState.RUNNING or self.is_healing:
+            return
+        self.history.note(process.incarnation, f"{trouble.kind}!")
+        now = self.clock()
+        if trouble.kind is TroubleKind.FREEZE:
+            self.disturbances.note(now, now + round(trouble.lasts * SECOND), process)
+            self.loop.freeze(process)
+            self.loop.call_later(trouble.lasts, self._thaw, process)
+        else:
+            self.disturbances.note(now, None, process)
+            machine.crash(trouble.lasts)
 
     def _thaw(self, process: Process) -> None:
         if process.state is ProcessState.FROZEN:
@@ -335,7 +251,7 @@ class World:
         self.network.cut_off.clear()
         for machine in self.machines:
             if machine.process is None:
-                self._boot(machine)
+                machine.boot()
             elif machine.process.state is ProcessState.FROZEN:
                 self.loop.thaw(machine.process)
         look_after = self.options.settings.loop_interval * 4 / SECOND
@@ -365,20 +281,12 @@ class World:
         """Ask every node to end, and see that it does."""
         for machine in self.machines:
             machine.is_up = False
-            if machine.node is not None and machine.process is not None:
-                self._ask_to_end(machine.node, machine.process)
+            machine.ask_to_end()
         await asyncio.sleep(2 * self.options.settings.shutdown_grace_period / SECOND)
         for machine in self.machines:
             if machine.process is not None:
                 message = f"{machine.process.incarnation} was asked to end, and has not"
                 self.violations.add(Rule.QUIET, message, self.clock())
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """The errors in a group of errors, or just this one."""
-    if isinstance(error, BaseExceptionGroup):
-        return [cause for inner in error.exceptions for cause in _causes(inner)]
-    return [error]
 
 
 def run_seed(options: Options, new_life: NewLife) -> Outcome:

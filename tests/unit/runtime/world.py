@@ -176,9 +176,7 @@ class World:
         definition = Definition(schedule=schedule.to_json(), tasks=(task,), overrides=overrides, **rest)
         return await self.enter(name, to_json(definition).decode(), from_version, effective_from)
 
-    async def enter(
-        self, name: str, body: str, from_version: int = 0, effective_from: int | None = None
-    ) -> JobNumber:
+    async def enter(self, name: str, body: str, from_version: int = 0, effective_from: int | None = None) -> JobNumber:
         """A version of a job, whatever it says."""
         entry = NewEntry(
             job=name,
@@ -240,6 +238,10 @@ class World:
         job = (await store.read(JobsByName((name,))))[name].number
         ended = (await store.read(History(job))).rows
         return sorted([*ended, *await store.read(Active(job))], key=lambda row: row.key)
+
+    async def due(self, name: str) -> list[OccurrenceRow]:
+        """Those of them whose time has come; what is claimed ahead is left out."""
+        return [row for row in await self.rows(name) if row.due_at <= self.now()]
 
     async def detail(self, row: OccurrenceRow) -> Any:
         """Everything about one."""

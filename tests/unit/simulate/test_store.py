@@ -132,6 +132,20 @@ def test_what_was_under_way_when_its_process_crashed_is_committed_or_not(commits
     played(story, Fixed(Fate(Fortune.FINE, 1.0, 1.0), commits_after_crash=commits))
 
 
+def test_an_ambush_strikes_while_the_next_call_is_under_way() -> None:
+    async def story(scene: Scene) -> None:
+        struck: list[float] = []
+        scene.network.ambushes[scene.process] = lambda: struck.append(scene.loop.time())
+        await asyncio.sleep(10)
+        assert struck == []
+        await scene.store.join("a/1", "a", "{}")
+        await scene.store.join("a/1", "a", "{}")
+        (at,) = struck
+        assert 10 <= at <= 14
+
+    played(story, Fixed(Fate(Fortune.FINE, 2.0, 2.0)))
+
+
 def test_who_watches_is_woken_by_a_commit_and_by_nothing_else() -> None:
     async def story(scene: Scene) -> None:
         heard: list[tuple[float, frozenset[str]]] = []

@@ -171,7 +171,7 @@ class RunChecks:
         if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
             return
         if any(
-            line.after is OccurrenceState.RETRYING and line.at >= last.ended_at for line in self.snapshot.trail(row)
+            line.after is OccurrenceState.RETRYING and line.at >= last.began_at for line in self.snapshot.trail(row)
         ):
             return  # it waited to retry, and was ended there
         if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):

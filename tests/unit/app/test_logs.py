@@ -1,0 +1,80 @@
+"""Logging: one event name and its fields, for people or as JSON, and never a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from itinerary.app.logs import SecretsHidden, configure_logging, engine_log
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.spec("U9", "JSON")
+def test_an_event_is_a_line_of_json_with_its_fields() -> None:
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    structlog.get_logger().info("occurrence.claimed", run="etl:1767225600", count=3)
+    structlog.get_logger().debug("not.shown")
+    (line,) = stream.getvalue().splitlines()
+    event = json.loads(line)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {"event": "occurrence.claimed", "level": "info", "run": "etl:1767225600", "count": 3}
+
+
+@pytest.mark.spec("U9", "human")
+def test_for_people_it_is_a_line_of_text() -> None:
+    stream = io.StringIO()
+    configure_logging("human", stream=stream)
+    structlog.get_logger().warning("inbox.full", depth=10)
+    assert "inbox.full" in stream.getvalue()
+    assert "depth=10" in stream.getvalue()
+
+
+@pytest.mark.spec("U9", "secrets never appear")
+@pytest.mark.spec("Q7", "secrets in the log")
+@pytest.mark.parametrize("style", ["human", "json"])
+def test_a_secret_is_in_no_line_wherever_it_stood(monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+    monkeypatch.setenv("ITINERARY_SECRET_TOKEN", "canary-4711")
+    stream = io.StringIO()
+    configure_logging("json" if style == "json" else "human", stream=stream)
+    log = structlog.get_logger().bind(bound="a canary-4711 b")
+    try:
+        raise ValueError("no canary-4711 here")
+    except ValueError:
+        log.exception("failed with canary-4711", nested={"list": ["canary-4711"]}, pair=("canary-4711", 1))
+    assert "canary-4711" not in stream.getvalue()
+    assert stream.getvalue().count("…hidden…") + stream.getvalue().count("\\u2026hidden\\u2026") >= 5
+
+
+def test_short_secrets_are_left_alone_since_they_are_parts_of_words() -> None:
+    hide = SecretsHidden({"ITINERARY_SECRET_X": "a", "OTHER": "banana"})
+    assert hide(None, "info", {"event": "banana"}) == {"event": "banana"}
+
+
+def test_the_engine_can_be_quieter_than_the_tasks() -> None:
+    stream = io.StringIO()
+    configure_logging("human", stream=stream)
+    engine_log(logging.WARNING).info("index.rebuilt")
+    engine_log(logging.WARNING).warning("store.unavailable")
+    structlog.get_logger().info("building")
+    assert "index.rebuilt" not in stream.getvalue()
+    assert "store.unavailable" in stream.getvalue()
+    assert "building" in stream.getvalue()
+
+
+def test_where_structlog_is_not_set_up_the_engine_speaks_through_the_logger_of_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "itinerary"):
+        engine_log().info("node.started", node="here")
+    assert caplog.messages == ["node.started node='here'"]

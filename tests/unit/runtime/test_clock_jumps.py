@@ -1,0 +1,141 @@
+"""Clocks that are set while a node runs: nothing is lost, nothing doubled, and it is on record (N6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from itinerary.model.overrides import Overrides
+from itinerary.model.policies import Overlap
+from itinerary.model.states import OccurrenceState
+from itinerary.schedules import every
+from itinerary.schedules.durations import SECOND
+from itinerary.stores.base import T, Work
+from tests.unit.runtime.world import EPOCH, World, played
+
+BESIDE_EACH_OTHER = Overrides(overlap=Overlap.ALLOW)
+
+
+async def instants(world: World, job: str) -> list[int]:
+    """The seconds of a job's instants that completed; every row must have."""
+    due = await world.due(job)
+    assert {row.status for row in due} <= {OccurrenceState.COMPLETED}, Counter(row.status for row in due)
+    return [(row.instant - EPOCH) // SECOND for row in due]
+
+
+@pytest.mark.spec("N6", "ahead")
+def test_when_the_stores_clock_is_set_ahead_what_was_jumped_over_runs_once() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("10s"), overrides=BESIDE_EACH_OTHER)
+        async with world.running(world.node()):
+            await world.sleep_until(30.5)
+            world.store_ahead = 300 * SECOND
+            await world.sleep_until(60.5)
+        assert await instants(world, "tick") == list(range(0, 361, 10))
+        assert len(world.began) == 37
+        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [300 * SECOND]
+        assert "the clock has jumped" in [line["why"] for line in world.log.said("index.rebuilt")]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "back")
+def test_when_the_stores_clock_is_set_back_nothing_runs_twice_and_nothing_early() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("10s"), overrides=BESIDE_EACH_OTHER)
+        async with world.running(world.node()):
+            await world.sleep_until(100.5)
+            assert len(world.began) == 11
+            world.store_ahead = -60 * SECOND
+            await world.sleep_until(155.5)
+            assert len(world.began) == 11, "it is 95.5 again, and all of that has run"
+            await world.sleep_until(181.5)
+        assert await instants(world, "tick") == list(range(0, 121, 10))
+        assert len(world.began) == 13
+        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [-60 * SECOND]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "the node's own clock")
+@pytest.mark.parametrize("by", [300 * SECOND, -300 * SECOND])
+def test_when_the_nodes_own_clock_jumps_everything_goes_on_at_the_stores_time(by: int) -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("10s"), overrides=BESIDE_EACH_OTHER)
+        node, ahead = world.node(), 0
+        node.clock._elapsed = lambda: world.elapsed() + ahead
+        async with world.running(node):
+            await world.sleep_until(30.5)
+            ahead = by
+            await world.sleep_until(81.5)
+        rows = await world.rows("tick")
+        assert await instants(world, "tick") == list(range(0, 81, 10))
+        assert len(world.began) == 9
+        for row in rows:
+            if row.started_at is not None:
+                assert 0 <= row.started_at - row.instant <= 2 * SECOND
+        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [-by]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "what runs")
+@pytest.mark.parametrize("by", [3_600 * SECOND, -3_600 * SECOND])
+def test_what_runs_when_a_clock_is_set_is_neither_orphaned_nor_over_its_time(by: int) -> None:
+    async def story(world: World) -> None:
+        await world.register("long", world.task(100.0), schedule=every("24h", start="2026-03-28T12:00:10Z"))
+        async with world.running(world.node()):
+            await world.sleep_until(30.5)
+            world.store_ahead = by
+            await world.sleep_until(120.0)
+        (row,) = await world.rows("long")
+        assert row.status is OccurrenceState.COMPLETED, row.reason
+
+    played(story)
+
+
+@pytest.mark.spec("O4", "a node that stood still")
+def test_a_node_that_stood_still_does_not_orphan_its_own_work_when_it_goes_on() -> None:
+    """A laptop that slept for an hour: the node's clock went on, and nothing of the node did."""
+
+    async def story(world: World) -> None:
+        await world.register("long", world.task(100.0), schedule=every("24h", start="2026-03-28T12:00:10Z"))
+        node, slept = world.node(), 0
+        node.clock._elapsed = lambda: world.elapsed() + slept
+        async with world.running(node):
+            await world.sleep_until(30.5)
+            slept = world.store_ahead = 120 * SECOND
+            await world.sleep_until(115.0)
+        (row,) = await world.rows("long")
+        assert row.status is OccurrenceState.COMPLETED, row.reason
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "doubt")
+def test_nothing_is_begun_while_nobody_knows_what_time_it_is_and_the_store_is_not_overrun_with_questions() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("10s"), overrides=BESIDE_EACH_OTHER)
+        node, is_confused, asked = world.node(), False, 0
+        real = world.engine.engine.write
+
+        async def write(work: Work[T]) -> T:
+            nonlocal asked
+            asked += 1
+            world.store_ahead = asked * 10 * SECOND if is_confused else 0  # no two measurements agree
+            return await real(work)
+
+        world.engine.engine.write = write  # type: ignore[method-assign]  # a store whose clock is broken
+        async with world.running(node):
+            await world.sleep_until(38.5)
+            is_confused, asked = True, 0
+            await world.sleep_until(45.5)
+            assert node.clock.is_in_doubt
+            assert len(world.began) == 4
+            assert asked < 200
+            is_confused = False
+            await world.sleep_until(61.5)
+        assert len(world.began) == 7
+
+    played(story)

@@ -1,0 +1,346 @@
+"""How a node ends: no new work, give back, cancel, wait, write everything, leave (R9)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from itinerary.core.answers import LoopStatistics
+from itinerary.core.messages import StatisticsAsked
+from itinerary.model.overrides import Overrides
+from itinerary.model.policies import Overlap
+from itinerary.model.queries import Nodes, Statistics
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.runtime.node import Ended
+from itinerary.schedules import every
+from itinerary.schedules.durations import SECOND
+from tests.unit.runtime.world import EPOCH, World, played
+
+
+@pytest.mark.spec("R9")
+def test_with_nothing_to_do_it_ends_at_once_and_says_that_it_leaves() -> None:
+    async def story(world: World) -> None:
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(10.3)
+            node.shut_down("SIGTERM")
+            assert await run == Ended(0, None)
+            assert world.loop.time() < 11.4
+        (row,) = await world.store.read(Nodes())
+        assert row.left_at is not None
+        assert world.log.said("node.shutting_down") == [{"why": "SIGTERM", "running": 0}]
+        assert world.log.said("node.ended") == [{"node": "a", "unfinished": 0}]
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "release")
+def test_what_has_not_started_is_given_back_at_once_and_another_node_starts_it_on_time() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(0.1), schedule=every("1h", start="2026-03-28T12:01:00Z"))
+
+        async def stubborn(ctx: Any) -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(9.0)  # almost as long as it may
+
+        await world.register("stubborn", stubborn, schedule=every("1h", start="2026-03-28T12:00:50Z"))
+        first, second = world.node("first"), world.node("second")
+        async with world.running(first) as run:
+            await world.sleep_until(53.0)
+            (row,) = await world.rows("tick")
+            assert (row.status, row.owner) == (OccurrenceState.PRERUN, first.number)
+            async with world.running(second):
+                await world.sleep_until(55.0)
+                first.shut_down()
+                await world.sleep_until(55.5)
+                assert not run.done(), "it still waits for the stubborn one"
+                (row,) = await world.rows("tick")
+                assert row.owner is None
+                await world.sleep_until(62.0)
+                (row,) = await world.rows("tick")
+                assert row.status is OccurrenceState.COMPLETED
+                assert row.started_at is not None
+                assert row.started_at - row.instant <= SECOND, "nobody waits for takeover_after"
+                assert world.began == ["tick 1"]
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "release")
+@pytest.mark.spec("R9", "the store is away")
+def test_what_could_not_be_given_back_at_once_is_given_back_before_it_leaves() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1h", start="2026-03-28T12:01:00Z"))
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(55.0)
+            world.engine.is_down = True
+            node.shut_down()
+            await asyncio.sleep(2.0)
+            world.engine.is_down = False
+            assert await run == Ended(0, None)
+        (row,) = await world.rows("tick")
+        assert (row.status, row.owner) == (OccurrenceState.PRERUN, None)
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "cancel")
+def test_what_runs_is_cancelled_with_the_reason_and_its_end_is_written_before_the_node_leaves() -> None:
+    async def story(world: World) -> None:
+        await world.register("long", world.task(1_000.0))
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            node.shut_down()
+            assert await run == Ended(0, None)
+        (row,) = await world.rows("long")
+        assert (row.status, row.reason) == (OccurrenceState.CANCELLED, "node a was shut down")
+        detail = await world.detail(row)
+        assert [one.status for one in detail.attempts] == [TaskState.CANCELLED]
+        assert node.backlog == (0, 0)
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "cancel")
+@pytest.mark.spec("X4", "ignores cancellation")
+def test_one_that_ignores_its_cancellation_is_given_up_after_the_kill_grace_and_the_node_ends() -> None:
+    async def story(world: World) -> None:
+        may_end = asyncio.Event()
+
+        async def deaf(ctx: Any) -> None:
+            while not may_end.is_set():
+                try:
+                    await asyncio.sleep(1.0)
+                except asyncio.CancelledError:
+                    continue
+
+        await world.register("deaf", deaf)
+        node = world.node(kill_grace=4 * SECOND)
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            node.shut_down()
+            await world.sleep_until(13.5)
+            assert not run.done()
+            assert await run == Ended(0, None)
+            assert world.loop.time() < 17.0
+        (row,) = await world.rows("deaf")
+        assert row.status is OccurrenceState.CANCELLED
+        (attempt,) = (await world.detail(row)).attempts
+        assert attempt.error == "cancelled, and given up"
+        may_end.set()
+        await asyncio.sleep(2.0)
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "non-zero")
+def test_what_has_not_ended_after_the_grace_period_is_counted_and_left_to_others() -> None:
+    async def story(world: World) -> None:
+        async def slow_to_end(ctx: Any) -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(20.0)
+
+        await world.register("stubborn", slow_to_end)
+        node = world.node(kill_grace=600 * SECOND, shutdown_grace_period=5 * SECOND)
+        async with world.running(node) as run:
+            await world.sleep_until(5.0)
+            node.shut_down()
+            assert await run == Ended(1, None)
+            assert 10.0 <= world.loop.time() < 13.0
+        (row,) = await world.rows("stubborn")
+        assert row.status is OccurrenceState.TERMINATING
+        assert row.owner == node.number
+        (gone,) = await world.store.read(Nodes())
+        assert gone.left_at is not None, "so others rescue it at once"
+        await asyncio.sleep(30.0)
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "no new work")
+def test_nothing_new_is_begun_while_it_ends() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1s"), overrides=Overrides(overlap=Overlap.ALLOW))
+
+        async def slow_to_end(ctx: Any) -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(8.0)
+
+        await world.register("stubborn", slow_to_end)
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(20.5)
+            node.shut_down()
+            before = len(world.began)
+            assert await run == Ended(0, None)
+            assert world.loop.time() > 28.0
+            assert len(world.began) == before
+        for row in await world.rows("tick"):
+            assert row.status is OccurrenceState.COMPLETED or row.owner is None, row
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "the next start")
+def test_the_next_start_goes_on_where_the_last_one_ended() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("5s"), overrides=Overrides(overlap=Overlap.ALLOW))
+        for at in (21.0, 48.0, 77.0):
+            async with world.running(world.node()):
+                await world.sleep_until(at)
+            await asyncio.sleep(8.0)
+        async with world.running(world.node()):
+            await world.sleep_until(101.0)
+        rows = await world.rows("tick")
+        done = [(row.instant - EPOCH) // SECOND for row in rows if row.status is OccurrenceState.COMPLETED]
+        assert done == list(range(0, 101, 5))
+        assert len(world.began) == len(done), "each of them once"
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "flush")
+def test_statistics_are_flushed_at_the_end() -> None:
+    async def story(world: World) -> None:
+        node = world.node(stats_flush_interval=3_600 * SECOND, stats_flush_threshold=10_000)
+        async with world.running(node):
+            await world.sleep_until(60.0)
+            assert node.number is not None
+            assert await world.store.read(Statistics(node.number)) == []
+        assert len(await world.store.read(Statistics(node.number))) >= 58
+        assert node.backlog == (0, 0)
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "a second signal")
+def test_asked_a_second_time_it_ends_at_once_and_leaves_everything_as_it_lies() -> None:
+    async def story(world: World) -> None:
+        async def slow_to_end(ctx: Any) -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.2)
+                raise
+
+        await world.register("long", slow_to_end)
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            node.shut_down()
+            node.shut_down()
+            await asyncio.wait([run])
+            assert run.cancelled()
+            assert world.loop.time() < 12.5
+        (row,) = await world.rows("long")
+        assert row.status in (OccurrenceState.RUNNING, OccurrenceState.TERMINATING)
+        (gone,) = await world.store.read(Nodes())
+        assert gone.left_at is None
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "a second signal")
+def test_a_start_that_waits_for_its_store_can_be_ended_too() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task())
+        await world.sleep_until(300.0)
+        world.engine.takes = 0.1
+        node = world.node()
+        start = asyncio.create_task(node.start())
+        await world.until(lambda: bool(world.log.said("index.rebuilt")))
+        world.engine.is_down = True
+        await asyncio.sleep(60.0)
+        assert not start.done(), "its recovery waits"
+        node.shut_down()
+        await asyncio.sleep(1.0)
+        node.shut_down()
+        await asyncio.wait([start])
+        assert start.cancelled()
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "before it runs")
+def test_one_that_is_shut_down_before_it_runs_ends_as_soon_as_it_does() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1s"))
+        node = world.node()
+        await node.start()
+        node.shut_down()
+        await asyncio.sleep(0)
+        assert await node.run() == Ended(0, None)
+        assert world.began == []
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "the store is away")
+def test_without_its_store_it_waits_the_grace_period_and_leaves_without_a_word() -> None:
+    async def story(world: World) -> None:
+        await world.register("long", world.task(1_000.0))
+        node = world.node(shutdown_grace_period=20 * SECOND)
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            world.engine.is_down = True
+            node.shut_down()
+            ended = await run
+            assert ended.unfinished == 1, "its end could not be written"
+            assert 30.0 <= world.loop.time() < 40.0
+        assert len(world.log.said("node.left_without_a_word")) == 1
+        world.engine.is_down = False
+
+    played(story)
+
+
+@pytest.mark.spec("R9", "the store is away")
+def test_what_could_not_be_written_at_first_is_written_when_the_store_is_back_in_time() -> None:
+    async def story(world: World) -> None:
+        await world.register("long", world.task(1_000.0))
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            world.engine.is_down = True
+            node.shut_down()
+            await asyncio.sleep(15.0)
+            assert not run.done()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(run), 0.1)
+            world.engine.is_down = False
+            assert await run == Ended(0, None)
+        (row,) = await world.rows("long")
+        assert row.status is OccurrenceState.CANCELLED
+
+    played(story)
+
+
+@pytest.mark.spec("L6", "a node that ends")
+def test_it_answers_while_it_ends() -> None:
+    async def story(world: World) -> None:
+        async def slow_to_end(ctx: Any) -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(5.0)
+
+        await world.register("long", slow_to_end)
+        node = world.node()
+        async with world.running(node) as run:
+            await world.sleep_until(10.0)
+            node.shut_down()
+            await asyncio.sleep(1.0)
+            found: LoopStatistics = await node.ask(StatisticsAsked)
+            assert found.active == 1
+            await run
+
+    played(story)
