@@ -99,7 +99,6 @@ class Pages:
 
     def __init__(self, tx: Transaction, refs: Collection[Ref], by: NodeNumber | None) -> None:
         self.tx = tx
-        self.now = tx.now()
         self.rows: dict[Ref, OccurrenceRow] = {}
         self.handed: dict[Ref, Ref] = {}
         """Whose slot went to whom."""
@@ -118,6 +117,8 @@ class Pages:
         self._changed_slots: set[JobNumber] = set()
         self._mail: list[MailRow] = []
         self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
+        self.now = tx.now()
+        """When the gate was passed, before anything was waited for."""
 
     def open(self, rows: Iterable[OccurrenceRow]) -> None:
         """Take up rows that are locked, if they are not here already."""
