@@ -24,7 +24,8 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["run"]
 
 JOBS = 10_000
-AT_ONCE = 3
+AT_ONCE = 4
+"""Batches at a time: as many as a store on PostgreSQL has connections for writing."""
 RACERS = (1, 2, 4)
 
 
