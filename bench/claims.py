@@ -24,8 +24,7 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["run"]
 
 JOBS = 10_000
-AT_ONCE = 4
-"""Batches at a time: as many as a store on PostgreSQL has connections for writing."""
+AT_ONCE = 3
 RACERS = (1, 2, 4)
 
 
