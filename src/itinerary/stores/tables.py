@@ -10,7 +10,7 @@ name is what makes two rows the same: creating an occurrence is a race for its n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from types import NoneType
@@ -60,7 +60,9 @@ class Table(Generic[R]):
         self.under = under
         """The table whose key this one's begins with, if its rows live and die with that one's."""
         self.key_of = _picker(key)
+        self.keys_of = _many_picker(key)
         self.name_of = _picker(name)
+        self.names_of = _many_picker(name)
         self.build = _builder(row, self.columns)
         """A row from its stored values, in the order of the columns."""
         assert not is_serial or key == self.names[:1], "a serial number is the first column, and the key"
@@ -92,6 +94,12 @@ def _picker(wanted: tuple[str, ...]) -> Callable[[Any], Values]:
         pick_one = attrgetter(*wanted)
         return lambda row: (pick_one(row),)
     return attrgetter(*wanted) if wanted else lambda _: ()
+
+
+def _many_picker(wanted: tuple[str, ...]) -> Callable[[Sequence[Any]], Iterator[Values]]:
+    """The same of many rows: faster, since nothing of ours is called for each of them."""
+    getters = [attrgetter(name) for name in wanted]
+    return lambda rows: zip(*[map(getter, rows) for getter in getters], strict=True)
 
 
 def _builder(row: type[R], columns: tuple[Column, ...]) -> Callable[[Any], R]:

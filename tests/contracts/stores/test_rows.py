@@ -66,6 +66,50 @@ def test_many_rows_at_once_are_all_there(store: Opened) -> None:
     assert found == {ACTIVE.key_of(row): row for row in rows}
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"version": 2},
+        {"owner": None},
+        {"reason": "another"},
+        {"details": None},
+        {"is_recovery": True},
+        {"status": OccurrenceState.SKIPPED},
+        {"instant": 6},
+    ],
+    ids=lambda odd: "".join(odd) or "nothing",
+)
+def test_of_many_rows_with_the_same_values_each_is_as_it_was_written(store: Opened, odd: dict[str, Any]) -> None:
+    rows = [occurrence(5, job, version=1, owner=3, details="all", reason="same") for job in range(100)]
+    rows[70] = msgspec.structs.replace(rows[70], **odd)
+    created = store.write(lambda tx: tx.add(OCCURRENCES, rows))
+    assert sorted((msgspec.structs.replace(row, ref=0) for row in created), key=lambda row: row.job) == rows
+    assert everything(store, OCCURRENCES) == sorted(created, key=OCCURRENCES.key_of)
+
+    def change_all(tx: Transaction) -> list[Any]:
+        locked = tx.lock(OCCURRENCES, keys_of(OCCURRENCES, created)).values()
+        changed = [msgspec.structs.replace(row, version=9, owner=4, details=None, reason="new") for row in locked]
+        changed[70] = msgspec.structs.replace(changed[70], **{name: odd[name] for name in odd if name != "instant"})
+        tx.save(OCCURRENCES, changed, ["version", "owner", "details", "reason", "is_recovery", "status"])
+        return changed
+
+    changed = store.write(change_all)
+    assert everything(store, OCCURRENCES) == changed != created
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"recent": b""}, {"has_line": True}, {"ref": 7}], ids=lambda odd: "".join(odd) or "nothing"
+)
+def test_many_rows_with_the_same_values_are_put_over_others(store: Opened, odd: dict[str, Any]) -> None:
+    first = [sample(SLOTS, job=job, ref=job, fence=job, recent=bytes([job])) for job in range(0, 100, 2)]
+    store.write(lambda tx: tx.insert(SLOTS, first))
+    second = [sample(SLOTS, job=job, fence=1, recent=b"\x00\xff") for job in range(100)]
+    second[70] = msgspec.structs.replace(second[70], **odd)
+    store.write(lambda tx: tx.put(SLOTS, second))
+    assert everything(store, SLOTS) == second
+
+
 def test_nothing_asked_is_nothing_done(store: Opened) -> None:
     def work(tx: Transaction) -> list[Any]:
         tx.put(ACTIVE, [])

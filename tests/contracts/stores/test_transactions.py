@@ -94,16 +94,16 @@ def test_two_who_change_the_same_row_do_not_lose_a_change(engine: Engine) -> Non
     assert asyncio.run(many()) == 40
 
 
+@pytest.mark.parametrize("count", [1, 100])
 @pytest.mark.parametrize(
-    "row",
-    [
-        sample(ENTRIES, revision=1, request="lone \ud800 surrogate"),
-        sample(ENTRIES, revision=1, effective_from=2**63),
-        sample(ENTRIES, revision=1, effective_from=-(2**63) - 1),
-    ],
+    "value",
+    [{"request": "lone \ud800 surrogate"}, {"effective_from": 2**63}, {"effective_from": -(2**63) - 1}],
     ids=["surrogate", "too large", "too small"],
 )
-def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(engine: Engine, row: Any) -> None:
+def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(
+    engine: Engine, value: dict[str, Any], count: int
+) -> None:
+    rows_with_it = [sample(ENTRIES, revision=1, line=line, job=line, **value) for line in range(count)]
     if isinstance(engine, MemoryEngine):
         pytest.skip("memory keeps whatever Python does")
 
@@ -111,7 +111,7 @@ def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(engine: Engine, ro
         async with engine:
             works = [
                 lambda tx: tx.put(ACTIVE, active((1, 1))),
-                lambda tx: (tx.put(ACTIVE, active((2, 1))), tx.put(ENTRIES, [row])),
+                lambda tx: (tx.put(ACTIVE, active((2, 1))), tx.put(ENTRIES, rows_with_it)),
                 lambda tx: tx.put(ACTIVE, active((3, 1))),
             ]
             answers = await asyncio.gather(*map(engine.write, works), return_exceptions=True)

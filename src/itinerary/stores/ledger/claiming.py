@@ -59,10 +59,12 @@ def claim(
     if revision is not None and revision_of(tx) != revision:
         return Refusal.MOVED
     created = create(tx, owner, wanted)
-    names = {tuple(item.key) for item in wanted}.difference(map(OCCURRENCES.name_of, created))
-    found = tx.named(OCCURRENCES, names).values() if names else ()
-    mine = [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
-    return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in (*created, *mine)]
+    rows = created
+    if len(created) < len(wanted):
+        names = {tuple(item.key) for item in wanted}.difference(OCCURRENCES.names_of(created))
+        found = tx.named(OCCURRENCES, names).values() if names else ()
+        rows = created + [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
+    return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in rows]
 
 
 def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:

@@ -32,6 +32,7 @@ __all__ = ["CHAPTER", "append", "history", "lengthened", "refs_in"]
 
 CHAPTER: Final = 16
 """How many occurrences a chapter has. More: fewer random writes, and a larger slot to rewrite with each end."""
+_CHAPTER_BYTES: Final = CHAPTER * array("q").itemsize
 _CHAPTERS_AT_ONCE: Final = 8
 _LOOKED_AT_MAX: Final = 10_000
 """How many occurrences one call looks at, however few of them it is asked for."""
@@ -44,15 +45,14 @@ def refs_in(packed: bytes) -> list[Ref]:
 
 def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[ChapterRow]]:
     """A slot with more of its job's history, and the chapters that are full by that. The first has place `count`."""
-    packed = array("q", slot.recent)
-    packed.extend(refs)
-    first = slot.count // CHAPTER
-    full = len(packed) // CHAPTER
-    chapters = [
-        ChapterRow(slot.job, first + number, packed[number * CHAPTER : (number + 1) * CHAPTER].tobytes())
-        for number in range(full)
-    ]
-    return replace(slot, count=slot.count + len(refs), recent=packed[full * CHAPTER :].tobytes()), chapters
+    packed = slot.recent + array("q", refs).tobytes()
+    count = slot.count + len(refs)
+    if len(packed) < _CHAPTER_BYTES:  # as mostly
+        return replace(slot, count=count, recent=packed), []
+    pieces = [packed[place : place + _CHAPTER_BYTES] for place in range(0, len(packed) + 1, _CHAPTER_BYTES)]
+    *full, recent = pieces
+    chapters = [ChapterRow(slot.job, number, refs) for number, refs in enumerate(full, slot.count // CHAPTER)]
+    return replace(slot, count=count, recent=recent), chapters
 
 
 def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:

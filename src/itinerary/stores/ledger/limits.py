@@ -6,14 +6,15 @@ when a limit is lowered; a stored count would drift, and could not be checked.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from itinerary.model.rows import LimitRow
+from itinerary.model.writes import Limit
 from itinerary.stores.ledger.pages import LINE_MAX
 from itinerary.stores.tables import LIMITS, SHARES
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["held_shares"]
+__all__ = ["held_shares", "lacking_limit"]
 
 
 def held_shares(tx: Transaction, names: Collection[str]) -> dict[str, int]:
@@ -25,3 +26,8 @@ def held_shares(tx: Transaction, names: Collection[str]) -> dict[str, int]:
         tx.add(LIMITS, [LimitRow(name) for (name,) in keys])
     tx.lock(LIMITS, keys)
     return {name: len(tx.scan(SHARES, (name,), limit=LINE_MAX)) for (name,) in keys}
+
+
+def lacking_limit(limits: Collection[Limit], held: Mapping[str, int]) -> str | None:
+    """The first of these limits that has no share left, with so many of each held."""
+    return next((limit.name for limit in limits if held[limit.name] >= limit.shares), None)

@@ -99,7 +99,6 @@ class Pages:
 
     def __init__(self, tx: Transaction, refs: Collection[Ref], by: NodeNumber | None) -> None:
         self.tx = tx
-        self.now = tx.now()
         self.rows: dict[Ref, OccurrenceRow] = {}
         self.handed: dict[Ref, Ref] = {}
         """Whose slot went to whom."""
@@ -118,6 +117,8 @@ class Pages:
         self._changed_slots: set[JobNumber] = set()
         self._mail: list[MailRow] = []
         self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
+        self.now = tx.now()
+        """When the gate was passed, before anything was waited for."""
 
     def open(self, rows: Iterable[OccurrenceRow]) -> None:
         """Take up rows that are locked, if they are not here already."""
@@ -134,6 +135,9 @@ class Pages:
 
     def change(self, row: OccurrenceRow, **values: Any) -> OccurrenceRow:
         """Give a row new values."""
+        return self._change(row, values)
+
+    def _change(self, row: OccurrenceRow, values: dict[str, Any]) -> OccurrenceRow:
         self._before.setdefault(row.ref, row)
         self._columns.update(values)
         self.rows[row.ref] = row = replace(row, **values)
@@ -146,12 +150,9 @@ class Pages:
         sequence, status, lines = row.sequence + 1, row.status, []
         for line, step in enumerate(steps):
             before, status = status, advance(status, step.to, by_update=by_update)
-            why = clean(step.why)
-            lines.append(
-                TransitionRow(
-                    row.ref, sequence, line, before, status, self.now if step.at is None else step.at, self.by, why
-                )
-            )
+            why = clean(step.why) if step.why is not None else None
+            at = self.now if step.at is None else step.at
+            lines.append(TransitionRow(row.ref, sequence, line, before, status, at, self.by, why))
             if why is not None:
                 values["reason"] = why
         self._log += lines
@@ -160,8 +161,11 @@ class Pages:
             self._ended[row.ref] = None
             if row.status not in _WITHOUT_SLOT:
                 self._freed[row.ref] = None
-            row = self.give_back(row)
-        return self.change(row, status=status, sequence=sequence, **values)
+            if row.holds is not None:
+                row = self.give_back(row)
+        values["status"] = status
+        values["sequence"] = sequence
+        return self._change(row, values)
 
     def take_over(self, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
         """Take a row from its owner: nothing that the owner writes from now on is accepted (rule 9)."""
@@ -266,9 +270,10 @@ class Pages:
             by_job[self.rows[ref].job].append(ref)
         slots = self.slots(sorted(by_job))
         closed: list[ChapterRow] = []
+        self._columns.add("place")
         for job, refs in by_job.items():
             for place, ref in enumerate(refs, slots[job].count):
-                self.change(self.rows[ref], place=place)
+                self.rows[ref] = replace(self.rows[ref], place=place)  # it is changed already: it has ended
             slot, chapters = lengthened(slots[job], refs)
             self._set_slot(slot)
             closed += chapters
@@ -331,10 +336,13 @@ class Pages:
         ended, revived, opened, closed = [], [], [], []
         for ref, before in self._before.items():
             row = self.rows[ref]
-            if row.status in FINAL and before.status not in FINAL:
+            was_final, now_final = before.status in FINAL, row.status in FINAL
+            if now_final and not was_final:
                 ended.append((row.job, ref))
-            elif before.status in FINAL and row.status not in FINAL:
+            elif was_final and not now_final:
                 revived.append(ActiveRow(row.job, ref, row.due_at))
+            if before.started_at is not None:
+                continue  # neither before nor now can anybody start it
             was_open, now_open = is_open(before), is_open(row)
             if was_open and not now_open:
                 closed.append((row.due_at, ref))

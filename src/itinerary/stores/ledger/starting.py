@@ -23,14 +23,15 @@ from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, Slot
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Refusal, Refused, Start, Started, Step
 from itinerary.stores.ledger.claiming import revision_of
-from itinerary.stores.ledger.limits import held_shares
+from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.pages import LINE_MAX, Pages, is_open, stand_in_line, whose
 from itinerary.stores.tables import OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["start"]
 
-_PENDING: Final = Step(OccurrenceState.PENDING)
+_STEPS: Final = {state: Step(state) for state in OccurrenceState}
+_PENDING: Final = _STEPS[OccurrenceState.PENDING]
 
 
 def start(
@@ -75,6 +76,8 @@ class _Starting:
 
     def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
         """An answer as it is in the end: what stood in line may have been replaced by another of the same batch."""
+        if isinstance(answer, Started):
+            return answer
         row = self.pages.rows.get(answer.ref)
         if row is None or row.status is not OccurrenceState.SKIPPED:
             return answer
@@ -96,7 +99,7 @@ class _Starting:
                 self.answer[ref] = answer
             else:
                 ready.append(row)
-        return sorted(ready, key=lambda row: row.key)
+        return sorted(ready, key=OCCURRENCES.name_of)
 
     def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
         mine = row.owner == self.owner and request.fence in (None, row.fence)
@@ -143,8 +146,7 @@ class _Starting:
                 if not self._gets(row, slot, lines[row.job]):
                     self._give_up(row, slots[row.job], lines[row.job], request)
                     continue
-            lacking = next((limit.name for limit in request.limits if self.shares[limit.name] >= limit.shares), None)
-            if lacking is not None:
+            if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
                 self._wait(row, lacking)
                 continue
             if needs_slot:
@@ -215,10 +217,10 @@ class _Starting:
 
     def _begin(self, row: OccurrenceRow) -> None:
         request, row = self.starts[row.ref], self._mine(row)
-        steps: tuple[Step, ...] = (Step(request.to),)
-        if row.status is not OccurrenceState.PENDING:
-            steps = (_PENDING, *steps)
-        row = self.pages.hold(row, [limit.name for limit in request.limits])
+        step = _STEPS[request.to]
+        steps = (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step)
+        if request.limits:
+            row = self.pages.hold(row, [limit.name for limit in request.limits])
         now = self.pages.now
         values: dict[str, Any] = {"started_at": now, "expires_at": now + request.execution_timeout}
         if row.overrides is None:

@@ -23,7 +23,7 @@ from itinerary.model.writes import (
     Step,
     Written,
 )
-from itinerary.stores.ledger.limits import held_shares
+from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.pages import Pages, is_open, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
@@ -43,6 +43,8 @@ def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list
     pages = Pages(tx, [change.ref for change in changes], owner)
     answers = [_written(pages, owner, change, shares) for change in changes]
     pages.save()
+    if not pages.handed:
+        return answers
     return [
         Written(answer.ref, pages.handed[answer.ref])
         if isinstance(answer, Written) and answer.ref in pages.handed
@@ -83,8 +85,7 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
         return Refused(row.ref, Refusal.LOST, whose(row))
     if change.sequence != row.sequence + 1:
         return Refused(row.ref, Refusal.ILLEGAL, f"write {change.sequence} came before write {row.sequence + 1}")
-    lacking = next((limit.name for limit in change.takes if shares[limit.name] >= limit.shares), None)
-    if lacking is not None:
+    if change.takes and (lacking := lacking_limit(change.takes, shares)) is not None:
         return Refused(row.ref, Refusal.LIMITED, lacking)
     try:
         _check(row, change.steps, is_launch=bool(change.attempts or change.takes))
@@ -93,7 +94,7 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
         return Refused(row.ref, Refusal.ILLEGAL, str(error))
     if change.gives_back:
         row = pages.give_back(row)
-    if row.status not in FINAL:
+    if change.takes and row.status not in FINAL:
         for limit in change.takes:
             shares[limit.name] += 1
         pages.hold(row, [limit.name for limit in change.takes])
@@ -103,10 +104,15 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
 
 def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> None:
     """Refuse what only a start may do: it takes the slot, and stands in line where that is taken."""
-    if any(step.to is OccurrenceState.QUEUED for step in steps):
-        raise IllegalTransition("an occurrence is queued by its start, which finds the slot taken, and by nothing else")
+    for step in steps:
+        if step.to is OccurrenceState.QUEUED:
+            raise IllegalTransition(
+                "an occurrence is queued by its start, which finds the slot taken, and by nothing else"
+            )
+    if row.started_at is not None:
+        return
     begins = next((step.to for step in steps if step.to not in _BEFORE_THE_START), None)
-    if row.started_at is None and (begins is not None or is_launch):
+    if begins is not None or is_launch:
         raise IllegalTransition(f"an occurrence that has not started cannot go to {begins or 'an attempt'}; start it")
 
 

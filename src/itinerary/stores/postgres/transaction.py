@@ -6,6 +6,9 @@ server on the same machine that measures no different; over a network each is a 
 Each is still a statement of its own, with a look of its own at what has been committed (READ COMMITTED), which is what
 rules 4 and 6 need.
 
+The gate is passed without waiting as well: what it answers is looked at with the first answer that comes after it, and
+before anybody else sees that one.
+
 `tell` comes last, whenever it was called: a counter's row is locked from then until the commit, and everybody who has
 something to tell waits for it.
 """
@@ -14,10 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import astuple
+import psycopg
+from msgspec.structs import astuple, replace
 from psycopg import Connection, RawCursor
 from psycopg.types.numeric import Int8
 
@@ -37,6 +41,8 @@ class PostgresTransaction:
         self._made = made
         self._schema_number = schema_number
         self._now: int | None = None
+        self._gate: RawCursor[Any] | None = None
+        """What the gate will answer, or has, and nobody has looked at yet."""
         self._topics: set[str] = set()
 
     def finish(self) -> None:
@@ -45,10 +51,12 @@ class PostgresTransaction:
             arrays = statements.arguments(SIGNALS, ("topic",), [tuple(sorted(self._topics))])
             self._send(self._made.tell, [*arrays, self._made.channel])
             self._topics.clear()
+        self._look_at_gate()
 
     # -- Transaction -------------------------------------------------------------------------------------------------
 
     def now(self) -> int:
+        self._look_at_gate()
         if self._now is None:
             ((self._now,),) = self._ask(statements.CLOCK)
         assert self._now is not None
@@ -56,8 +64,15 @@ class PostgresTransaction:
 
     def gate(self, *, exclusive: bool = False) -> None:
         kind = "" if exclusive else "_shared"
+        self._look_at_gate()
         self._send(f"SELECT pg_advisory_xact_lock{kind}($1)", [self._made.gate_key])
-        ((number, now),) = self._ask(self._made.schema_and_clock)
+        self._gate = self._send(self._made.schema_and_clock)
+
+    def _look_at_gate(self) -> None:
+        if self._gate is None:
+            return
+        gate, self._gate = self._gate, None
+        ((number, now),) = gate.fetchall()
         if number != self._schema_number:
             raise SchemaError(
                 f"schema {self._made.schema} has been brought from number {self._schema_number} to {number} while this"
@@ -80,12 +95,13 @@ class PostgresTransaction:
             return []
         if not table.is_serial:
             return self._add_keyed(table, sorted(rows, key=table.key_of))
-        first: dict[Values, R] = {}
-        for row in rows:
-            first.setdefault(table.name_of(row), row)
-        created = self._ask(*self._inserted(table, [first[name] for name in sorted(first)], over=False))
-        created.sort(key=itemgetter(slice(1, None)))
-        return [table.row(number, *astuple(first[name])[1:]) for number, *rest in created for name in (tuple(rest),)]
+        latest_first = rows[::-1]
+        first = dict(zip(table.names_of(latest_first), latest_first, strict=True))
+        names = sorted(first)
+        created = self._ask(*self._inserted(table, [first[name] for name in names], over=False))
+        numbers = {made[1:]: made[0] for made in created}
+        (number,) = table.key
+        return [replace(first[name], **{number: numbers[name]}) for name in names if name in numbers]
 
     def _add_keyed(self, table: Table[R], rows: list[R]) -> list[R]:
         """Of rows with the same key the first is created that is not in the way of another by its name."""
@@ -101,18 +117,19 @@ class PostgresTransaction:
             self._send(*self._inserted(table, list(rows), over=None))
 
     def put(self, table: Table[R], rows: Sequence[R]) -> None:
-        last = {table.key_of(row): row for row in rows}
+        last = dict(zip(table.keys_of(rows), rows, strict=True))
         if last:
             self._send(*self._inserted(table, [last[key] for key in sorted(last)], over=True))
 
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
-        names = tuple(name for name in table.names if name in columns)
-        last = {table.key_of(row): row for row in rows}
-        if last and names:
-            pick = itemgetter(*[table.names.index(name) for name in table.key + names])
-            values = zip(*[pick(astuple(row)) for row in last.values()], strict=True)
-            arrays = statements.arguments(table, table.key + names, values)
-            self._send(self._made.update(table, names), arrays)
+        changed = [column for column in table.columns if column.name in columns]
+        if not rows or not changed:
+            return
+        last = dict(zip(table.keys_of(rows), rows, strict=True))
+        keys = statements.arguments(table, table.key, zip(*last, strict=True))
+        values = [(column, list(map(attrgetter(column.name), last.values()))) for column in changed]
+        names, same, packed = statements.shared_arguments(values)
+        self._send(self._made.update(table, names, same), [*keys, *packed])
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         by_size: defaultdict[int, set[Values]] = defaultdict(set)
@@ -157,32 +174,39 @@ class PostgresTransaction:
         if not asked:
             return {}
         arrays = statements.arguments(table, by, zip(*asked, strict=True))
-        built = map(table.build, self._ask(self._made.select(table, by, locked=locked), arrays))
-        key_of = table.key_of if by == table.key else table.name_of
-        found = {key_of(row): row for row in built}
-        return {key: found[key] for key in asked if key in found}
+        rows = list(map(table.build, self._ask(self._made.select(table, by, locked=locked), arrays)))
+        found_under = table.keys_of(rows) if by == table.key else table.names_of(rows)
+        found = dict(zip(found_under, rows, strict=True))
+        return found if locked else {key: found[key] for key in asked if key in found}
 
     def _inserted(self, table: Table[R], rows: list[R], *, over: bool | None) -> tuple[str, list[Any]]:
         """The statement that inserts these, without the columns that are empty in all of them, and its arrays."""
         columns = zip(*map(astuple, rows), strict=True)
         present = [
-            (column.name, values)
+            (column, values)
             for column, values in zip(table.columns, columns, strict=True)
             if not column.is_optional or values.count(None) < len(values)
         ]
         if table.is_serial and over is False:
             del present[0]
-        names = tuple(name for name, _ in present)
-        arrays = statements.arguments(table, names, [values for _, values in present])
-        return self._made.insert(table, names, over=over), arrays
+        names, same, packed = statements.shared_arguments(present)
+        assert names, f"the same row of {table.title}, {len(rows)} times"
+        return self._made.insert(table, names, same, over=over), packed
 
-    def _send(self, sql: str, arguments: Sequence[Any] = ()) -> None:
-        RawCursor(self._connection).execute(sql, arguments, binary=True)
-
-    def _ask(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+    def _send(self, sql: str, arguments: Sequence[Any] = ()) -> RawCursor[Any]:
         cursor = RawCursor(self._connection)
         cursor.execute(sql, arguments, binary=True)
-        return cursor.fetchall()
+        return cursor
+
+    def _ask(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        try:
+            answer = self._send(sql, arguments).fetchall()
+        except psycopg.Error:
+            if self._gate is not None and self._gate.description is not None:
+                self._look_at_gate()  # with another schema than we know, an error is no wonder
+            raise
+        self._look_at_gate()
+        return answer
 
 
 def _plain(values: Iterable[Any]) -> list[Any]:

@@ -206,7 +206,7 @@ CREATE TABLE slots (
     recent bytea NOT NULL,
     PRIMARY KEY (job)
 ) WITH (
-    fillfactor = 50,
+    fillfactor = 30,
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
