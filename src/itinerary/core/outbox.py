@@ -98,7 +98,7 @@ class Outbox:
         But nobody can end what has not begun: what was launched and is to end in one and the same iteration is launched
         first, or it would never hear of it.
         """
-        begun = {assignment.key for assignment in self.assignments}
+        begun = {assignment.key for assignment in self.assignments} if self.kills or self.stops else frozenset()
         kills, kills_of_begun = _split(self.kills, begun)
         stops, stops_of_begun = _split(self.stops, begun)
         found: list[tuple[Sequence[object] | str | bool | None, Callable[[], Command]]] = [

@@ -5,14 +5,14 @@ index is built whole, elsewhere than on the loop, and handed to the core as a me
 is logged and left out; if jobs cannot be read the old index stays, that is logged too, and it is soon tried again: the
 core may be waiting for the new one, and starts nothing until it has it.
 
-Plans of jobs that are due before the next index are made here as well, where they hold up nobody. A job without one,
-because its code is not on this node or its definition makes no sense, is logged and left alone.
+Plans of jobs that are due before the next index are made here as well, afterwards, where they hold up nobody. A job
+that has none, because its code is not on this node or its definition makes no sense, is logged and left alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +65,8 @@ class IndexBuilder:
         self._is_wanted = asyncio.Event()
         self._reading = asyncio.Lock()
         self._why = "the node starts"
+        self._looks_ahead = settings.lookahead_window
+        self._newest: IndexBuilt | None = None
         self._gaps: dict[JobNumber, str] = {}
         self._unplanned: set[tuple[JobNumber, str]] = set()
 
@@ -80,34 +82,43 @@ class IndexBuilder:
 
     async def run(self) -> None:
         """Build it again and again."""
-        usual = wait_for = self._settings.index_rebuild_interval / SECOND
-        retry_after = _FIRST_RETRY
+        await self._plan_ahead()
+        retry_after: float | None = None
         while True:
             try:
-                async with asyncio.timeout(wait_for):
+                async with asyncio.timeout(self._usual if retry_after is None else retry_after):
                     await self._is_wanted.wait()
             except TimeoutError:
-                if wait_for == usual:
+                if retry_after is None:
                     self._why = "its time has come"
             self._is_wanted.clear()
             why = self._why
             try:
                 await self.build(why)
             except ItineraryError as error:
-                say = self._log.error if wait_for == usual else self._log.debug  # once for each time that it is so
+                say = self._log.error if retry_after is None else self._log.debug  # once for each time that it is so
                 say("index.not_rebuilt", why=why, error=str(error), hint="the old index stays; it is tried again")
-                wait_for, retry_after = min(retry_after, usual), min(retry_after * 2, _LONGEST_RETRY)
+                retry_after = _FIRST_RETRY if retry_after is None else min(retry_after * 2, _LONGEST_RETRY)
             else:
-                wait_for, retry_after = usual, _FIRST_RETRY
+                retry_after = None
+                await self._plan_ahead()
+
+    @property
+    def _usual(self) -> float:
+        """Seconds from one index to the next. One that had to be cut short is rebuilt sooner: else nothing would be
+        seen coming from its end to the next one."""
+        return min(self._settings.index_rebuild_interval, self._looks_ahead // 2) / SECOND
 
     async def build(self, why: str) -> None:
         """Build it once. Raises if the jobs cannot be read, or have more runs than an index can hold."""
         begun = self._clock.elapsed()
         await self.read()
-        now = self._clock.now()
-        message, expected, unplanned = await self._elsewhere(self._built, now)
+        message, expected = await self._elsewhere(self._built, self._clock.now())
         await self._inbox.deliver(message)
-        self._complain({gap.job: gap.reason for gap in expected.gaps}, unplanned)
+        self._newest = message
+        gaps = {gap.job: gap.reason for gap in expected.gaps}
+        self._complain(gap for gap in gaps.items() if self._gaps.get(gap[0]) != gap[1])
+        self._gaps = gaps
         self._log.info(
             "index.rebuilt",
             why=why,
@@ -118,6 +129,19 @@ class IndexBuilder:
             revision=message.revision,
             took_microseconds=self._clock.elapsed() - begun,
         )
+
+    async def _plan_ahead(self) -> None:
+        """Make the plans that are needed before the next index is there."""
+        if self._newest is not None:
+            unplanned = await self._elsewhere(self._planned, self._newest, self._clock.now())
+            self._complain(sorted(unplanned - self._unplanned))
+            self._unplanned |= unplanned
+
+    def _complain(self, quarantined: Iterable[tuple[JobNumber, str]]) -> None:
+        """Say which jobs cannot be run, once for each reason. What a version says never changes, and is never said
+        again; a gap may close, and open another day."""
+        for job, reason in quarantined:
+            self._log.error("job.quarantined", job=self.timeline.jobs[job].name, reason=reason)
 
     async def read(self) -> Timeline:
         """Read what has been entered since the last time. The sweeper reads too, and one must not add what the other
@@ -150,7 +174,7 @@ class IndexBuilder:
 
     # -- elsewhere ---------------------------------------------------------------------------------------------------
 
-    def _built(self, now: int) -> tuple[IndexBuilt, Expected, set[tuple[JobNumber, str]]]:
+    def _built(self, now: int) -> tuple[IndexBuilt, Expected]:
         plans = self.plans  # once: others may read on meanwhile
         timeline = plans.timeline
         expected = self._expected(timeline, now, self._settings.lookahead_window)
@@ -165,11 +189,10 @@ class IndexBuilder:
         numbers = np.array([table.number(title) for title in titles], np.int64)
         index = ScheduledRunIndex(ScheduledRuns(table, numbers[places.reshape(-1)], expected.instants[runs]))
         by_title = dict(zip(titles, jobs, strict=True))
-        message = IndexBuilt(timeline.revision, index, [by_title[title] for title in table], plans)
-        return message, expected, self._planned(message, now)
+        return IndexBuilt(timeline.revision, index, [by_title[title] for title in table], plans), expected
 
     def _planned(self, message: IndexBuilt, now: int) -> set[tuple[JobNumber, str]]:
-        """Make the plans that are needed before the next index is there. Returns the jobs that have none, and why."""
+        """Have plans made of what is due soon. Returns the jobs that have none, and why."""
         settings = self._settings
         until = now + settings.index_rebuild_interval + settings.pre_schedule_interval
         soon = message.index.query(now - settings.grace_period, until)
@@ -194,18 +217,11 @@ class IndexBuilder:
         is rebuilt in time, no index at all would leave the node alive and silent."""
         while True:
             try:
-                return timeline.expected(now - self._settings.grace_period, now + lookahead)
+                expected = timeline.expected(now - self._settings.grace_period, now + lookahead)
             except WindowError:
                 if lookahead // 2 < self._settings.lookahead_window // _SHORTEST:
                     raise
                 lookahead //= 2
-
-    def _complain(self, gaps: dict[JobNumber, str], unplanned: set[tuple[JobNumber, str]]) -> None:
-        """Say which jobs cannot be run, once for each reason. What a version says never changes, and is never said
-        again; a gap may close, and open another day."""
-        complaints = [gap for gap in gaps.items() if self._gaps.get(gap[0]) != gap[1]]
-        complaints += sorted(unplanned - self._unplanned)
-        for job, reason in complaints:
-            self._log.error("job.quarantined", job=self.timeline.jobs[job].name, reason=reason)
-        self._gaps = gaps
-        self._unplanned |= unplanned
+            else:
+                self._looks_ahead = lookahead
+                return expected

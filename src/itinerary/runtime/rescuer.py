@@ -23,7 +23,6 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import Intervention
 from itinerary.ports import Clock, Store
-from itinerary.runtime.patience import Patience
 
 __all__ = ["Rescuer"]
 
@@ -52,6 +51,7 @@ class Rescuer:
         now = self._clock.elapsed()
         if was_out_of_touch or now - self._heard_at > self._timeout // 2:
             self._seen = {number: (counter, now) for number, (counter, _) in self._seen.items()}
+            self._dead.clear()
         self._heard_at = now
         for other in beat.nodes:
             if other.number != self._node:
@@ -73,44 +73,45 @@ class Rescuer:
             self._dead[other.number] = other.name
 
     async def run(self) -> None:
-        """Take from the dead, for ever."""
-        patience = Patience("rescuer", self._log)
+        """Take from the dead, for ever. If the store does not answer, that is for the next heartbeat to begin again:
+        whoever seemed dead before may be well by then."""
         while True:
             await self._has_dead.wait()
             self._has_dead.clear()
             for number, name in list(self._dead.items()):
+                if number not in self._dead:
+                    continue  # it has been heard of meanwhile
                 try:
-                    await self._rescue(patience, number, name)
+                    await self._rescue(number, name)
                 except StoreError as error:
-                    self._log.error("rescue.failed", node=name, error=str(error), hint="it is tried again")
+                    self._log.warning("rescue.failed", node=name, error=str(error), hint="it is tried again")
                 else:
                     self._dead.pop(number, None)
                     self._rescued.add(number)
 
-    async def _rescue(self, patience: Patience, number: NodeNumber, name: str) -> None:
+    async def _rescue(self, number: NodeNumber, name: str) -> None:
         """Take everything from a node that is dead, then say that it is gone. What it had not started is looked at
         twice: it may have started between the first look and its release, if the node was not quite dead."""
         released = orphaned = 0
         for _ in range(_LOOKS):
-            rows = await patience.ask(lambda: self._store.read(Active(limit=_ACTIVE_MAX)), "rescue")
+            rows = await self._store.read(Active(limit=_ACTIVE_MAX))
             theirs = [row for row in rows if row.owner == number or _is_nobodys(row)]
             if not theirs:
                 break
             for first in range(0, len(theirs), _AT_ONCE):
-                running = await self._take(patience, theirs[first : first + _AT_ONCE], name)
+                running = await self._take(theirs[first : first + _AT_ONCE], name)
                 orphaned += running
                 released += len(theirs[first : first + _AT_ONCE]) - running
         if released or orphaned:
             self._log.warning("node.rescued", node=name, orphaned=orphaned, released=released)
-        await patience.ask(lambda: self._store.leave(number), "rescue")
+        await self._store.leave(number)
 
-    async def _take(self, patience: Patience, theirs: Sequence[OccurrenceRow], name: str) -> int:
+    async def _take(self, theirs: Sequence[OccurrenceRow], name: str) -> int:
         """Take these from a node that is dead. Returns how many of them it was running."""
-        started = tuple(row.ref for row in theirs if row.started_at is not None)
-        details = await patience.ask(lambda: self._store.read(Details(started)), "rescue")
+        details = await self._store.read(Details(tuple(row.ref for row in theirs if row.started_at is not None)))
         interventions = [_released(row, name) for row in theirs if row.started_at is None]
         interventions += [_orphaned(one.row, one.tasks, one.attempts, name) for one in details]
-        await patience.ask(lambda: self._store.intervene(self._node, interventions), "rescue")
+        await self._store.intervene(self._node, interventions)
         return len(details)
 
 

@@ -9,7 +9,7 @@ are carried out, one plan at a time, by whoever holds it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.errors import ItineraryError
@@ -23,10 +23,9 @@ from itinerary.ports import Store
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.patience import Patience
+from itinerary.schedules.durations import SECOND
 
 __all__ = ["Sweeper"]
-
-_INTERVAL: Final = 5.0
 
 
 class Sweeper:
@@ -57,7 +56,7 @@ class Sweeper:
                 await self.sweep()
             except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND)
 
     async def sweep(self) -> None:
         """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""
@@ -73,7 +72,7 @@ class Sweeper:
 
     async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile."""
-        timeline = await self._builder.read()
+        timeline = await self._patience.ask(self._builder.read, "sweep")
         decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(

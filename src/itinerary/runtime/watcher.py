@@ -7,7 +7,7 @@ topic of this node brings the next heartbeat forward, so a request reaches the n
 Mail is thrown away first, and what it was about is read afterwards: a request that comes in between is in what is read
 then, or is new mail.
 
-Once a second it looks for work that anybody may do: nobody's occurrences, those that wait for a node with room, and
+Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a node with room, and
 those that lie unstarted since `takeover_after`.
 """
 
@@ -33,7 +33,8 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Watcher"]
 
 TIMELINE_TOPIC: Final = "timeline"
-_LOOK_INTERVAL: Final = 1.0
+_LOOKS: Final = 5
+"""How often one looks for work between two heartbeats: once a second, as they are by default."""
 _DOUBT_INTERVAL: Final = 0.1
 """Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
 _OFFERS_MAX: Final = 500
@@ -130,7 +131,7 @@ class Watcher:
                         self._is_called.set()
             except StoreError as error:
                 self._log.warning("watch.interrupted", error=str(error), hint="heartbeats go on, and find out later")
-            await asyncio.sleep(_LOOK_INTERVAL)
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / _LOOKS)
 
     # -- work for anybody --------------------------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Watcher:
             else:
                 if rows:
                     await self._inbox.send(WorkOffered(rows))
-            await asyncio.sleep(_LOOK_INTERVAL)
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / _LOOKS)
 
     async def _open_to_anybody(self, now: int) -> list[OccurrenceRow]:
         waiting = await self._store.read(Waiting(now, _OFFERS_MAX))

@@ -87,7 +87,7 @@ def test_a_function_of_a_file_runs_in_a_worker_process(tmp_path: Path) -> None:
     source = TICKING + "\n@app.job(every('1s'), executor='process')\ndef crunch():\n    return 1\n"
     (tmp_path / "app.py").write_text(source, "utf-8")
     with Program(tmp_path, "up", "app.py:app", "--store", STORE) as program:
-        assert "completed" in program.until(lambda line: "  crunch " in line)
+        program.until(lambda line: "  crunch " in line and "completed" in line)
         program.signal(signal.SIGTERM)
         assert program.end() == 0
 

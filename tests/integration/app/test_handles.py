@@ -115,7 +115,7 @@ def test_a_pause_may_have_an_end(make_app: MakeApp) -> None:
             await handle.pause(until=following + timedelta(minutes=30))
             assert handle.is_paused
             assert handle.next_run() == following + timedelta(hours=1)
-            with pytest.raises(ConfigError, match="until: .* is past"):
+            with pytest.raises(ConfigError, match=r"until: .* is past"):
                 await handle.pause(until=following - timedelta(days=1))
 
     run(program())
@@ -140,11 +140,12 @@ def test_a_job_whose_instant_is_past_is_finished(make_app: MakeApp) -> None:
 def test_a_trigger_runs_at_once_and_one_key_is_one_run(make_app: MakeApp) -> None:
     app = make_app()
     attempts: list[ExecutionContext] = []
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     @app.job(NEVER)
     def work(ctx: ExecutionContext) -> None:
         attempts.append(ctx)
+        begun.set()
         assert go_on.wait(PATIENCE)
 
     async def program() -> None:
@@ -152,8 +153,8 @@ def test_a_trigger_runs_at_once_and_one_key_is_one_run(make_app: MakeApp) -> Non
             handle = app["work"]
             assert not await handle.is_running()
             first = await handle.trigger(key="request-7", reason="by hand")
-            while not await handle.is_running():
-                await asyncio.sleep(0)
+            assert await asyncio.to_thread(begun.wait, PATIENCE)
+            assert await handle.is_running()
             assert await handle.trigger(key="request-7") == first
             go_on.set()
             report = await node.wait(first.id)

@@ -49,7 +49,7 @@ def test_a_secret_is_in_no_line_wherever_it_stood(monkeypatch: pytest.MonkeyPatc
     configure_logging("json" if style == "json" else "human", stream=stream)
     log = structlog.get_logger().bind(bound="a canary-4711 b")
     try:
-        raise ValueError("no canary-4711 here")
+        int("no canary-4711 here")
     except ValueError:
         log.exception("failed with canary-4711", nested={"list": ["canary-4711"]}, pair=("canary-4711", 1))
     assert "canary-4711" not in stream.getvalue()

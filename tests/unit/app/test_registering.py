@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import structlog
@@ -28,10 +29,10 @@ async def work() -> None: ...
 async def other() -> None: ...
 
 
-def app_with(*schedules: tuple[str, Schedule], **options: object) -> Itinerary:
+def app_with(*schedules: tuple[str, Schedule], **options: Any) -> Itinerary:
     app = Itinerary(store="memory:")
     for name, schedule in schedules:
-        app.job(name, schedule, **options).task(work)  # type: ignore[arg-type]  # whatever the test wants
+        app.job(name, schedule, **options).task(work)
     return app
 
 

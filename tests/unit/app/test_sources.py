@@ -64,7 +64,7 @@ def test_a_variable_holds_lists_limits_and_numbers_as_text(tmp_path: Path) -> No
         ITINERARY_ALLOW_MODULES="etl, reports.daily",
         ITINERARY_LIMITS="api=5, mail=2",
         ITINERARY_MAX_CONCURRENT_JOBS="7",
-        ITINERARY_SECRET_TOKEN="hush",
+        ITINERARY_SECRET_TOKEN="hush",  # noqa: S106 - nobody's
         ITINERARY_TEST_POSTGRES="postgresql://x",
         UNRELATED="1",
     )

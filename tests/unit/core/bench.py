@@ -7,42 +7,35 @@
     world.story()                          the whole report of the (last) occurrence, as one line for each task
     world.trail()                          its audit trail
 
-Claims, starts and writes are answered by the real ledger. The world does what the runtime would: it carries out
-commands and brings back what became of them, in the smallest number of moves. Kinds of commands can be kept back
-(`keep`) and let go later, so that answers come when a test wants them to.
+Claims, starts and writes are answered by the real ledger: see `hands`. Kinds of commands can be kept back (`keep`) and
+let go later, so that answers come when a test wants them to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-import msgspec
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
 from itinerary.core import commands as c
 from itinerary.core import messages as m
 from itinerary.core.course import Here
-from itinerary.core.index import JobTable, ScheduledRunIndex, ScheduledRuns
-from itinerary.core.news import News
-from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
-from itinerary.core.timeline import Timeline
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import Level, read_overrides
-from itinerary.model.queries import Active, ByRef, Detail, Details, Entries, History, Jobs, Waiting
+from itinerary.model.queries import Active, Detail, Details, History, Jobs, Waiting
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.timeline import Entered, Judge, NewEntry
-from itinerary.model.work import AttemptKey, Report
+from itinerary.model.work import Report
 from itinerary.model.writes import Adjustment, Cancellation, Intervention
 from itinerary.schedules import Schedule, every
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
-from tests.unit.core.scripted import SECOND, Act, Script
+from tests.unit.core.hands import Hands, done
+from tests.unit.core.scripted import SECOND, Act
 from tests.unit.core.stories import story_of, trail_of
 
 __all__ = ["SECOND", "START", "World", "done"]
@@ -52,52 +45,25 @@ START = 1_800_000_000 * SECOND
 ROUNDS_MAX = 100
 """A loop that has more to do at one and the same moment is turning in circles."""
 
-T = TypeVar("T")
 
-
-def done(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing: the memory store answers at once."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return] - what it carries is what the coroutine returns
-    raise AssertionError("the memory store waits for nothing")
-
-
-class World:
-    """One node and its store; `other` is another node on the same store and clock."""
+class World(Hands):
+    """One node and its store; `beside` another one it shares that one's store and clock."""
 
     def __init__(self, *, beside: World | None = None, name: str = "a", **settings: Any) -> None:
-        self.settings = Settings(**settings)
-        self._shared = beside._shared if beside is not None else [START - 3 * SECOND]
-        self.store = beside.store if beside is not None else EngineStore(MemoryEngine(lambda: self._shared[0]))
-        self.others: list[World] = []
+        shared: list[int] = [START - 3 * SECOND] if beside is None else beside._shared
+        store = EngineStore(MemoryEngine(lambda: shared[0])) if beside is None else beside.store
         if beside is None:
-            done(self.store.open())
+            done(store.open())
         else:
             beside.others.append(self)
-        self.node = done(self.store.join(f"incarnation of {name}", name, "{}"))
+        super().__init__(store, shared, name, Settings(**settings))
+        self.others: list[World] = []
         self.scheduler = Scheduler(self.settings, Here(self.node, name, self.settings.kill_grace))
-        self.script = Script(lambda: self.now, self._has_row)
-        self.plans = PlanBook(Timeline(), shares=self.settings.limits)
-        self.inbox: list[m.Message] = []
         self.commands: list[c.Command] = []
         """Everything that the core has asked for."""
-        self.kept: list[c.Command] = []
-        self._keeps: tuple[type[c.Command], ...] = ()
-        self.answers: dict[object, Any] = {}
-        self.news: list[News] = []
-        self.exited: c.Exit | None = None
         self.is_silent = False
         """Whether the orchestrators have fallen silent."""
-        self._followed: dict[Ref, None] = {}
-        self._buffer: list[Any] = []
-        self._flush_at: int | None = None
         self._ticks_at = self._beats_at = self.now
-
-    @property
-    def now(self) -> int:
-        return self._shared[0]
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -183,6 +149,7 @@ class World:
         return [time for time in times if time is not None]
 
     def _settle(self) -> None:
+        next_at: int | None = None
         for _ in range(ROUNDS_MAX):
             self._hear()
             next_at = self.scheduler.next_at
@@ -202,6 +169,14 @@ class World:
             else:
                 self._carry_out(command)
         return asked
+
+    def let_go(self, settle: bool = True) -> None:
+        """Carry out what was kept back."""
+        kept, self.kept, self._keeps = self.kept, [], ()
+        for command in kept:
+            self._carry_out(command)
+        if settle:
+            self.run()
 
     def _hear(self) -> None:
         if self.exited is not None:
@@ -230,92 +205,7 @@ class World:
         if waiting:
             self.inbox.append(m.WorkOffered(waiting))
 
-    # -- commands ----------------------------------------------------------------------------------------------------
-
-    def keep(self, *kinds: type[c.Command]) -> None:
-        """Do not carry out these from now on, until they are let go."""
-        self._keeps = kinds
-
-    def let_go(self, settle: bool = True) -> None:
-        """Carry out what was kept back."""
-        kept, self.kept, self._keeps = self.kept, [], ()
-        for command in kept:
-            self._carry_out(command)
-        if settle:
-            self.run()
-
-    def _carry_out(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - a list of all commands
-        match command:
-            case c.Claim(revision, wanted):
-                self.send(m.ClaimsAnswered(wanted, done(self.store.claim(self.node, revision, wanted))))
-            case c.StartRuns(revision, starts):
-                answers = done(self.store.start(self.node, revision, starts, self.settings.takeover_after))
-                self.send(m.StartsAnswered(starts, answers))
-            case c.Write(changes, is_urgent):
-                self._buffer += changes
-                if self._buffer and is_urgent:
-                    self._flush()
-                elif self._buffer and self._flush_at is None:
-                    self._flush_at = self.now + self.settings.update_flush_interval
-            case c.Release(interventions):
-                done(self.store.intervene(self.node, interventions))
-            case c.Launch(assignments):
-                for assignment in assignments:
-                    self.script.begin(assignment)
-            case c.Stop(attempts):
-                for key in attempts:
-                    self.script.stop(key)
-            case c.Kill(attempts):
-                for key in attempts:
-                    self.script.kill(key)
-            case c.Follow(refs):
-                self._followed.update(dict.fromkeys(refs))
-            case c.Forget(refs):
-                for ref in refs:
-                    del self._followed[ref]
-            case c.ReadRows(refs):
-                self.read(*refs)
-            case c.RebuildIndex():
-                self.rebuild()
-            case c.KeepStatistics(row):
-                done(self.store.note_statistics([row]))
-            case c.Reply(to, answer):
-                assert to not in self.answers, "it was answered twice"
-                self.answers[to] = answer
-            case c.Announce(news):
-                self.news += news
-            case c.Exit():
-                self.exited = command
-            case c.Log():
-                pass
-
-    def _flush(self) -> None:
-        changes, self._buffer, self._flush_at = self._buffer, [], None
-        self.send(m.WritesAnswered(changes, done(self.store.write(self.node, changes))))
-
-    def read(self, *refs: Ref) -> None:
-        self.send(m.RowsRead(list(done(self.store.read(ByRef(refs))).values())))
-
-    def rebuild(self) -> None:
-        """Build the index as the builder does."""
-        timeline = self.plans.timeline
-        entries = done(self.store.read(Entries(timeline.revision)))
-        if entries:
-            self.plans = self.plans.at(timeline.extended(entries, done(self.store.read(Jobs()))))
-        timeline = self.plans.timeline
-        settings = self.settings
-        expected = timeline.expected(self.now - settings.grace_period, self.now + settings.lookahead_window)
-        due = [one for one in expected if one.skipped is None]
-        titles = {f"{one.job:09} {one.version}": (one.job, one.version) for one in due}
-        table = JobTable(titles)
-        numbers = np.array([table.number(f"{one.job:09} {one.version}") for one in due], np.int64)
-        index = ScheduledRunIndex(ScheduledRuns(table, numbers, np.array([one.instant for one in due], np.int64)))
-        self.send(m.IndexBuilt(timeline.revision, index, [titles[title] for title in table], self.plans))
-
     # -- people ------------------------------------------------------------------------------------------------------
-
-    def send(self, *messages: m.Message) -> None:
-        self.inbox += messages
 
     def ask(self, message: m.Message) -> Any:
         """Send a message whose reply is `"asked"`, and return the answer."""
@@ -368,8 +258,8 @@ class World:
         return [str(row.status) for row in self.rows]
 
     def detail(self, ref: Ref | None = None) -> Detail:
-        (detail,) = done(self.store.read(Details((self.ref if ref is None else ref,))))
-        return detail
+        found: Sequence[Detail] = done(self.store.read(Details((self.ref if ref is None else ref,))))
+        return found[0]
 
     def story(self, ref: Ref | None = None) -> str:
         """The whole report, times in seconds since its instant."""
@@ -395,17 +285,9 @@ class World:
             (one.facts.task, one.key.number, (one.facts.started_at - START) / SECOND) for one in self.script.launched
         ]
 
-    def _has_row(self, key: AttemptKey) -> bool:
-        (detail,) = done(self.store.read(Details((key.ref,))))
-        return any((row.place, row.number) == (key.place, key.number) for row in detail.attempts)
-
     def at_rest(self) -> None:
         """Nothing runs, and nothing is on its way: whatever was taken has been given back."""
         board = self.scheduler._board
         assert (board.unwritten, board.asked, board.live, len(board.line)) == (0, 0, {}, 0)
         assert board.line.free == self.settings.max_concurrent_jobs
         assert not self._followed
-
-
-def encoded(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

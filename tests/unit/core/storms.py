@@ -11,7 +11,7 @@ from typing import Any, Final
 from itinerary.core import commands as c
 from itinerary.core import messages as m
 from itinerary.core.answers import Loan
-from itinerary.model.definition import Requirement
+from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import Retry
 from itinerary.model.queries import LimitUse
 from itinerary.model.states import FINAL, OccurrenceState
@@ -59,14 +59,18 @@ CHOICES: Final[dict[str, tuple[Any, ...]]] = {
         (),
         (Requirement(python="app:ready", every="2s", deadline="9s"),),
         (
-            Requirement(file="x", on_unmet="skip"),
-            Requirement(python="app:ready", on_unmet="act", action="app:act", every="2s", deadline="9s"),
+            Requirement(file="x", on_unmet=Unmet.SKIP),
+            Requirement(python="app:ready", on_unmet=Unmet.ACT, action="app:act", every="2s", deadline="9s"),
         ),
     ),
     "on_start": ((), (), ("app:hook",)),
     "on_complete": ((), (), ("app:hook", "app:hook_too")),
 }
-OWN: Final = ({}, {"b": {"failure": "continue"}}, {"a": {"failure": "retry_on_failure"}})
+OWN: Final[tuple[dict[str, dict[str, Any]], ...]] = (
+    {},
+    {"b": {"failure": "continue"}},
+    {"a": {"failure": "retry_on_failure"}},
+)
 
 
 class Storm:

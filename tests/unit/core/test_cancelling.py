@@ -10,6 +10,7 @@ from itinerary.core.commands import Kill, Launch, Stop, Write
 from itinerary.core.messages import CancelRequested, OccurrenceAsked
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
+from itinerary.model.rows import Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Intervention
@@ -165,7 +166,7 @@ def test_an_occurrence_that_has_ended_or_is_unknown_cannot_be_cancelled() -> Non
     world.run_to(5)
     answer = world.ask(CancelRequested(world.ref, "anna", "asked"))
     assert (answer.done, answer.why) == (False, "it is over: completed")
-    answer = world.ask(CancelRequested(world.ref + 1000, "anna", "asked"))  # type: ignore[arg-type] - a number that nobody has
+    answer = world.ask(CancelRequested(Ref(1000), "anna", "asked"))
     assert (answer.done, answer.why) == (False, "it is not known here")
     assert [line["why"] for line in world.logged("request.refused")] == [
         "it is over: completed",

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from itinerary.core.commands import Write
 from itinerary.core.messages import OccurrenceAsked
-from itinerary.model.definition import Requirement
+from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.queries import LimitUse
 from itinerary.model.states import OccurrenceState
 from tests.unit.core.bench import SECOND, START, World, done
-from tests.unit.core.scripted import fails, hangs, says, works
+from tests.unit.core.scripted import Act, fails, hangs, says, works
 
 READY = "python app:ready"
 BEFORE = "prerun pending condition_pending condition_running"
 UNMET = f"{BEFORE} action_pending action_running"
 
 
-def requiring(*requires: Requirement, **overrides: object) -> World:
-    world = World(**overrides.pop("settings", {}))  # type: ignore[arg-type] - a table of settings
+def requiring(*requires: Requirement, settings: dict[str, Any] | None = None, **overrides: Any) -> World:
+    world = World(**(settings or {}))
     world.job("etl", requires=requires or (Requirement(python="app:ready", every="5s", deadline="20s"),), **overrides)
     return world
 
@@ -29,9 +31,7 @@ def test_met_at_once(answer: str) -> None:
     world = requiring()
     world.does(READY, says(answer, after=2))
     world.run_to(30)
-    assert world.story() == (
-        "completed after 3 s: its requirements are met (fail_fast)\nmain success [1 success 2-3]"
-    )
+    assert world.story() == ("completed after 3 s: its requirements are met (fail_fast)\nmain success [1 success 2-3]")
     assert world.trail() == f"{BEFORE} running completed"
     world.at_rest()
 
@@ -70,7 +70,7 @@ def test_a_requirement_that_is_not_met_in_time_fails_it() -> None:
 @pytest.mark.spec("O3")
 @pytest.mark.parametrize("by", ["its answer", "on_unmet"])
 def test_it_is_skipped(by: str) -> None:
-    world = requiring(Requirement(python="app:ready", on_unmet="skip" if by == "on_unmet" else "wait"))
+    world = requiring(Requirement(python="app:ready", on_unmet=Unmet.SKIP if by == "on_unmet" else Unmet.WAIT))
     world.does(READY, says("false" if by == "on_unmet" else '"skip"'))
     world.run_to(30)
     assert world.story() == (
@@ -83,7 +83,7 @@ def test_it_is_skipped(by: str) -> None:
 @pytest.mark.spec("O3")
 @pytest.mark.parametrize("by", ["its answer", "on_unmet"])
 def test_it_is_failed(by: str) -> None:
-    world = requiring(Requirement(python="app:ready", on_unmet="fail" if by == "on_unmet" else "wait"))
+    world = requiring(Requirement(python="app:ready", on_unmet=Unmet.FAIL if by == "on_unmet" else Unmet.WAIT))
     world.does(READY, says("false" if by == "on_unmet" else '"fail"'))
     world.run_to(30)
     assert world.story() == (
@@ -92,7 +92,7 @@ def test_it_is_failed(by: str) -> None:
     assert world.trail() == f"{UNMET} failed"
 
 
-ACT = Requirement(python="app:ready", on_unmet="act", action="app:mend", every="5s", deadline="20s")
+ACT = Requirement(python="app:ready", on_unmet=Unmet.ACT, action="app:mend", every="5s", deadline="20s")
 
 
 @pytest.mark.spec("O3", "act")
@@ -116,9 +116,9 @@ def test_if_nothing_can_be_done_about_it_it_fails() -> None:
 
 @pytest.mark.spec("O3")
 @pytest.mark.parametrize("act", [fails("no"), says('"maybe"'), says("nonsense"), says("[1]")])
-def test_what_cannot_be_found_out_fails_it(act: object) -> None:
+def test_what_cannot_be_found_out_fails_it(act: Act) -> None:
     world = requiring()
-    world.does(READY, act)  # type: ignore[arg-type] - what pytest hands on has no type
+    world.does(READY, act)
     world.run_to(30)
     assert world.statuses == ["failed"]
     assert "requires python app:ready" in (world.rows[0].reason or "")

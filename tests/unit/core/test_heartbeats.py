@@ -13,8 +13,8 @@ from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import fails, hangs, says, works
 
 
-def hanging(**settings: int) -> World:
-    world = World(**settings)
+def hanging() -> World:
+    world = World()
     world.job("etl", "a", "b", task_timeout="1h")
     world.does("a", hangs())
     world.run_to(1)

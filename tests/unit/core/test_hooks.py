@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from itinerary.model.definition import Requirement
+from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.occurrence import Occurrence
 from itinerary.model.policies import Retry
 from itinerary.model.report import Report
@@ -16,7 +17,7 @@ from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works
 from tests.unit.core.stories import report_of, told
 
 
-def hooked(**overrides: object) -> World:
+def hooked(**overrides: Any) -> World:
     world = World()
     world.job(
         "etl",
@@ -24,7 +25,7 @@ def hooked(**overrides: object) -> World:
         "b",
         on_start=("hooks:hello", "hooks:hello_too"),
         on_complete=("hooks:bye", "hooks:bye_too"),
-        **overrides,  # type: ignore[arg-type] - whatever a job takes
+        **overrides,
     )
     return world
 
@@ -68,15 +69,10 @@ def test_they_are_told_the_occurrence_and_its_report() -> None:
     assert told(bye.argument).splitlines()[0] == "completed after 7 s (fail_fast)"
 
 
-def cancel(world: World) -> None:
-    world.run_to(3)
-    world.cancel(by="anna")
-
-
 @pytest.mark.spec("X7")
 @pytest.mark.parametrize("how", ["failed", "cancelled", "over its time", "skipped by a requirement", "cancelled early"])
 def test_whatever_becomes_of_one_that_started_its_end_is_told(how: str) -> None:
-    requires = (Requirement(python="app:ready", on_unmet="skip"),) if "requirement" in how else ()
+    requires = (Requirement(python="app:ready", on_unmet=Unmet.SKIP),) if "requirement" in how else ()
     world = hooked(requires=requires, execution_timeout="10s")
     world.does("python app:ready", says("false"))
     world.does("a", {"failed": fails(), "skipped by a requirement": works()}.get(how, hangs()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from itinerary.core.messages import OccurrenceAsked
@@ -15,7 +17,7 @@ from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import hangs, works
 
 
-def due_every_ten_seconds(overlap: str, seconds: float, **overrides: object) -> World:
+def due_every_ten_seconds(overlap: str, seconds: float, **overrides: Any) -> World:
     """A job that is due each ten seconds, and takes so many of them."""
     world = World()
     world.job("etl", schedule=every("10s"), overlap=overlap, **overrides)
@@ -61,6 +63,15 @@ def test_queued_ones_run_in_order_and_the_next_wakes_when_one_ends() -> None:
     ]
     assert world.story(refs[1]) == "~15 completed after 25 s (fail_fast)\nmain success [1 success 15-40]"
     assert world.trail(refs[1]) == "prerun queued pending running completed"
+
+
+@pytest.mark.spec("X6", "queue")
+def test_the_next_wakes_at_once_and_not_when_somebody_looks_around() -> None:
+    world = World(loop_interval=60 * SECOND)
+    world.job("etl", schedule=every("10s"), overlap="queue")
+    world.does("main", works(12.3))
+    world.run_to(20)
+    assert world.launches() == [("main", 1, 0), ("main", 1, 12.3)]
 
 
 @pytest.mark.spec("X6", "queue")

@@ -8,7 +8,7 @@ from itinerary.core.messages import OccurrenceAsked
 from itinerary.model.policies import Retry
 from itinerary.model.states import OccurrenceState
 from tests.unit.core.bench import SECOND, START, World
-from tests.unit.core.scripted import fails, hangs, works
+from tests.unit.core.scripted import Act, fails, hangs, works
 
 
 @pytest.mark.spec("X3")
@@ -94,10 +94,10 @@ def test_a_timeout_is_tried_again_like_a_failure() -> None:
 
 @pytest.mark.spec("O7")
 @pytest.mark.parametrize("act", [fails(after=5), hangs(stops_after=1)], ids=["failed", "timed out"])
-def test_a_retry_without_a_wait_goes_the_same_way(act: object) -> None:
+def test_a_retry_without_a_wait_goes_the_same_way(act: Act) -> None:
     world = World()
     world.job("etl", task_timeout="5s", retry=Retry(1, "0s"))
-    world.does("main", act, works())  # type: ignore[arg-type] - what pytest hands on has no type
+    world.does("main", act, works())
     world.run_to(100)
     assert world.statuses == ["completed"]
     assert world.trail().endswith("retrying pending running completed")

@@ -6,14 +6,14 @@ import pytest
 
 from itinerary.core.commands import StartRuns, Write
 from itinerary.core.messages import ActiveAsked, OccurrenceAsked, StartsAnswered
-from itinerary.model.occurrence import Kind
+from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Retry
 from itinerary.model.queries import LimitUse
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Refusal, Refused, Wanted
 from itinerary.schedules import every
-from tests.unit.core.bench import World, done
+from tests.unit.core.bench import SECOND, World, done
 from tests.unit.core.scripted import fails, hangs, works
 
 
@@ -142,6 +142,29 @@ def test_an_offered_one_that_cannot_be_started_here_is_not_tried_each_second() -
     assert not world.kept
     assert len(world.logged("occurrence.unstartable")) == 1
     world.at_rest()
+
+
+@pytest.mark.spec("R4")
+def test_what_was_asked_for_runs_at_the_version_it_was_asked_for_with() -> None:
+    world = World()
+    number = world.job("etl", "old", schedule=every("7h"))
+    world.job("etl", "new", schedule=every("7h"))
+    at = world.now
+    done(world.store.claim(None, None, [Wanted(Key(at, number, Kind.TRIGGER, "now"), 1, at)]))
+    world.run_to(0)
+    assert [(one.facts.task, one.facts.version) for one in world.script.launched] == [("old", 1)]
+
+
+@pytest.mark.spec("R5")
+def test_a_run_that_answers_for_a_window_is_told_of_it() -> None:
+    world = World()
+    number = world.job("etl", schedule=every("7h"))
+    at, window = world.now, Window(world.now - 100 * SECOND, world.now + SECOND, 11)
+    row = Wanted(Key(at, number, Kind.SCHEDULED), 1, at, is_recovery=True, window=window)
+    done(world.store.claim(None, None, [row]))
+    world.run_to(0)
+    (facts,) = [one.facts for one in world.script.launched]
+    assert (facts.window, facts.is_recovery, facts.schedule) == (window, True, every("7h").to_json())
 
 
 @pytest.mark.spec("O8")

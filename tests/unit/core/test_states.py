@@ -7,18 +7,21 @@ from collections.abc import Callable
 import pytest
 
 from itinerary.core.commands import Write
-from itinerary.core.messages import OccurrenceAsked
-from itinerary.model.definition import Requirement
+from itinerary.core.messages import OccurrenceAsked, WritesAnswered
+from itinerary.core.news import Finished
+from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import Retry
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState
 from itinerary.model.work import AttemptKey, Moved
+from itinerary.model.writes import Refusal, Refused
 from itinerary.schedules import every
 from tests.unit.core.bench import World
 from tests.unit.core.scripted import Act, fails, hangs, says, works
 
 CREATING, RUNNING = OccurrenceState.CONTAINER_CREATING, OccurrenceState.RUNNING
 TERMINATING = OccurrenceState.TERMINATING
-READY = Requirement(python="app:ready", on_unmet="wait", every="5s")
+UNMET = "prerun pending condition_pending condition_running action_pending action_running"
+READY = Requirement(python="app:ready", on_unmet=Unmet.WAIT, every="5s")
 
 
 def plain(world: World) -> None:
@@ -65,20 +68,19 @@ WAYS: list[tuple[str, Callable[[World], None], int, str]] = [
         "waits for a requirement",
         requiring("false"),
         0,
-        "prerun pending condition_pending condition_running action_pending action_running "
-        "condition_pending condition_running running completed",
+        f"{UNMET} condition_pending condition_running running completed",
     ),
     (
         "is skipped by a requirement",
         requiring('"skip"'),
         0,
-        "prerun pending condition_pending condition_running action_pending action_running skipped",
+        f"{UNMET} skipped",
     ),
     (
         "is failed by a requirement",
         requiring('"fail"'),
         0,
-        "prerun pending condition_pending condition_running action_pending action_running failed",
+        f"{UNMET} failed",
     ),
     (
         "a pod is created and runs",
@@ -171,6 +173,23 @@ def test_a_step_that_the_store_finds_illegal_ends_the_work_here_and_is_logged() 
     assert line["why"].startswith("illegal: write 3 came before write 2")
     assert world.script.killed == [AttemptKey(world.ref, 2, 1)]
     assert [row.status for row in world.rows if row.job == 2] == ["completed"]
+
+
+@pytest.mark.spec("PROTOCOL 12")
+def test_one_that_the_store_had_to_fail_is_ended_here_and_told_of() -> None:
+    world = World()
+    world.job("etl", "a", "b", mode="parallel")
+    world.does("b", hangs())
+    world.keep(Write)
+    world.run_to(2)
+    (kept,) = [command for command in world.kept if isinstance(command, Write)]
+    world.kept = []
+    world.send(WritesAnswered(kept.changes, [Refused(world.ref, Refusal.UNWRITABLE, "a write could not be stored")]))
+    world.run_to(3)
+    assert world.script.killed == [AttemptKey(world.ref, 1, 1)]
+    (ended,) = [news for news in world.news if isinstance(news, Finished)]
+    assert (ended.outcome, ended.why) == (OccurrenceState.FAILED, "a write could not be stored")
+    world.at_rest()
 
 
 @pytest.mark.spec("O1")

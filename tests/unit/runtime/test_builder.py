@@ -164,10 +164,12 @@ def test_a_job_whose_configuration_makes_no_sense_is_logged_and_left_alone() -> 
     async def story(world: World) -> None:
         schedule = '{"schedule": {"every": "1m"}, "overrides": {"max_queued": 5}}'
         await world.enter("odd", schedule)
-        scene = Scene(world)
-        await scene.builder.build("a test")
-        lines = world.log.said("job.quarantined")
-        assert [line["job"] for line in lines] == ["odd"]
+        async with building(world) as scene:
+            scene.builder.rebuild("a test")
+            await asyncio.sleep(1.0)
+        (line,) = world.log.said("job.quarantined")
+        assert line["job"] == "odd"
+        assert "max_queued" in line["reason"]
 
     played(story)
 
@@ -260,10 +262,11 @@ def test_a_look_ahead_that_holds_more_than_can_be_enumerated_is_halved() -> None
         for number in range(120):
             await world.register(f"job{number}", world.task(), schedule=every("1s"))
         day = 86_400 * SECOND
-        scene = Scene(world, lookahead_window=day)
+        scene = Scene(world, lookahead_window=day, index_rebuild_interval=day - 1)
         await scene.builder.build("a test")
         (line,) = world.log.said("index.rebuilt")
         assert line["window_end"] == EPOCH + day // 2
         assert len((await scene.last()).index) == 120 * 43_200
+        assert scene.builder._usual == 6 * 3_600, "and rebuilt before it has come to its end"
 
     played(story)

@@ -303,18 +303,41 @@ def test_twelve_thousand_are_taken_though_no_store_takes_so_many_at_once() -> No
     played(story)
 
 
-@pytest.mark.spec("N5")
-def test_a_rescue_goes_on_when_the_store_is_back() -> None:
+@pytest.mark.spec("N5", "after an outage")
+def test_a_rescue_that_the_store_interrupts_is_begun_again_by_a_later_heartbeat() -> None:
     async def story(world: World) -> None:
         async with rescuing(world) as scene:
             (unstarted,) = await scene.claimed(scene.other, 60)
-            scene.rescuer.hear(await world.store.beat(scene.me))
             await world.store.leave(scene.other)
             scene.rescuer.hear(await world.store.beat(scene.me))
             world.engine.is_down = True
             await asyncio.sleep(60.0)
+            assert world.log.said("rescue.failed")
             world.engine.is_down = False
-            await asyncio.sleep(10.0)
+            await scene.watch(2.0)
             assert (await scene.row(unstarted.ref)).owner is None
+
+    played(story)
+
+
+@pytest.mark.spec("N5", "after an outage")
+def test_who_seemed_dead_before_an_outage_and_is_well_after_it_keeps_its_work() -> None:
+    async def story(world: World) -> None:
+        async with rescuing(world) as scene:
+            (running,) = await scene.claimed(scene.other, 0)
+            await scene.start(scene.other, running)
+            for _ in range(15):
+                scene.rescuer.hear(await world.store.beat(scene.me))
+                await asyncio.sleep(1.0)
+            beat = await world.store.beat(scene.me)
+            world.engine.is_down = True
+            assert scene.other in scene.rescuer.hear(beat)
+            await asyncio.sleep(60.0)
+            world.engine.is_down = False
+            scene.rescuer.hear(await world.store.beat(scene.me), was_out_of_touch=True)
+            await asyncio.sleep(1.0)
+            await world.store.beat(scene.other)
+            await scene.watch(10.0)
+            assert (await scene.row(running.ref)).status is OccurrenceState.RUNNING
 
     played(story)

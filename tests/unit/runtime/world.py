@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
-from itinerary.core.messages import Message
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.registry import Registry
@@ -269,8 +268,3 @@ def played(story: Callable[[World], Awaitable[R]], *, seed: int = 1) -> R:
         loop.bury()
         loop.close()
     return came_of_it
-
-
-def names(messages: list[Message]) -> list[str]:
-    """What kinds of messages these are."""
-    return [type(message).__name__ for message in messages]
