@@ -280,6 +280,37 @@ async def test_replace_keeps_the_newest_in_whatever_order_they_come(desk: Desk) 
     assert (await desk.finish(owner, running, to=OccurrenceState.CANCELLED)).next == newest.ref
 
 
+@pytest.mark.spec("X6", "replace")
+@told
+async def test_replace_ends_one_whose_turn_has_come_and_that_nobody_has_started(desk: Desk) -> None:
+    owner, node, job = await desk.node(), await desk.node(), await desk.job()
+    running = await desk.run(owner, job)
+    waiting, newest = await desk.due(node, job), await desk.due(node, job)
+    await desk.start(node, waiting, overlap=Overlap.REPLACE)
+    await desk.finish(owner, running, to=OccurrenceState.CANCELLED)
+    assert await desk.status(waiting.ref) is OccurrenceState.PENDING, "it has the slot, and has not begun"
+    (refused,) = await desk.start(node, newest, overlap=Overlap.REPLACE)
+    assert isinstance(refused, Refused)
+    assert refused.why is Refusal.QUEUED
+    assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
+    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
+    assert isinstance(started, Started), "the slot was handed on"
+
+
+@pytest.mark.spec("X6", "replace")
+@told
+async def test_replace_lets_a_newer_one_be_whose_turn_has_come(desk: Desk) -> None:
+    owner, node, job = await desk.node(), await desk.node(), await desk.job()
+    running = await desk.run(owner, job)
+    older, newest = await desk.due(node, job), await desk.due(node, job)
+    await desk.start(node, newest, overlap=Overlap.REPLACE)
+    await desk.finish(owner, running, to=OccurrenceState.CANCELLED)
+    (refused,) = await desk.start(node, older, overlap=Overlap.REPLACE)
+    assert refused == Refused(older.ref, Refusal.SKIPPED, f"replaced by occurrence {newest.ref}")
+    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
+    assert isinstance(started, Started)
+
+
 # -- limits ----------------------------------------------------------------------------------------------------------
 
 

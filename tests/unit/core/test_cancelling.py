@@ -198,7 +198,7 @@ def test_when_its_end_is_decided_a_cancellation_is_refused_and_says_so() -> None
     assert world.statuses == ["completed"]
 
 
-@pytest.mark.spec("PROTOCOL 9")
+@pytest.mark.spec("N2")
 def test_what_somebody_else_has_ended_is_ended_here_too() -> None:
     world = World()
     world.job("etl", "a", "b", mode="parallel")
@@ -214,7 +214,7 @@ def test_what_somebody_else_has_ended_is_ended_here_too() -> None:
     world.at_rest()
 
 
-@pytest.mark.spec("PROTOCOL 9")
+@pytest.mark.spec("N2")
 def test_a_row_that_is_seen_to_be_anothers_is_let_go_at_once() -> None:
     world = World()
     world.job("etl")

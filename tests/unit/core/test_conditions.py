@@ -156,7 +156,7 @@ def test_several_are_looked_at_one_after_another() -> None:
 
 
 @pytest.mark.spec("O3", "gated")
-@pytest.mark.spec("PROTOCOL 8")
+@pytest.mark.spec("N2")
 def test_nothing_is_looked_at_before_it_is_written_that_it_is() -> None:
     world = requiring()
     world.does(READY, says("true"))

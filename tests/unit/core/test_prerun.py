@@ -156,7 +156,7 @@ def test_a_cancellation_that_comes_after_the_start_was_written_and_before_its_an
     world.at_rest()
 
 
-@pytest.mark.spec("P4", "early")
+@pytest.mark.spec("N2", "never early")
 def test_a_start_that_the_store_finds_too_early_is_asked_for_again() -> None:
     """A node's clock may be ahead by a little: nothing starts early, and nothing is lost."""
     world = World()
@@ -253,7 +253,7 @@ def test_what_an_update_took_away_and_another_restored_runs_on_time() -> None:
     assert [one.facts.version for one in world.script.launched] == [3]
 
 
-@pytest.mark.spec("PROTOCOL 4")
+@pytest.mark.spec("R6")
 def test_a_claim_by_an_older_timeline_is_refused_and_made_again_by_the_new_one() -> None:
     world = World()
     world.job("etl")

@@ -41,7 +41,6 @@ def test_of_the_same_priority_the_earlier_instant_comes_first() -> None:
 
 
 @pytest.mark.spec("X1")
-@pytest.mark.spec("PROTOCOL 15")
 def test_what_has_no_slot_is_marked_pending_and_another_node_may_start_it() -> None:
     world = World(max_concurrent_jobs=1)
     world.job("etl")
@@ -127,7 +126,7 @@ def test_cancelled_while_it_waits_for_a_slot_to_retry() -> None:
     world.at_rest()
 
 
-@pytest.mark.spec("PROTOCOL 15")
+@pytest.mark.spec("X1")
 def test_an_offered_one_that_cannot_be_started_here_is_not_tried_each_second() -> None:
     world = World()
     number = world.job("etl", schedule=every("7h"))

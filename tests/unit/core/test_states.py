@@ -175,7 +175,7 @@ def test_a_step_that_the_store_finds_illegal_ends_the_work_here_and_is_logged() 
     assert [row.status for row in world.rows if row.job == 2] == ["completed"]
 
 
-@pytest.mark.spec("PROTOCOL 12")
+@pytest.mark.spec("L7")
 def test_one_that_the_store_had_to_fail_is_ended_here_and_told_of() -> None:
     world = World()
     world.job("etl", "a", "b", mode="parallel")

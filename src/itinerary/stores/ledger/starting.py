@@ -195,15 +195,24 @@ class _Starting:
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
 
     def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> None:
-        """The newest waits alone in line, whoever comes last, and the one that runs is asked to end."""
-        newest = max([*line, row], key=lambda other: other.key)
+        """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
+
+        Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
+        replaced like those in line.
+        """
+        holds = self.pages.look_at(holder)
+        has_begun = holds.started_at is not None or (holder in self.starts and holder not in self.answer)
+        newest = max([*line, row, *(() if has_begun else (holds,))], key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
-        self.pages.ask_to_end(self.pages.look_at(holder), why)
         for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
             line.remove(other)
             self.pages.leave_line(other, why)
+        if has_begun:
+            self.pages.ask_to_end(holds, why)
+        elif newest.ref != holder:
+            self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
-            line[:] = [newest]
+            line[:] = [newest] if newest.ref != holder else []
             self._skip(row, why)
 
     def _skip(self, row: OccurrenceRow, why: str) -> None:
