@@ -10,7 +10,7 @@ what happened, and put what should be done into an outbox.
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from typing import Final, NamedTuple
 
 from itinerary.core.pen import Pen
@@ -27,7 +27,7 @@ from itinerary.model.writes import Start
 __all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
 
-class Stage(Enum):
+class Stage(IntEnum):
     """Who is to move next."""
 
     WANTED = auto()
@@ -199,8 +199,13 @@ class Course:
     @property
     def only_waits(self) -> bool:
         """Whether none of its tasks runs, or is being ended, and some wait to be tried again."""
-        in_flight = {task.phase for task in self.tasks if task.phase in BEGUN}
-        return in_flight == {Phase.RETRYING}
+        waits = False
+        for task in self.tasks:
+            if task.phase is Phase.RETRYING:
+                waits = True
+            elif task.phase in BEGUN:
+                return False
+        return waits
 
     @property
     def runs_errand(self) -> bool:

@@ -38,8 +38,7 @@ class Decision(NamedTuple):
 
 def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> Decision:
     """What should happen next. `is_closing`: somebody ends the occurrence as a whole."""
-    hard = _first_failed(tasks, Failure.FAIL_FAST)
-    failed = hard or _first_failed(tasks, Failure.RETRY_ON_FAILURE)
+    hard, failed = _blamed(tasks)
     stop, skip, begin = [], [], []
     busy = held = False
     for task in tasks:
@@ -66,7 +65,7 @@ def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: 
     """Whether a task that has just failed must not be tried again, though its own policy would allow it."""
     if is_closing:
         return True
-    return not _is_spared(task, is_closing=False) and _first_failed(tasks, Failure.FAIL_FAST) is not None
+    return not _is_spared(task, is_closing=False) and _blamed(tasks)[0] is not None
 
 
 def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProgress | None]:
@@ -84,5 +83,10 @@ def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
     return not is_closing and task.config.failure is Failure.CONTINUE
 
 
-def _first_failed(tasks: Sequence[TaskProgress], strategy: Failure) -> TaskProgress | None:
-    return next((task for task in tasks if task.has_failed and task.config.failure is strategy), None)
+def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:
+    """The failure for which those in flight are stopped, and the one for which the rest is skipped."""
+    failed = [task for task in tasks if task.has_failed and task.config.failure is not Failure.CONTINUE]
+    if not failed:
+        return None, None
+    hard = next((task for task in failed if task.config.failure is Failure.FAIL_FAST), None)
+    return hard, hard or failed[0]

@@ -57,10 +57,11 @@ def _work(course: Course, now: int, out: Outbox) -> None:
     course.expires_at = now + course.terms.config.job.execution_timeout
     why = "its requirements are met" if course.plan.definition.requires else None
     course.pen.step(OccurrenceState.RUNNING, now, why)
-    for task in course.tasks:
-        if task.phase is Phase.GATED:  # its row was written with the start
-            working.launch(course, task, now, out)
-    _settle(course, now, out)
+    first = [task for task in course.tasks if task.phase is Phase.GATED]  # their rows were written with the start
+    for task in first:
+        working.launch(course, task, now, out)
+    if not first:
+        _settle(course, now, out)
 
 
 def _settle(course: Course, now: int, out: Outbox) -> None:
@@ -211,7 +212,7 @@ def wakes_at(course: Course) -> int | None:
         times += [task.wakes_at() for task in course.tasks if not (cannot_retry and task.phase is Phase.RETRYING)]
         if course.closing is None:
             times.append(course.expires_at)
-    return min((time for time in times if time is not None), default=None)
+    return min([time for time in times if time is not None], default=None)
 
 
 def is_waiting(course: Course) -> bool:

@@ -53,7 +53,8 @@ def settle(course: Course, now: int, out: Outbox) -> bool:
     _show(course, now)
     if not pen.is_held:
         gate = _begin(course, decision, now)
-        _show(course, now)
+        if gate:
+            _show(course, now)
     takes = course.terms.limits if gate and not course.has_shares else ()
     gives_back = course.only_waits and course.has_shares and bool(course.terms.limits)
     course.has_shares = (course.has_shares or bool(takes)) and not gives_back
