@@ -45,10 +45,16 @@ class Rules:
     def __init__(self, registry: Registry, defaults: Overrides, shares: Mapping[str, int]) -> None:
         self.registry, self.defaults, self.shares = registry, defaults, shares
         self.hooks = Hooks()
+        self._names: dict[int, tuple[Callable[..., Any], str]] = {}
 
     def named(self, function: Callable[..., Any]) -> str:
-        """Make a function known, and return the name that definitions call it by."""
-        return self.registry.register(function, stored_name(function))
+        """Make a function known, and return the name that definitions call it by. Many jobs may share one function, and
+        its signature is read once."""
+        known = self._names.get(id(function))
+        if known is None:
+            name = self.registry.register(function, stored_name(function))
+            known = self._names[id(function)] = function, name  # held, so that its identity stays its own
+        return known[1]
 
 
 class Declaration:
