@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from itinerary.app.judging import MOMENT, judge_of_hold, judge_of_release, judge_of_removal
+from itinerary.app.judging import judge_of_hold, judge_of_release, judge_of_removal
 from itinerary.app.occurrences import Finder, Run, RunLike, report_of
 from itinerary.core.answers import ActiveOccurrence, LoopStatistics
 from itinerary.core.messages import ActiveAsked, CancelRequested, Message, StatisticsAsked, WorkOffered
@@ -93,7 +93,7 @@ class Desk:
         if until is not None and until <= self.now():
             raise ConfigError(f"until: {_shown(until)} is past; give an instant that is still to come")
         body = None if until is None else msgspec.json.encode({"until": until}).decode()
-        why, after = self._why("paused", reason), self.now() + MOMENT
+        why, after = self._why("paused", reason), self.now()
         judge = judge_of_hold(self.job(name).version, why, after, FOREVER if until is None else until)
         await self._enter(name, EntryKind.PAUSE, reason, body=body, judge=judge)
 
@@ -103,7 +103,7 @@ class Desk:
 
     async def stop(self, name: str, reason: str | None) -> None:
         """Expect nothing of a job from now on."""
-        judge = judge_of_hold(self.job(name).version, self._why("stopped", reason), self.now() + MOMENT)
+        judge = judge_of_hold(self.job(name).version, self._why("stopped", reason), self.now())
         await self._enter(name, EntryKind.STOP, reason, judge=judge)
 
     async def start(self, name: str, reason: str | None) -> None:

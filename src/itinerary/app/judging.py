@@ -9,8 +9,9 @@ one of these says for each what becomes of it. They are pure, and may be asked t
     skip           that one is withdrawn
     remove         everything is cancelled, for good
 
-What is due within a moment is left to the version that claimed it: whether the change comes before that instant or
-after is known only when it is made, and an instant that the old version expected must not be lost.
+What is due within a moment is left to the version that claimed it: whether a new version comes before that instant or
+after is known only when it is made, and an instant that the old one expected must not be lost. A pause or a stop takes
+it, since somebody asked for that before it was due.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from itinerary.ports import Store
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["MOMENT", "judge_of_hold", "judge_of_release", "judge_of_removal", "judge_of_versions"]
+__all__ = ["judge_of_hold", "judge_of_release", "judge_of_removal", "judge_of_versions"]
 
-MOMENT: Final = 1 * SECOND
+_MOMENT: Final = 1 * SECOND
 
 
 async def judge_of_versions(store: Store, changed: Mapping[str, tuple[int, Schedule]]) -> Judge:
@@ -52,7 +53,7 @@ def _of_version(row: OccurrenceRow, version: int, schedule: Schedule, now: int) 
     if _has(schedule, row):
         kind = VerdictKind.RESTORE if row.is_withdrawn else VerdictKind.KEEP
         return [Verdict(row.ref, kind, version, f"version {version} has this instant")]
-    if row.instant > now + MOMENT:
+    if row.instant > now + _MOMENT:
         return [Verdict(row.ref, VerdictKind.WITHDRAW, version, f"version {version} does not have this instant")]
     return []
 

@@ -46,6 +46,8 @@ class Board:
         """What has started here, and whose end is not durable yet."""
         self.alarms, self.forgetting = Agenda(), Agenda()
         self.line = Line(settings.max_concurrent_jobs)
+        self.lacking: dict[str, list[Course]] = {}
+        """Who waits for a share of which limit."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
         self.asked = 0
@@ -97,10 +99,20 @@ class Board:
         """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""
         course.stage, course.ended_as = Stage.OVER, ended_as
         course.request = None
+        self._pass_on_shares(course, now)
         self.line.leave(course)
         self.line.release(course)
         # A moment later, since the index is still asked for what is exactly that old.
         self.forgetting.put(max(course.key.instant + self.settings.grace_period + 1, now), course)
+
+    def _pass_on_shares(self, course: Course, now: int) -> None:
+        """Whoever waits here for a share of what it held asks for it now, the most urgent one first."""
+        for limit in course.terms.limits:
+            waiting = [one for one in self.lacking.pop(limit.name, ()) if one.stage is Stage.CLAIMED and one.lacks]
+            if waiting:
+                first = min(waiting, key=lambda one: (-one.terms.config.job.priority, one.key.instant))
+                self.alarms.put(now, first)
+                self.lacking[limit.name] = [one for one in waiting if one is not first]
 
     def forget(self, now: int) -> None:
         """Let go of what is over and past its grace period; its rows stay. It may have come back meanwhile."""

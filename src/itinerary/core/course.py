@@ -23,6 +23,7 @@ from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Facts
 from itinerary.model.writes import Start
+from itinerary.schedules.durations import SECOND
 
 __all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
@@ -77,6 +78,8 @@ class Here(NamedTuple):
     node: NodeNumber
     name: str
     kill_grace: int
+    turn: int = SECOND
+    """The longest time between two iterations: whoever asks for something again and again does so in such steps."""
 
 
 class ErrandKind(Enum):
@@ -122,6 +125,7 @@ class Course:
         "is_marked",
         "is_recovery",
         "key",
+        "lacked",
         "lacks",
         "last_fence",
         "last_run_at",
@@ -169,6 +173,7 @@ class Course:
         self.cancelled_by: str | None = None
         """Who wanted it to end while its start was being written."""
         self.lacks = ""
+        self.lacked = 0
         """The limit that had no share for its start."""
         self.ended_as: OccurrenceState | None = None
         """What became of it without a start here, where that is known."""
@@ -195,6 +200,11 @@ class Course:
     def has_begun(self) -> bool:
         """Whether it was started here."""
         return self.started_at != 0
+
+    def next_ask(self, now: int) -> int:
+        """When to ask again for a share of a limit that had none left: soon, and then less and less often."""
+        self.lacked += 1
+        return now + self.here.turn * min(1 << (self.lacked - 1), _ASKS_AFTER_MAX)
 
     @property
     def only_waits(self) -> bool:
@@ -294,6 +304,8 @@ class Course:
         return StopReason(self.closing.by)
 
 
+_ASKS_AFTER_MAX: Final = 16
+"""The most turns of the loop between two requests for a share of a limit."""
 _BEFORE_THE_START: Final = {
     Stage.WANTED: OccurrenceState.PRERUN,
     Stage.CLAIMED: OccurrenceState.PRERUN,

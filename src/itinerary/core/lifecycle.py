@@ -24,12 +24,9 @@ from itinerary.core.progress import Phase, TaskProgress
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import AttemptKey, Ended, Moved, Outcome, Report, Stopped
 from itinerary.model.writes import Change, Started
-from itinerary.schedules.durations import SECOND, format_duration
+from itinerary.schedules.durations import format_duration
 
 __all__ = ["begin", "close", "go_on", "limited", "on_time", "reported", "wakes_at", "written"]
-
-LIMIT_RETRY_INTERVAL = 1 * SECOND
-"""How long one waits before asking again for a share of a limit."""
 
 
 def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
@@ -145,7 +142,7 @@ def limited(course: Course, now: int, out: Outbox) -> None:
     """A limit has no share left for it: it asks again after a while, unless its end has come meanwhile."""
     course.pen.limited()
     if course.closing is None:
-        course.resume_at = now + LIMIT_RETRY_INTERVAL
+        course.resume_at = course.next_ask(now)
     else:
         ending.give_up(course, course.closing.by)
         go_on(course, now, out)

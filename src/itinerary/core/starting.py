@@ -131,7 +131,8 @@ class Starting:
             case Refusal.EARLY:
                 board.alarms.put(now + _EARLY_AGAIN, course)
             case Refusal.LIMITED:
-                board.alarms.put(now + lifecycle.LIMIT_RETRY_INTERVAL, course)
+                board.lacking.setdefault(answer.by, []).append(course)
+                board.alarms.put(course.next_ask(now), course)
             case Refusal.MOVED:
                 self._moved.append(course)
                 board.is_stale = True

@@ -87,6 +87,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         self._will_hand_over = False
         self._given_up: dict[AttemptKey, _Running] = {}
         self._asked_at: int | None = None
+        self._is_engine_loop = False
 
     async def _prepare(self) -> None:
         engine_loop = asyncio.get_running_loop()

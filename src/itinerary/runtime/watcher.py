@@ -7,8 +7,8 @@ topic of this node brings the next heartbeat forward, so a request reaches the n
 Mail is thrown away first, and what it was about is read afterwards: a request that comes in between is in what is read
 then, or is new mail.
 
-Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a node with room, and
-those that lie unstarted since `takeover_after`.
+Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a
+node with room, and those that lie unstarted since `takeover_after`.
 """
 
 from __future__ import annotations

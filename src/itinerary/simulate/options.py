@@ -1,8 +1,8 @@
 """What one seed stands for: settings, jobs, and the troubles of the day. `derive(seed)` draws them, `str` shows them.
 
 **A day is long.** A node on its default settings turns 86,400 times in it, and nearly all of these turns are the same.
-So the settings are scaled: with a scale of 60 everything that takes a second takes a minute, a day has 1,440 turns, and
-what can happen in one stays what it was. The scale is drawn like everything else.
+So the settings are scaled: with a scale of 240 everything that takes a second takes four minutes, a day has 360 turns,
+and what can happen in one stays what it was. The scale is drawn like everything else.
 
 **A swarm.** A world in which everything goes wrong all the time is not the worst one: a node that never comes to do
 anything makes no mistakes. Each seed leaves some faults out altogether, and some seeds leave out all of them.
@@ -104,7 +104,7 @@ def _json(value: object) -> str:
 def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY) -> Options:
     """Draw everything that a seed stands for."""
     dice = dice_for(seed, "options")
-    scale = one_of(dice, (30, 60, 60, 120))
+    scale = one_of(dice, (120, 240, 240, 480))
     count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
     begins_at = one_of(dice, _BEGINNINGS) * SECOND
     settings = _settings(dice_for(seed, "settings"), scale)

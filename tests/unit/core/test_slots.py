@@ -214,7 +214,7 @@ def test_a_start_without_a_share_waits_as_pending_and_is_told_for_what() -> None
     assert world.scheduler._board.line.free == world.settings.max_concurrent_jobs - 1
     assert holders(world, "api") == [world.ref]
     world.run_to(20)
-    assert world.launches() == [("main", 1, 0), ("late", 1, 6)], "it asks once a second"
+    assert world.launches() == [("main", 1, 0), ("late", 1, 5)], "it asks as soon as the share is given back here"
     world.at_rest()
     assert holders(world, "api") == []
 

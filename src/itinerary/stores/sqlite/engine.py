@@ -112,8 +112,10 @@ class SqliteEngine(Engine):
 
             async def next_look() -> None:
                 while not await readers.call(lookout.has_news):
+                    # Not wait_for: up to Python 3.11 it loses a cancellation that comes just as the bell rings.
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(rung.wait(), POLL_INTERVAL)
+                        async with asyncio.timeout(POLL_INTERVAL):
+                            await rung.wait()
                     rung.clear()
 
             yield next_look
