@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
 FUZZ_SCALE ?= 1
+SEEDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz faults spec bench lock format clean
+.PHONY: help run test lint types contracts unit fuzz faults simulate spec bench lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,6 +39,9 @@ fuzz: $(READY)  ## the cron campaign against the oracles, FUZZ_SCALE times the s
 
 faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races for each of them, and more
 	FAULTS_SCALE=10 $(BIN)/pytest -q -rP tests/integration
+
+simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SEEDS of them
+	$(BIN)/python -m itinerary.simulate --seeds 0..$$(($(SEEDS) - 1)) --progress 10
 
 spec: $(READY)  ## statements of docs/requirements.md that no test names
 	@$(BIN)/python tools/spec.py

@@ -63,7 +63,8 @@ class Herd:
 
 def results(store: str, ours: Herd, peers: dict[str, Herd]) -> Iterator[Result]:
     """Ours beside each peer; alone if there is none."""
-    for peer, theirs in list(peers.items()) or [(None, None)]:
+    beside: list[tuple[str | None, Herd | None]] = [*peers.items()]
+    for peer, theirs in beside or [(None, None)]:
         for measure, unit, more, of in _MEASURES:
             yield Result(
                 "herd",

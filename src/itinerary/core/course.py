@@ -142,6 +142,7 @@ class Course:
         "started_at",
         "tasks",
         "terms",
+        "was_early",
         "window",
     )
 
@@ -173,7 +174,7 @@ class Course:
         self.cancelled_by: str | None = None
         """Who wanted it to end while its start was being written."""
         self.lacks = ""
-        self.lacked = 0
+        self.lacked = self.was_early = 0
         """The limit that had no share for its start."""
         self.ended_as: OccurrenceState | None = None
         """What became of it without a start here, where that is known."""

@@ -129,7 +129,8 @@ class Starting:
             self._renew(course, out)  # the timeline may have moved on while the answer was on its way
         match answer.why:
             case Refusal.EARLY:
-                board.alarms.put(now + _EARLY_AGAIN, course)
+                course.was_early += 1  # if that goes on, this node's clock is wrong, and others will find out how wrong
+                board.alarms.put(now + min(_EARLY_AGAIN << min(course.was_early - 1, 20), course.here.turn), course)
             case Refusal.LIMITED:
                 board.lacking.setdefault(answer.by, []).append(course)
                 board.alarms.put(course.next_ask(now), course)

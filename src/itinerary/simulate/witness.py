@@ -191,7 +191,8 @@ class Witness:
             row = before.get(ref) or now
             if row is None or now is None or now.fence != row.fence or (ref not in before and ref not in touched):
                 continue  # not its doing: it was refused, or the slot of another was handed to it
-            if all(change.sequence <= row.sequence for change in changes):
+            is_end = any(step.to in FINAL for change in changes for step in change.steps)
+            if all(change.sequence <= row.sequence for change in changes) and not (is_end and row.status not in FINAL):
                 made = ", ".join(str(change.sequence) for change in changes)
                 self._add(
                     Rule.STALE, f"{_shown(row)} had made write {row.sequence}, and took write {made} again", commit.at

@@ -299,6 +299,42 @@ async def test_replace_ends_one_whose_turn_has_come_and_that_nobody_has_started(
 
 @pytest.mark.spec("X6", "replace")
 @told
+async def test_of_two_that_replace_in_one_batch_the_newer_one_gets_the_slot(desk: Desk) -> None:
+    owner, node, job = await desk.node(), await desk.node(), await desk.job()
+    running = await desk.run(owner, job)
+    waiting, older, newest = [await desk.due(node, job) for _ in range(3)]
+    await desk.start(node, waiting, overlap=Overlap.REPLACE)
+    await desk.finish(owner, running, to=OccurrenceState.CANCELLED)
+    answers = await desk.start(node, older, newest, overlap=Overlap.REPLACE)
+    assert [answer.why for answer in answers if isinstance(answer, Refused)] == [Refusal.SKIPPED, Refusal.QUEUED]
+    assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
+    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
+    assert isinstance(started, Started)
+
+
+@pytest.mark.spec("X6", "replace")
+@told
+async def test_an_older_one_in_the_same_batch_does_not_replace_one_whose_turn_has_come(desk: Desk) -> None:
+    owner, node, job, other = await desk.node(), await desk.node(), await desk.job(), await desk.job("other")
+    running = await desk.run(owner, job)
+    older, newest = await desk.due(node, job), await desk.due(node, job)
+    one = (Limit("api", 1),)
+    await desk.start(node, newest, overlap=Overlap.REPLACE, limits=one)
+    await desk.finish(owner, running, to=OccurrenceState.CANCELLED)
+    holder = await desk.started(node, await desk.due(node, other), limits=one)
+    requests = [desk.request(claimed, overlap=Overlap.REPLACE, limits=one, fence=None) for claimed in (older, newest)]
+    answers = await desk.store.start(node, desk.revision, requests, 0)
+    assert answers == [
+        Refused(older.ref, Refusal.SKIPPED, f"replaced by occurrence {newest.ref}"),
+        Refused(newest.ref, Refusal.LIMITED, "api"),
+    ]
+    await desk.finish(node, holder)
+    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, limits=one, fence=None)
+    assert isinstance(started, Started), "nobody has asked it to end"
+
+
+@pytest.mark.spec("X6", "replace")
+@told
 async def test_replace_lets_a_newer_one_be_whose_turn_has_come(desk: Desk) -> None:
     owner, node, job = await desk.node(), await desk.node(), await desk.job()
     running = await desk.run(owner, job)

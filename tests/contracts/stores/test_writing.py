@@ -55,6 +55,23 @@ async def test_a_write_that_is_repeated_changes_nothing(desk: Desk) -> None:
     assert await desk.detail(started.ref) == before
 
 
+@pytest.mark.spec("L7")
+@told
+async def test_an_end_stands_though_a_launch_that_was_done_without_has_its_number(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    started = await desk.run(node, job)
+    assert await desk.store.write(node, [launch(started)]) == [Written(started.ref)]
+    cancelled = Change(
+        started.ref, started.fence, started.sequence + 1, (Step(OccurrenceState.CANCELLED, why="nobody waits"),)
+    )
+    assert await desk.store.write(node, [cancelled]) == [Written(started.ref)]
+    detail = await desk.detail(started.ref)
+    assert detail.row.status is OccurrenceState.CANCELLED
+    assert [attempt.status for attempt in detail.attempts] == [TaskState.CANCELLED, TaskState.CANCELLED]
+    assert await desk.store.write(node, [cancelled]) == [Written(started.ref)], "repeated, it changes nothing"
+    assert await desk.detail(started.ref) == detail
+
+
 @told
 async def test_writes_of_one_occurrence_may_come_in_one_batch(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()

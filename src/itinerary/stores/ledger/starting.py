@@ -66,10 +66,14 @@ class _Starting:
         self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
         self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
         self.answer: dict[Ref, Started | Refused] = {}
+        self.let_in: dict[Ref, None] = {}
+        """Who will have begun when the batch is through, in order. Numbers and not rows: another of the same batch may
+        ask one to end before it has."""
 
     def answers(self) -> list[Started | Refused]:
         """Decide about each, then write everything."""
-        for ref in self._let_in(self._ready()):
+        self._let_in(self._ready())
+        for ref in self.let_in:
             self._begin(self.pages.rows[ref])
         self.pages.save()
         return [self._as_it_came(self.answer[ref]) for ref in self.order]
@@ -128,14 +132,10 @@ class _Starting:
 
     # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
 
-    def _let_in(self, rows: Sequence[OccurrenceRow]) -> list[Ref]:
-        """Which of them may begin: each gets everything that it needs, or nothing.
-
-        Numbers and not rows: another of the same batch may ask one to end before it has begun.
-        """
+    def _let_in(self, rows: Sequence[OccurrenceRow]) -> None:
+        """Say which of them may begin: each gets everything that it needs, or nothing."""
         slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
         lines: dict[JobNumber, list[OccurrenceRow]] = {}
-        let_in = []
         for row in rows:
             request = self.starts[row.ref]
             needs_slot = request.overlap is not Overlap.ALLOW
@@ -153,8 +153,7 @@ class _Starting:
                 self.pages.put_in(self._mine(row))  # the slot is held under the fence that it starts with
             for limit in request.limits:
                 self.shares[limit.name] += 1
-            let_in.append(row.ref)
-        return let_in
+            self.let_in[row.ref] = None
 
     def _wait(self, row: OccurrenceRow, limit: str) -> None:
         if row.status is OccurrenceState.PRERUN:
@@ -198,18 +197,19 @@ class _Starting:
         """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
 
         Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
-        replaced like those in line.
+        replaced like those in line. It may have been, by another of the same batch.
         """
         holds = self.pages.look_at(holder)
-        has_begun = holds.started_at is not None or (holder in self.starts and holder not in self.answer)
-        newest = max([*line, row, *(() if has_begun else (holds,))], key=lambda other: other.key)
+        has_begun = holds.started_at is not None or holder in self.let_in
+        may_begin = not has_begun and holds.status not in FINAL
+        newest = max([*line, row, *((holds,) if may_begin else ())], key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
         for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
             line.remove(other)
             self.pages.leave_line(other, why)
         if has_begun:
             self.pages.ask_to_end(holds, why)
-        elif newest.ref != holder:
+        elif may_begin and newest.ref != holder:
             self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
             line[:] = [newest] if newest.ref != holder else []

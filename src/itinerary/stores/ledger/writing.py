@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, assert_never
 
+from msgspec.structs import replace
+
 from itinerary.errors import IllegalTransition
 from itinerary.model.rows import NodeNumber, OccurrenceRow
-from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import (
     Adjustment,
     Cancellation,
@@ -31,6 +33,8 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["control", "has_made", "intervene", "write", "write_once"]
 
 _NOBODYS: Final = FINAL | {OccurrenceState.QUEUED}
+ATTEMPTS_MAX: Final = 100_000
+"""The most attempts of one occurrence that are looked through."""
 _BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
 
 Q = TypeVar("Q", Intervention, Cancellation | Adjustment)
@@ -79,11 +83,11 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
         return Refused(change.ref, Refusal.GONE)
     if row.owner != owner or row.fence != change.fence:
         return Refused(row.ref, Refusal.LOST, whose(row))
-    if change.sequence <= row.sequence:
+    if change.sequence <= row.sequence and not _ends_after_all(pages, row, change):
         return _written_before(pages, row)
     if row.status in FINAL:
         return Refused(row.ref, Refusal.LOST, whose(row))
-    if change.sequence != row.sequence + 1:
+    if change.sequence > row.sequence + 1:
         return Refused(row.ref, Refusal.ILLEGAL, f"write {change.sequence} came before write {row.sequence + 1}")
     if change.takes and (lacking := lacking_limit(change.takes, shares)) is not None:
         return Refused(row.ref, Refusal.LIMITED, lacking)
@@ -100,6 +104,24 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
         pages.hold(row, [limit.name for limit in change.takes])
     pages.note(row.ref, change.tasks, change.attempts)
     return Written(row.ref)
+
+
+def _ends_after_all(pages: Pages, row: OccurrenceRow, change: Change) -> bool:
+    """Whether this is an end with the number of a launch that its owner has done without.
+
+    The launch was refused for lack of a share, and an earlier try of it, of which nobody had heard any more, was made
+    all the same. The end stands, whatever its number; the attempt that the launch wrote has never begun.
+    """
+    if row.status in FINAL or not change.steps or change.steps[-1].to not in FINAL:
+        return False
+    said = {(attempt.place, attempt.number) for attempt in change.attempts}
+    unbegun = [
+        replace(attempt, status=TaskState.CANCELLED, ended_at=pages.now, error="it was never begun")
+        for attempt in pages.tx.scan(ATTEMPTS, (row.ref,), limit=ATTEMPTS_MAX)
+        if attempt.status not in TASK_FINAL and (attempt.place, attempt.number) not in said
+    ]
+    pages.note(row.ref, (), unbegun)
+    return True
 
 
 def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> None:
