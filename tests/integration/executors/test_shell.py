@@ -264,7 +264,7 @@ def test_a_grandchild_that_holds_the_pipe_does_not_hold_up_the_end(tmp_path: Pat
 def test_a_command_that_catches_the_signal_and_exits_well_was_stopped_all_the_same(tmp_path: Path) -> None:
     async def story() -> None:
         async with Stage(ShellExecutor(), tmp_path) as stage:
-            line = f"trap 'echo cleaned up; exit 0' TERM; echo > {stage.bell.path}; while :; do sleep 0.01; done"
+            line = f"trap 'echo cleaned up; exit 0' TERM; echo > {stage.bell.path}; while :; do :; done"
             key = stage.begin(shell(line))
             await stage.rung()
             stage.executor.stop([key])
@@ -285,12 +285,12 @@ def test_nothing_is_left_of_many_commands(tmp_path: Path) -> None:
     async def story() -> None:
         async with Stage(ShellExecutor(), tmp_path) as stage:
             await stage.outcome(stage.begin(shell("true")))
-            before = handles()
+            before, others = handles(), children()
             keys: list[AttemptKey] = stage.begin_all([stage.assignment(shell("exit 1")) for _ in range(50)])
             keys += stage.begin_all([stage.assignment({"shell": ["/no/such"]}) for _ in range(50)])
             await stage.outcomes(keys)
             assert handles() == before
-            assert children() == []
+            assert set(children()) <= set(others), "a database server of other tests may be among them"
 
     asyncio.run(story())
 
