@@ -17,7 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from itinerary.app.judging import judge_of_hold, judge_of_release, judge_of_removal
-from itinerary.app.occurrences import Finder, Run, RunLike, report_of
+from itinerary.app.occurrences import Finder, Run, RunLike
 from itinerary.core.answers import ActiveOccurrence, LoopStatistics
 from itinerary.core.messages import ActiveAsked, CancelRequested, Message, StatisticsAsked, WorkOffered
 from itinerary.core.news import Finished, News
@@ -32,6 +32,7 @@ from itinerary.model.queries import PAGE_MAX, ByRef, Details, History
 from itinerary.model.report import Report
 from itinerary.model.rows import EntryKind, JobNumber, JobRow, Key, Ref
 from itinerary.model.states import FINAL
+from itinerary.model.telling import report_of
 from itinerary.model.text import check_name
 from itinerary.model.timeline import Denied, Judge, NewEntry
 from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted

@@ -2,7 +2,6 @@
 
     Run             what `trigger` gives back: the job, the key, the id of D1
     find            from a Run, an id or a run id (`etl:1767225600`) to the row
-    report_of       from a row with everything to the Report of X8
 
 An id is a hash and leads back to nothing. Whoever has one got it from here: from a trigger, from a report, from a
 task's context; so those that were seen last are remembered, and what is active is looked through.
@@ -20,18 +19,15 @@ import msgspec
 from itinerary.core.news import News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
-from itinerary.model.codec import from_json
-from itinerary.model.config import FrozenConfig
-from itinerary.model.ids import OccurrenceId, attempt_id, job_id, run_id, task_id, task_run_id
-from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
-from itinerary.model.queries import Active, ByKey, Detail
-from itinerary.model.report import Report, build_report
+from itinerary.model.ids import OccurrenceId, job_id, run_id
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import Active, ByKey
 from itinerary.model.rows import Key, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Finder", "Run", "RunLike", "report_of"]
+__all__ = ["Finder", "Run", "RunLike"]
 
 _REMEMBERED_MAX: Final = 10_000
 
@@ -106,58 +102,3 @@ async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
     if row is None:
         raise NodeError(f"job {name!r} has no occurrence of its schedule at {seconds} (seconds since the epoch)")
     return Run(name, key, row.ref)
-
-
-def report_of(job: str, detail: Detail) -> Report:
-    """What an occurrence came to, from its rows."""
-    row, identity = detail.row, job_id(job)
-    occurrence = Occurrence(
-        id=row.key.id(identity),
-        job=identity,
-        job_version=row.version,
-        kind=Kind.RECOVERY if row.is_recovery and row.kind is Kind.SCHEDULED else row.kind,
-        instant=row.instant,
-        status=row.status,
-        fence=row.fence,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        config=None if detail.config is None else from_json(FrozenConfig, detail.config),
-        window=row.window,
-        request_key=row.request if row.kind is Kind.TRIGGER else None,
-        reason=row.reason or row.cancelled_by or _last_words(detail),
-    )
-    runs = {
-        task.place: TaskRun(
-            id=task_run_id(occurrence.id, task_id(identity, task.name)),
-            occurrence=occurrence.id,
-            task=task_id(identity, task.name),
-            name=task.name,
-            order=task.place,
-            status=task.status,
-            retries=task.retries,
-            cancelled_by=task.cancelled_by,
-            reason=task.reason,
-            result=task.result,
-        )
-        for task in detail.tasks
-    }
-    attempts = [
-        Attempt(
-            id=attempt_id(runs[row.place].id, row.number),
-            task_run=runs[row.place].id,
-            number=row.number,
-            status=row.status,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            error=row.error,
-        )
-        for row in detail.attempts
-        if row.place in runs
-    ]
-    return build_report(job, occurrence, runs.values(), attempts)
-
-
-def _last_words(detail: Detail) -> str | None:
-    """Why it went to the state that it is in: the last line of its audit trail."""
-    last = max(detail.transitions, key=lambda line: (line.sequence, line.line), default=None)
-    return None if last is None else last.why

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itinerary.core.course import Course
-from itinerary.core.progress import TaskProgress
-from itinerary.model.ids import attempt_id, job_id, task_run_id
-from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
-from itinerary.model.report import Report, build_report
-from itinerary.model.rows import Ref
+from itinerary.model.ids import job_id
+from itinerary.model.occurrence import Kind, Occurrence
+from itinerary.model.report import Report
 from itinerary.model.states import OccurrenceState
+from itinerary.model.telling import told
 
 __all__ = ["occurrence_told", "report_told"]
 
@@ -38,35 +37,6 @@ def occurrence_told(
 
 def report_told(course: Course, state: OccurrenceState, why: str | None, now: int) -> Report:
     """What it came to."""
-    occurrence = occurrence_told(course, state, why, now)
-    runs = [_run(occurrence, task) for task in course.tasks]
-    attempts = [
-        Attempt(
-            id=attempt_id(run.id, row.number),
-            task_run=run.id,
-            number=row.number,
-            status=row.status,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            error=row.error,
-        )
-        for run, task in zip(runs, course.tasks, strict=True)
-        for row in task.tries
-    ]
-    return build_report(course.plan.name, occurrence, runs, attempts)
-
-
-def _run(occurrence: Occurrence, task: TaskProgress) -> TaskRun:
-    row = task.row(Ref(0))
-    return TaskRun(
-        id=task_run_id(occurrence.id, task.task.id),
-        occurrence=occurrence.id,
-        task=task.task.id,
-        name=row.name,
-        order=row.place,
-        status=row.status,
-        retries=row.retries,
-        cancelled_by=row.cancelled_by,
-        reason=row.reason,
-        result=row.result,
-    )
+    tasks = [task.row(course.ref) for task in course.tasks]
+    attempts = [row for task in course.tasks for row in task.tries]
+    return told(course.plan.name, occurrence_told(course, state, why, now), tasks, attempts)

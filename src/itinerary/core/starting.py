@@ -26,6 +26,7 @@ __all__ = ["Starting"]
 
 _EARLY_AGAIN: Final = SECOND // 100
 """When a start that the store found too early is asked for again."""
+_EARLY_OFTEN: Final = 5
 _ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.ADJUSTED})
 
 
@@ -129,8 +130,8 @@ class Starting:
             self._renew(course, out)  # the timeline may have moved on while the answer was on its way
         match answer.why:
             case Refusal.EARLY:
-                course.was_early += 1  # if that goes on, this node's clock is wrong, and others will find out how wrong
-                board.alarms.put(now + min(_EARLY_AGAIN << min(course.was_early - 1, 20), course.here.turn), course)
+                course.was_early += 1
+                board.alarms.put(now + min(_EARLY_AGAIN << _doublings(course.was_early), course.here.turn), course)
             case Refusal.LIMITED:
                 board.lacking.setdefault(answer.by, []).append(course)
                 board.alarms.put(course.next_ask(now), course)
@@ -179,3 +180,9 @@ class Starting:
             course.refit(plan, course.overrides, course.adjustments)
         except ItineraryError as error:
             out.log(Level.ERROR, "occurrence.not_renewed", **ending.named(course), version=plan.version, why=str(error))
+
+
+def _doublings(times: int) -> int:
+    """A few times a start may be a moment early. If that goes on, this node's clock is wrong: until somebody has found
+    out by how much, it asks less and less often."""
+    return min(max(times - _EARLY_OFTEN, 0), 20)

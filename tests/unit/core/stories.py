@@ -12,60 +12,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from itinerary.model.codec import from_json
-from itinerary.model.config import FrozenConfig
-from itinerary.model.ids import attempt_id, job_id, task_id, task_run_id
-from itinerary.model.occurrence import Attempt, Occurrence, TaskRun
 from itinerary.model.queries import Detail
-from itinerary.model.report import AttemptReport, Report, TaskReport, build_report
+from itinerary.model.report import AttemptReport, Report, TaskReport
 from itinerary.model.states import CREATED_AS, TRANSITIONS, OccurrenceState
+from itinerary.model.telling import report_of
 
-__all__ = ["report_of", "story_of", "told", "trail_of"]
-
-
-def report_of(name: str, detail: Detail) -> Report:
-    """The report, from rows alone."""
-    row, job = detail.row, job_id(name)
-    occurrence = Occurrence(
-        id=row.key.id(job),
-        job=job,
-        job_version=row.version,
-        kind=row.kind,
-        instant=row.instant,
-        status=row.status,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        config=None if detail.config is None else from_json(FrozenConfig, detail.config),
-        reason=row.reason,
-    )
-    runs = {
-        task.place: TaskRun(
-            id=task_run_id(occurrence.id, task_id(job, task.name)),
-            occurrence=occurrence.id,
-            task=task_id(job, task.name),
-            name=task.name,
-            order=task.place,
-            status=task.status,
-            retries=task.retries,
-            cancelled_by=task.cancelled_by,
-            reason=task.reason,
-            result=task.result,
-        )
-        for task in detail.tasks
-    }
-    attempts = [
-        Attempt(
-            id=attempt_id(runs[one.place].id, one.number),
-            task_run=runs[one.place].id,
-            number=one.number,
-            status=one.status,
-            started_at=one.started_at,
-            ended_at=one.ended_at,
-            error=one.error,
-        )
-        for one in detail.attempts
-    ]
-    return build_report(name, occurrence, runs.values(), attempts)
+__all__ = ["story_of", "told", "trail_of"]
 
 
 def story_of(name: str, detail: Detail) -> str:

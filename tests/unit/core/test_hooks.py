@@ -12,9 +12,10 @@ from itinerary.model.occurrence import Occurrence
 from itinerary.model.policies import Retry
 from itinerary.model.report import Report
 from itinerary.model.states import OccurrenceState
+from itinerary.model.telling import report_of
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works
-from tests.unit.core.stories import report_of, told
+from tests.unit.core.stories import told
 
 
 def hooked(**overrides: Any) -> World:
