@@ -4,13 +4,21 @@
     cron, every, once, iso8601, …         when                    Retry, RecoveryPolicy      how
 
 Everything else that a program needs is reached from these: handles, nodes, runs, reports and contexts.
+
+What runs a node is imported when it is first asked for. A worker process of the `process` executor needs schedules and
+a context and no more, and is there in a third of the time.
 """
 
-from itinerary.app import Itinerary, Job, LoopLeft, Run, RunningNode
+from typing import TYPE_CHECKING, Any
+
 from itinerary.errors import ItineraryError
-from itinerary.executors import ExecutionContext, TaskCancelled
+from itinerary.executors.context import ExecutionContext
+from itinerary.executors.stopping import TaskCancelled
 from itinerary.model import RecoveryPolicy, Report, Retry
 from itinerary.schedules import Calendar, Schedule, cron, custom, every, excluding, iso8601, once, union
+
+if TYPE_CHECKING:
+    from itinerary.app import Itinerary, Job, LoopLeft, Run, RunningNode
 
 __all__ = [
     "Calendar",
@@ -34,3 +42,13 @@ __all__ = [
     "once",
     "union",
 ]
+
+_OF_THE_APP = frozenset({"Itinerary", "Job", "LoopLeft", "Run", "RunningNode"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_THE_APP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from itinerary import app  # noqa: PLC0415 - see above
+
+    return getattr(app, name)
