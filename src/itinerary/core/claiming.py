@@ -107,11 +107,16 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 
 
 def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
-    """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15)."""
+    """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15).
+
+    What is this node's own already, nobody else will take for a while.
+    """
     room = board.line.free - len(board.line)
     for row in sorted(rows, key=lambda row: (-row.priority, row.instant)):
-        if room <= 0 or not board.takes_work or board.is_stale:
+        if not board.takes_work or board.is_stale:
             return
+        if room <= 0 and row.owner != board.here.node:
+            continue
         if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
 

@@ -36,7 +36,7 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.course import Here
-from itinerary.core.messages import Message, ShutdownRequested
+from itinerary.core.messages import Message, ShutdownRequested, WorkOffered
 from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
@@ -49,6 +49,7 @@ from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.ports import Executor, Store
+from itinerary.runtime.booting import boot_runs
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
@@ -155,6 +156,7 @@ class Node:
             await self._orchestrators.open()
             await self.builder.build("the node starts")
             await self._recover()
+            await self._boot()
         except BaseException as error:
             await self._orchestrators.close()
             if isinstance(error, Exception):
@@ -174,6 +176,21 @@ class Node:
             await self._sweeper.sweep()
         except ItineraryError as error:
             self._log.error("recovery.failed", error=str(error), hint="it is tried again while the node runs")
+
+    async def _boot(self) -> None:
+        """Have run what wants to run at each start of a node (S1)."""
+        patience, number = Patience("booting", self._log), self._joined()
+        while True:
+            timeline, now = self.builder.timeline, self.clock.now()
+            rows = await patience.ask(
+                lambda: boot_runs(self._store, number, self._incarnation, timeline, now),  # noqa: B023 - awaited in this turn
+                "boot",
+            )
+            if rows is not None:
+                break
+            await self.builder.read()
+        if rows:
+            await self.inbox.deliver(WorkOffered(rows))
 
     def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
         self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
