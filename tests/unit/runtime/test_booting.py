@@ -8,6 +8,7 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import OccurrenceState
 from itinerary.model.timeline import NewEntry
+from itinerary.runtime.booting import boot_runs
 from itinerary.schedules import cron
 from tests.unit.runtime.world import World, played
 
@@ -40,7 +41,7 @@ def test_more_boot_runs_than_slots_all_run_one_after_the_other() -> None:
 
 
 @pytest.mark.spec("S1", "reboot")
-def test_what_is_paused_does_not_run_at_a_start_and_a_lost_answer_makes_no_second_run() -> None:
+def test_what_is_paused_does_not_run_at_a_start() -> None:
     async def story(world: World) -> None:
         await world.register("asleep", world.task(0.1), schedule=cron("@reboot"))
         await world.register("awake", world.task(0.1), schedule=cron("@reboot"))
@@ -49,5 +50,21 @@ def test_what_is_paused_does_not_run_at_a_start_and_a_lost_answer_makes_no_secon
             await world.sleep_until(world.loop.time() + 30.0)
         assert world.began == ["awake 1"]
         assert await world.rows("asleep") == []
+
+    played(story)
+
+
+@pytest.mark.spec("S1", "reboot")
+def test_a_start_whose_answer_was_lost_makes_no_second_run() -> None:
+    async def story(world: World) -> None:
+        await world.register("greet", world.task(0.1), schedule=cron("@reboot"))
+        node = world.node()
+        async with world.running(node):
+            now, number = node.clock.now(), await world.store.join("another", "another", "{}")
+            first = await boot_runs(world.store, number, "another", node.builder.timeline, now)
+            again = await boot_runs(world.store, number, "another", node.builder.timeline, now)
+        assert first == again
+        assert first is not None
+        assert len(first) == 1
 
     played(story)
