@@ -112,7 +112,7 @@ def header(app: Itinerary, node: RunningNode) -> Text:
     text.append("Itinerary ", "bold")
     text.append(f"node {node.name} on {node.store}\n")
     upcoming = sorted((at, job.name) for job in app if (at := job.next_run()) is not None)
-    text.append(f"{len(app)} jobs; ")
+    text.append(f"{len(app)} {'job' if len(app) == 1 else 'jobs'}; ")
     text.append("next: " if upcoming else "nothing is due\n")
     for place, (at, name) in enumerate(upcoming[:_NEXT_SHOWN]):
         text.append(f"{', ' if place else ''}{name} ")

@@ -48,7 +48,7 @@ def test_a_node_shows_what_happens_and_ends_gracefully(tmp_path: Path, number: s
         assert program.end() == 0
     assert re.match(r"\d\d:\d\d:\d\d  tick +completed +(on time|[\d.]+ s late) +\d+ ms", line)
     assert re.match(r"Itinerary node first on sqlite:///.*runs\.db", program.output[0])
-    assert program.output[1].startswith("1 jobs; next: tick ")
+    assert program.output[1].startswith("1 job; next: tick ")
     assert any("ticking" in line and "attempt=1" in line for line in program.errors)
 
     async def told() -> None:
