@@ -6,6 +6,7 @@ environment of its own in `.peers`, made from a lock file the first time that it
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from bench.herds import Herd
 __all__ = ["PEERS", "peer_herd"]
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+TIMEOUT = 3_600
+"""Seconds that a peer may take; most of them go into registering its jobs."""
 PEERS = ("APScheduler 3", "APScheduler 4")
 _SCRIPTS = {"APScheduler 3": "apscheduler3", "APScheduler 4": "apscheduler4"}
 
@@ -24,7 +28,12 @@ def peer_herd(peer: str, url: str, count: int) -> Herd:
     script = _SCRIPTS[peer]
     python = _interpreter(script)
     done = subprocess.run(  # noqa: S603 - our own script
-        [python, str(HERE / f"{script}.py"), url, str(count)], capture_output=True, text=True, check=False, timeout=900
+        [python, str(HERE / f"{script}.py"), url, str(count)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
     )
     if done.returncode:
         raise RuntimeError(f"{peer} could not run the herd:\n{done.stderr[-2_000:]}")
@@ -36,7 +45,7 @@ def _interpreter(script: str) -> str:
     lock = HERE / f"{script}.lock"
     if not lock.exists():
         return sys.executable
-    environment = HERE.parent.parent / ".peers" / script
+    environment = ROOT / ".peers" / script
     python = environment / "bin" / "python"
     if not (environment / ".ready").exists():
         uv = str(Path(sys.executable).parent / "uv")

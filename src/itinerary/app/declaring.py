@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from itinerary.app.contexts import ITERATED
-from itinerary.app.hooks import Hooks
 from itinerary.app.naming import stored_name
 from itinerary.errors import ConfigError, ScheduleError
 from itinerary.executors import Registry, read_task
@@ -44,7 +43,6 @@ class Rules:
 
     def __init__(self, registry: Registry, defaults: Overrides, shares: Mapping[str, int]) -> None:
         self.registry, self.defaults, self.shares = registry, defaults, shares
-        self.hooks = Hooks()
         self._names: dict[int, tuple[Callable[..., Any], str]] = {}
 
     def named(self, function: Callable[..., Any]) -> str:
@@ -136,7 +134,7 @@ class Declaration:
         """Somebody who is told of each start, or of each end."""
         _check_takes_one(self.name, function)
         hooks = self._on_start if is_start else self._on_complete
-        hooks.append(self._rules.named(self._rules.hooks.adapted(function)))
+        hooks.append(self._rules.named(function))
 
     def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:
         if not overrides:

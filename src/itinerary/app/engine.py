@@ -30,7 +30,6 @@ import msgspec
 
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
-from itinerary.app.hooks import ToldExecutor
 from itinerary.app.naming import main_module_paths
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
@@ -209,7 +208,7 @@ class Engine:
             name=configuration.name,
             incarnation=str(uuid4()),
             settings=configuration.settings,
-            executor=ToldExecutor(router, self._rules.hooks),
+            executor=router,
             log=self._log,
             defaults=configuration.defaults,
             about=_about(),

@@ -12,14 +12,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from itinerary.errors import ScheduleError, TransactionError
+from itinerary.executors.calling import Function
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.transactions import Transactions, TransactionScope
 from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
-from itinerary.model.work import AttemptKey, Facts
+from itinerary.model.work import Assignment, AttemptKey, Facts
 from itinerary.schedules.codec import from_json
 from itinerary.schedules.instants import MICROSECONDS
 
-__all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants"]
+__all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants", "arguments_of"]
 
 TRANSACTION_TIMEOUT: Final = 30.0
 """How long a task's transaction may take if it does not say, in seconds."""
@@ -179,6 +180,18 @@ class ExecutionContext:
 
     def __repr__(self) -> str:
         return f"<ExecutionContext {self.job}/{self.task}, attempt {self.attempt}, for {self.scheduled_at}>"
+
+
+def arguments_of(
+    function: Function, assignment: Assignment, standing: Standing, transactions: Transactions | None
+) -> tuple[object, ...]:
+    """What a function is called with: a hook with what the assignment brings along, a task with its context, if it
+    takes one."""
+    if assignment.argument is not None:
+        return (assignment.argument,)
+    if not function.takes_context:
+        return ()
+    return (ExecutionContext(assignment.key, assignment.facts, standing, transactions),)
 
 
 def _datetime(instant: int) -> datetime:

@@ -25,7 +25,7 @@ import structlog
 
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.calling import Function
-from itinerary.executors.context import ExecutionContext
+from itinerary.executors.context import arguments_of
 from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.loop_thread import LoopThread
 from itinerary.executors.outcomes import could_not_begin, raised, returned
@@ -224,10 +224,8 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             function = self._function(assignment)
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             return could_not_begin(error)
-        if function.takes_context:
-            context = ExecutionContext(assignment.key, assignment.facts, running, self._transactions)
-            return returned(await function.call(context), assignment.facts)
-        return returned(await function.call(), assignment.facts)
+        arguments = arguments_of(function, assignment, running, self._transactions)
+        return returned(await function.call(*arguments), assignment.facts)
 
     def _function(self, assignment: Assignment) -> Function:
         name = assignment.run.get("python")

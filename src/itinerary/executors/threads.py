@@ -23,7 +23,7 @@ from typing import Final
 
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.context import ExecutionContext
+from itinerary.executors.context import arguments_of
 from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry
@@ -206,10 +206,8 @@ class ThreadExecutor(BaseExecutor[InFlight]):
             check_place(function.name, "thread", is_coroutine=function.is_coroutine)
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             return could_not_begin(error)
-        if function.takes_context:
-            context = ExecutionContext(assignment.key, assignment.facts, running, self._transactions)
-            return returned(function.call(context), assignment.facts)
-        return returned(function.call(), assignment.facts)
+        arguments = arguments_of(function, assignment, running, self._transactions)
+        return returned(function.call(*arguments), assignment.facts)
 
     def _has_more(self, thread: _Thread, running: InFlight) -> bool:
         """Whether the thread stays: with the next in line, or idle. One that was given up goes."""
