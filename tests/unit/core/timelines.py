@@ -23,13 +23,14 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.schedules import Schedule
+from itinerary.schedules import Schedule, every
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 NOON = 1_800_000_000 // 86_400 * 86_400 * SECOND + 12 * HOUR
 """Some noon, UTC."""
+MINUTELY = every("1m")
 
 
 class Book:
@@ -246,3 +247,9 @@ def install_stubborn(folder: Path) -> None:
 
 def scheduled(job: JobNumber, instant: int) -> Key:
     return Key(instant, job, Kind.SCHEDULED)
+
+
+def minutes(book: Book, job: int, start: int, end: int) -> list[tuple[int, int, bool]]:
+    """What is expected, in minutes after noon: when, by which version, and whether it is to run."""
+    found = book.timeline.expected(NOON + start * MINUTE, NOON + end * MINUTE, [JobNumber(job)])
+    return [((due.instant - NOON) // MINUTE, due.version, due.skipped is None) for due in found]
