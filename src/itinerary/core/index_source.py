@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from itinerary.core.index import JobTable, ScheduledRuns
+from itinerary.core.trust import check_usable, is_untrusted
 from itinerary.errors import ItineraryError, WindowError
-from itinerary.schedules import Custom, Schedule, ScheduleTable, ZoneSource, enumerate_many, from_json, packaged_zone
+from itinerary.schedules import Schedule, ScheduleTable, ZoneSource, enumerate_many, from_json, packaged_zone
 
 __all__ = ["IndexSource", "IndexWindow", "JobSchedule", "Rejected"]
 
@@ -71,7 +72,7 @@ class IndexSource:
         for job, definition in jobs:
             try:
                 schedule = definition if isinstance(definition, Schedule) else from_json(definition)
-                _check_usable(schedule, zones)
+                check_usable(schedule, zones)
             except ItineraryError as error:
                 rejected.append(Rejected(job, str(error)))
                 continue
@@ -80,8 +81,8 @@ class IndexSource:
                 continue
             schedules[job] = schedule
         table = JobTable(schedules)
-        trusted = [number for number, job in enumerate(table) if not _is_untrusted(schedules[job])]
-        untrusted = [number for number, job in enumerate(table) if _is_untrusted(schedules[job])]
+        trusted = [number for number, job in enumerate(table) if not is_untrusted(schedules[job])]
+        untrusted = [number for number, job in enumerate(table) if is_untrusted(schedules[job])]
         return cls(
             table,
             ScheduleTable.compile([schedules[table[number]] for number in trusted], zones),
@@ -118,14 +119,3 @@ class IndexSource:
             if lookahead // 2 < max(shortest, 1):
                 raise
             return self._fitting(start, now, lookahead // 2, shortest)
-
-
-def _check_usable(schedule: Schedule, zones: ZoneSource) -> None:
-    schedule.require_ready()
-    schedule.zone(zones)
-    for inner in schedule.inner():
-        _check_usable(inner, zones)
-
-
-def _is_untrusted(schedule: Schedule) -> bool:
-    return isinstance(schedule, Custom) or any(map(_is_untrusted, schedule.inner()))

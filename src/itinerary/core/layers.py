@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from itinerary.core.expected import Expected, Gap
 from itinerary.core.stretches import Active, History, Paused, Removed, Stopped, Stretch
+from itinerary.core.trust import check_usable, is_untrusted
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.rows import JobNumber
-from itinerary.schedules import Custom, Schedule, ScheduleTable, ZoneSource, enumerate_many
+from itinerary.schedules import Schedule, ScheduleTable, ZoneSource, enumerate_many
 
 __all__ = ["Layer"]
 
@@ -204,8 +205,8 @@ class _Pieces:
         """Whether others wrote it, or a part of it. Raises if it is not complete, or in a zone that nobody knows."""
         known = self._known.get(id(schedule))
         if known is None:
-            _check_usable(schedule, self._zones)
-            known = self._known[id(schedule)] = (schedule, _is_untrusted(schedule))
+            check_usable(schedule, self._zones)
+            known = self._known[id(schedule)] = (schedule, is_untrusted(schedule))
         return known[1]
 
     def _reason(self, words: str) -> int:
@@ -215,14 +216,3 @@ class _Pieces:
 
 def _within(gap: Gap, start: int, end: int) -> Gap:
     return gap._replace(start=max(gap.start, start), end=min(gap.end, end))
-
-
-def _check_usable(schedule: Schedule, zones: ZoneSource) -> None:
-    schedule.require_ready()
-    schedule.zone(zones)
-    for inner in schedule.inner():
-        _check_usable(inner, zones)
-
-
-def _is_untrusted(schedule: Schedule) -> bool:
-    return isinstance(schedule, Custom) or any(map(_is_untrusted, schedule.inner()))
