@@ -25,7 +25,7 @@ from itinerary.model.rows import (
     WaitingRow,
     WindowRow,
 )
-from itinerary.model.states import OccurrenceState
+from itinerary.model.trails import whole_trail
 from itinerary.stores import tables
 from itinerary.stores.transaction import Transaction
 
@@ -63,13 +63,9 @@ class Snapshot:
         self.mail: list[MailRow] = tx.scan(tables.MAIL, limit=_ALL_OF_THEM)
         self.sweep: SweepRow | None = next(iter(tx.scan(tables.SWEEP, limit=1)), None)
 
-    def trail(self, row: OccurrenceRow) -> list[TransitionRow]:
-        """An occurrence's audit trail, with its first line: where that is not kept, the row itself says it."""
-        lines = self.trails.get(row.ref, [])
-        if lines and lines[0].before is None:
-            return lines
-        first = TransitionRow(row.ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, row.created_by)
-        return [first, *lines]
+    def trail(self, row: OccurrenceRow) -> tuple[TransitionRow, ...]:
+        """An occurrence's audit trail, with the lines that the row itself says."""
+        return whole_trail(row, self.trails.get(row.ref, []))
 
     def named(self, row: OccurrenceRow) -> str:
         """How messages name an occurrence."""

@@ -7,7 +7,7 @@ So no sweep passes over a version that is not yet committed, and no stale index 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -156,7 +156,7 @@ def _carry_out(pages: Pages, row: OccurrenceRow, verdict: Verdict) -> None:
             if row.is_withdrawn:
                 taken = pages.take_over(row)
                 step = Step(OccurrenceState.PRERUN, why=verdict.why)
-                values = {
+                values: dict[str, Any] = {
                     "is_withdrawn": False,
                     "cancelled_by": None,
                     "ended_at": None,

@@ -21,13 +21,14 @@ from itinerary.model.rows import (
     WindowRow,
 )
 from itinerary.model.states import FINAL, OccurrenceState, advance
+from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
 from itinerary.stores.ledger.pages import clean, is_open
 from itinerary.stores.tables import ACTIVE, BOOKS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["THE_ONE", "born", "claim", "create", "prepare", "revision_of"]
+__all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of"]
 
 THE_ONE = (0,)
 """The key of a table with one row."""
@@ -73,7 +74,7 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
     created = tx.add(OCCURRENCES, [_row(item, owner, now) for item in wanted])
     if not created:
         return created
-    if lines := [born(row) for row in created if not is_plain(row)]:
+    if lines := [_born(row) for row in created if not is_plainly_made(row)]:
         tx.insert(TRANSITIONS, lines)
     if active := [ActiveRow(row.job, row.ref, row.due_at) for row in created if row.ended_at is None]:
         tx.insert(ACTIVE, active)
@@ -86,18 +87,9 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
     return created
 
 
-def is_plain(row: OccurrenceRow) -> bool:
-    """Whether a new row says all that there is to say of its making: most do, and a line for each would cost a tenth
-    of everything that is written about an occurrence."""
-    return row.status is OccurrenceState.PRERUN and row.reason is None
-
-
-def born(row: OccurrenceRow, status: OccurrenceState | None = None) -> TransitionRow:
+def _born(row: OccurrenceRow) -> TransitionRow:
     """The first line of a row's audit trail."""
-    after = row.status if status is None else status
-    return TransitionRow(
-        row.ref, 0, 0, None, after, row.created_at, row.created_by, row.reason if status is None else None
-    )
+    return TransitionRow(row.ref, 0, 0, None, row.status, row.created_at, row.created_by, row.reason)
 
 
 def _row(item: Wanted, owner: NodeNumber | None, now: int) -> OccurrenceRow:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
-from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref, TransitionRow
-from itinerary.model.states import OccurrenceState
-from itinerary.stores.ledger.claiming import THE_ONE, born, revision_of
+from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref
+from itinerary.model.trails import whole_trail
+from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.history import history
 from itinerary.stores.tables import (
     ACTIVE,
@@ -90,17 +90,10 @@ def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
             row.own_config if row.config is None else configs[row.config,].body,
             tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX)),
             tuple(tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX)),
-            _whole(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
+            whole_trail(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
         )
         for row in rows
     ]
-
-
-def _whole(row: OccurrenceRow, lines: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
-    """A row's audit trail with its first line, which is not kept where the row itself says it (see `claiming`)."""
-    if lines and lines[0].before is None:
-        return tuple(lines)
-    return (born(row, OccurrenceState.PRERUN), *lines)
 
 
 def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:

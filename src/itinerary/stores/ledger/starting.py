@@ -21,6 +21,7 @@ from typing import Any, Final
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.trails import is_plain_start
 from itinerary.model.writes import Refusal, Refused, Start, Started, Step
 from itinerary.stores.ledger.claiming import revision_of
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
@@ -238,7 +239,7 @@ class _Starting:
             values["own_config"] = request.config
         if row.reason is not None:
             values["reason"] = None
-        self.pages.turn(row, steps, **values)
+        self.pages.turn(row, steps, is_told=is_plain_start(row, self.owner, request.to), **values)
         self.pages.begin(row.ref, request.tasks, request.attempts)
         self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, self.pages.now)
 

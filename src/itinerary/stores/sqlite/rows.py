@@ -1,7 +1,8 @@
 """Rows to values and back, many at a time: what is done per row is done in C.
 
-sqlite3 binds plain values of a few types several times as fast as others: text but no enumerations, which `to_builtins`
-turns into text; numbers but no booleans; arrays of bytes but no bytes. On the way back msgspec looks at the type of
+On the way to SQLite rows are taken apart into columns, of which only those are touched that are written. sqlite3 binds
+plain values of a few types several times as fast as others: text but no enumerations; numbers but no booleans; arrays
+of bytes but no bytes. On the way back msgspec looks at the type of
 every value, so that a damaged file is noticed here and not somewhere in the ledger.
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, get_type_hints
 
 import msgspec
 
-from itinerary.stores.tables import R, Table, Values
+from itinerary.stores.tables import Column, R, Table, Values
 
 __all__ = ["Codec", "codec_of", "plain"]
 
@@ -37,30 +39,16 @@ class Codec(Generic[R]):
         blobs = [place for place, column in enumerate(table.columns) if column.type is bytes]
         self.read: Callable[[str], list[R]] = self._reader_with(blobs) if blobs else rows.decode
         """The rows of an answer in JSON."""
-        self._quick = [
-            (place, int if column.type is bool else bytearray)
-            for place, column in enumerate(table.columns)
-            if column.type in (bool, bytes)
-        ]
-        self._table = table
+        self._columns = {column.name: _reader_of(column) for column in table.columns}
 
     def names(self, answer: str) -> list[Values]:
         """The names of an answer in JSON."""
         return list(self._names.decode(answer))
 
-    def values(self, rows: Sequence[R]) -> list[list[Any]]:
-        """The rows' values, in the order of the columns."""
-        values: list[list[Any]] = msgspec.to_builtins(rows, builtin_types=(bytes,))
-        for place, quick in self._quick:
-            for row in values:
-                if row[place] is not None:
-                    row[place] = quick(row[place])
-        return values
-
-    def rows(self, values: list[list[Any]]) -> list[R]:
-        """Rows from what `values` returned."""
-        rows: list[R] = msgspec.convert(values, self._list, strict=False, builtin_types=(bytes,))
-        return rows
+    def columns(self, rows: Sequence[R], names: Sequence[str]) -> dict[str, list[Any]]:
+        """These columns of the rows, as they are bound; without those that are None in every row."""
+        columns = {name: self._columns[name](rows) for name in names}
+        return {name: values for name, values in columns.items() if values[0] is not None or _has_any(values)}
 
     def _reader_with(self, blobs: list[int]) -> Callable[[str], list[R]]:
         plain_rows = msgspec.json.Decoder(list[list[Any]])
@@ -70,9 +58,28 @@ class Codec(Generic[R]):
             for row in values:
                 for place in blobs:
                     row[place] = bytes.fromhex(row[place])
-            return self.rows(values)
+            rows: list[R] = msgspec.convert(values, self._list, strict=False, builtin_types=(bytes,))
+            return rows
 
         return read
+
+
+def _reader_of(column: Column) -> Callable[[Sequence[Any]], list[Any]]:
+    """What reads a column off rows, as sqlite3 binds it quickly."""
+    read = attrgetter(column.name)
+    if column.type is bytes:
+        return lambda rows: [None if value is None else bytearray(value) for value in map(read, rows)]
+    if column.decode is None:
+        return lambda rows: list(map(read, rows))
+    if column.is_optional:
+        return lambda rows: [None if value is None else value.value for value in map(read, rows)]
+    # What is left are enumerations and truth, and both have an attribute that is the plain value.
+    read_plain = attrgetter(f"{column.name}.{'real' if column.type is bool else 'value'}")
+    return lambda rows: list(map(read_plain, rows))
+
+
+def _has_any(values: list[Any]) -> bool:
+    return values.count(None) < len(values)
 
 
 @cache

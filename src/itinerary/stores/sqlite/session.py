@@ -16,6 +16,7 @@ from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, use_log
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.guard import Guard
+from itinerary.stores.sqlite.known import Known
 from itinerary.stores.sqlite.transaction import SqliteTransaction
 
 __all__ = ["SpoiltByTask", "SqliteSession"]
@@ -55,6 +56,7 @@ class SqliteSession:
             raise
         self._guard = Guard(self._connection, reads_only=False)
         self._number = schema.NUMBER
+        self._known = Known()
         self._tx: SqliteTransaction | None = None
 
     def begin(self) -> None:
@@ -62,10 +64,11 @@ class SqliteSession:
         self._run("BEGIN IMMEDIATE")
         # Nobody can change it while we hold the file.
         self._number = schema.number_of(self._connection)
+        self._known.check(self._connection)
 
     def savepoint(self) -> SqliteTransaction:
         self._run("SAVEPOINT work")
-        self._tx = SqliteTransaction(self._connection, self._guard, self._path, self._clock, self._number)
+        self._tx = SqliteTransaction(self._connection, self._guard, self._path, self._clock, self._number, self._known)
         return self._tx
 
     def release(self) -> None:
@@ -75,6 +78,7 @@ class SqliteSession:
 
     def undo(self, error: Exception) -> None:
         assert self._tx is not None
+        self._known.forget()
         if not self._connection.in_transaction:
             raise self._tx.failure or error
         self._run("ROLLBACK TO work")
@@ -86,6 +90,7 @@ class SqliteSession:
             self._on_told()
 
     def rollback(self) -> None:
+        self._known.forget()
         if self._connection.in_transaction:
             self._run("ROLLBACK")
 

@@ -1,7 +1,7 @@
 """The primitives of a transaction, on one connection.
 
 SQLite has one writer at a time: `BEGIN IMMEDIATE` is the gate and every lock. So `lock` is `get`, and what was read
-stays true until the end.
+stays true until the end. Some of it stays true for longer, and is not read again: see `known`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from itinerary.errors import StoreError
 from itinerary.stores.sqlite import statements
 from itinerary.stores.sqlite.failures import UNWRITABLE, failure
 from itinerary.stores.sqlite.guard import Guard
+from itinerary.stores.sqlite.known import Known
 from itinerary.stores.sqlite.rows import codec_of, plain
 from itinerary.stores.sqlite.schema import check_number
 from itinerary.stores.tables import R, Table, Values
@@ -30,7 +31,13 @@ class SqliteTransaction:
     """One transaction, or the part of one that belongs to one piece of work."""
 
     def __init__(
-        self, connection: sqlite3.Connection, guard: Guard, path: Path, clock: Callable[[], int], number: int
+        self,
+        connection: sqlite3.Connection,
+        guard: Guard,
+        path: Path,
+        clock: Callable[[], int],
+        number: int,
+        known: Known | None = None,
     ) -> None:
         self.connection = connection
         self.guard = guard
@@ -42,6 +49,7 @@ class SqliteTransaction:
         self._clock = clock
         self._number = number
         self._now: int | None = None
+        self._known = Known() if known is None else known
 
     # -- Transaction -------------------------------------------------------------------------------------------------
 
@@ -54,13 +62,20 @@ class SqliteTransaction:
         check_number(self._number, self.path)
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        return self._by_values(table, table.key, table.key_of, keys)
+        if (known := self._known.of(table)) is None:
+            return self._by_values(table, table.key, table.keys_of, keys)
+        found = {key: known[key] for key in keys if key in known}
+        if len(found) < len(keys):
+            read = self._by_values(table, table.key, table.keys_of, [key for key in keys if key not in found])
+            self._known.keep(table, list(read.values()))
+            found |= read
+        return found
 
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        return self._by_values(table, table.key, table.key_of, sorted(keys))
+        return self.get(table, keys)
 
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
-        return self._by_values(table, table.name, table.name_of, names)
+        return self._by_values(table, table.name, table.names_of, names)
 
     def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
         if not rows:
@@ -68,35 +83,36 @@ class SqliteTransaction:
         if table.is_serial:
             return self._add_numbered(table, sorted(rows, key=table.name_of))
         rows = sorted(rows, key=table.key_of)
-        values = codec_of(table).values(rows)
         if len(rows) == 1:
-            return rows if self._insert(table, values, over=False) else []
+            return rows if self._insert(table, rows, over=False) else []
         # Nearly always all of them are new, and then how many there were is all that has to be known.
         self._execute("SAVEPOINT adding")
-        if self._insert(table, values, over=False) < len(rows):
+        if self._insert(table, rows, over=False) < len(rows):
             self._execute("ROLLBACK TO adding")
-            rows = [row for row, one in zip(rows, values, strict=True) if self._insert(table, [one], over=False)]
+            rows = [row for row in rows if self._insert(table, [row], over=False)]
         self._execute("RELEASE adding")
         return rows
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:
         if rows:
-            self._insert(table, codec_of(table).values(rows), over=None)
+            self._insert(table, rows, over=None)
+            self._known.keep(table, rows)
 
     def put(self, table: Table[R], rows: Sequence[R]) -> None:
         if rows:
-            self._insert(table, codec_of(table).values(rows), over=True)
+            self._insert(table, rows, over=True)
+            self._known.keep(table, rows)
 
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
         changed = [name for name in table.names if name in columns and name not in table.key]
         if not rows or not changed:
             return
-        names = (*table.key, *changed)
-        places = [table.names.index(name) for name in names]
-        present, values = _without_empty(names, list(map(itemgetter(*places), codec_of(table).values(rows))))
+        present = codec_of(table).columns(rows, (*table.key, *changed))
         nulls = tuple(name for name in changed if name not in present)
-        for size, bound in statements.split(values):
-            self._execute(statements.update(table, present[len(table.key) :], nulls, size), bound)
+        written = tuple(present)[len(table.key) :]
+        for size, bound in statements.split(list(zip(*present.values(), strict=True))):
+            self._execute(statements.update(table, written, nulls, size), bound)
+        self._known.keep(table, rows)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         by_depth: defaultdict[int, list[Values]] = defaultdict(list)
@@ -105,6 +121,7 @@ class SqliteTransaction:
         for depth, of_depth in by_depth.items():
             for size, bound in statements.split(plain(of_depth if depth else of_depth[:1])):
                 self._execute(statements.delete(table, depth, size), bound)
+            self._known.drop(table, of_depth)
 
     def scan(
         self,
@@ -135,34 +152,36 @@ class SqliteTransaction:
     # -- in bulk -----------------------------------------------------------------------------------------------------
 
     def _by_values(
-        self, table: Table[R], by: tuple[str, ...], identity: Callable[[Any], Values], wanted: Collection[Values]
+        self,
+        table: Table[R],
+        by: tuple[str, ...],
+        identities: Callable[[Sequence[R]], Iterable[Values]],
+        wanted: Collection[Values],
     ) -> dict[Values, R]:
         found: dict[Values, R] = {}
         for size, bound in statements.split(plain(wanted)):
             rows = self._read(table, statements.by_values(table, by, size), bound)  # in the order that is asked in
-            found.update(zip(map(identity, rows), rows, strict=True))
+            found.update(zip(identities(rows), rows, strict=True))
         return found
 
-    def _add_numbered(self, table: Table[R], rows: list[R]) -> list[R]:
+    def _add_numbered(self, table: Table[R], rows: Sequence[R]) -> list[R]:
         """Give all of them numbers, and insert them under those: what is there afterwards was new."""
-        codec = codec_of(table)
-        values = codec.values(rows)
         ((last,),) = self._execute(statements.TAKE_NUMBERS, [len(rows), table.title])
-        first = last - len(rows) + 1
-        for number, one in enumerate(values, first):
-            one[0] = number
-        if self._insert(table, values, over=False) < len(rows):
+        first, (serial,) = last - len(rows) + 1, table.key
+        rows = [replace(row, **{serial: number}) for number, row in enumerate(rows, first)]
+        if self._insert(table, rows, over=False) < len(rows):
             by_number = statements.scan(table, table.key, (0, 1, 0), names_only=True)
             ((answer,),) = self._execute(by_number, [first, len(rows)])
             new = {number for (number,) in msgspec.json.decode(answer)}
-            values = [one for one in values if one[0] in new]
-        return codec.rows(values)
+            rows = [row for number, row in enumerate(rows, first) if number in new]
+        self._known.keep(table, rows)
+        return rows
 
-    def _insert(self, table: Table[Any], values: list[list[Any]], *, over: bool | None) -> int:
+    def _insert(self, table: Table[R], rows: Sequence[R], *, over: bool | None) -> int:
         """Insert these, and return how many were."""
-        columns, rows = _without_empty(table.names, values)
-        inserted = 0
-        for size, bound in statements.split(rows):
+        present = codec_of(table).columns(rows, table.names)
+        columns, inserted = tuple(present), 0
+        for size, bound in statements.split(list(zip(*present.values(), strict=True))):
             inserted += self._execute(statements.insert(table, columns, size, over=over), bound).rowcount
         return inserted
 
@@ -180,20 +199,3 @@ class SqliteTransaction:
         except (sqlite3.Error, *UNWRITABLE) as error:
             self.failure = failure(error, self.path)
             raise self.failure from error
-
-
-def _without_empty(
-    names: tuple[str, ...], rows: Sequence[Sequence[Any]]
-) -> tuple[tuple[str, ...], Sequence[Sequence[Any]]]:
-    """The rows, and the names of their columns, without the columns that are None in every row."""
-    empty = [place for place, value in enumerate(rows[0]) if value is None]
-    if not empty:
-        return names, rows
-    pick = itemgetter(*empty)
-    if len(set(map(pick, rows))) > 1:
-        empty = [place for place in empty if all(row[place] is None for row in rows)]
-    kept = [place for place in range(len(names)) if place not in empty]
-    present = itemgetter(*kept)
-    if len(kept) == 1:
-        return (present(names),), [(present(row),) for row in rows]
-    return present(names), list(map(present, rows))

@@ -1,0 +1,51 @@
+"""The audit trail of an occurrence, whole: the lines that are kept, and those that its row says already.
+
+A line is kept for every step of an occurrence's life but the plainest ones, which nearly all share:
+
+    made as `prerun`, for no particular reason     the row says when and by whom
+    started by the one who made it, as it was      the row says when; its first owner is the one who made it
+
+Not keeping these saves three rows of a dozen that are written about an occurrence. Whatever is not plain is kept, so
+what is missing can only have been plain: nothing else has to be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from itinerary.model.rows import NodeNumber, OccurrenceRow, TransitionRow
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["is_plain_start", "is_plainly_made", "whole_trail"]
+
+_FIRST_FENCE = 1
+
+
+def is_plainly_made(row: OccurrenceRow) -> bool:
+    """Whether a new row says all that there is to say of its making."""
+    return row.status is OccurrenceState.PRERUN and row.reason is None
+
+
+def is_plain_start(row: OccurrenceRow, owner: NodeNumber, to: OccurrenceState) -> bool:
+    """Whether the row, when it has started, says all that there is to say of its start; as it was before."""
+    return (
+        row.fence == _FIRST_FENCE
+        and row.sequence == 0
+        and row.status is OccurrenceState.PRERUN
+        and to is OccurrenceState.RUNNING
+        and row.created_by == owner
+    )
+
+
+def whole_trail(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
+    """All lines, in order."""
+    ref, by = row.ref, row.created_by
+    unsaid: list[TransitionRow] = []
+    if not kept or kept[0].before is not None:
+        unsaid.append(TransitionRow(ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, by))
+    if row.started_at is not None and not any(line.before is OccurrenceState.PRERUN for line in kept):
+        unsaid += [
+            TransitionRow(ref, 1, 0, OccurrenceState.PRERUN, OccurrenceState.PENDING, row.started_at, by),
+            TransitionRow(ref, 1, 1, OccurrenceState.PENDING, OccurrenceState.RUNNING, row.started_at, by),
+        ]
+    return tuple(sorted([*unsaid, *kept], key=lambda line: (line.sequence, line.line)))
