@@ -17,7 +17,7 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["BATCH", "EPOCH", "live", "registered", "wanted_at"]
 
 EPOCH = 1_700_000_000 * SECOND
-BATCH = 500
+BATCH = 512
 HOUR = 3_600 * SECOND
 CONFIG = '{"mode":"sequential","failure":"fail_fast","overlap":"skip","task_timeout":300000000}'
 

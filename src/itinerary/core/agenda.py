@@ -1,13 +1,13 @@
 """Times at which something is to be done, and who waits for a slot of the node.
 
-Both are heaps of courses. An entry is never taken out of the middle: what has become of a course is looked at when its
-turn comes, and one that has nothing to do any more is passed over.
+An entry is never taken out of the middle: what has become of a course is looked at when its turn comes, and one that
+has nothing to do any more is passed over.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import defaultdict, deque
 from itertools import count
 
 from itinerary.core.course import Course
@@ -45,13 +45,18 @@ class Agenda:
 
 
 class Line:
-    """The slots of a node, and who waits for one: by priority, then by instant (X1)."""
+    """The slots of a node, and who waits for one: by priority, then by instant (X1).
 
-    __slots__ = ("_length", "_numbers", "_waiting", "free")
+    Many are due at one and the same instant, so those of one priority and instant stand behind each other, and only
+    these groups are kept in order.
+    """
+
+    __slots__ = ("_groups", "_length", "_numbers", "_order", "free")
 
     def __init__(self, slots: int) -> None:
         self.free = slots
-        self._waiting: list[tuple[int, int, int, Course]] = []
+        self._groups: dict[tuple[int, int], deque[tuple[int, Course]]] = {}
+        self._order: list[tuple[int, int]] = []
         self._numbers = count(1)
         self._length = 0
 
@@ -63,8 +68,12 @@ class Line:
         assert not course.place, "it waits already"
         course.lined_up_at, course.place = now, next(self._numbers)
         self._length += 1
-        priority = course.terms.config.job.priority
-        heapq.heappush(self._waiting, (-priority, course.key.instant, course.place, course))
+        order = (-course.terms.config.job.priority, course.key.instant)
+        group = self._groups.get(order)
+        if group is None:
+            group = self._groups[order] = deque()
+            heapq.heappush(self._order, order)
+        group.append((course.place, course))
 
     def leave(self, course: Course) -> None:
         """It does not wait any more. Its entry stays, and is passed over when its turn comes."""
@@ -74,14 +83,23 @@ class Line:
 
     def take(self) -> Course | None:
         """The next one, if there is a slot for it: it has it from now on."""
-        while self._waiting and self.free > 0:
-            *_, number, course = heapq.heappop(self._waiting)
+        while self._order and self.free > 0:
+            group = self._groups[self._order[0]]
+            if not group:
+                del self._groups[heapq.heappop(self._order)]
+                continue
+            number, course = group.popleft()
             if course.place == number:
                 self.leave(course)
                 course.holds_slot = True
                 self.free -= 1
                 return course
         return None
+
+    @property
+    def can_give(self) -> bool:
+        """Whether somebody waits, and there is a slot."""
+        return self._length > 0 and self.free > 0
 
     def release(self, course: Course) -> None:
         """Give back the slot of a course, if it has one."""
@@ -91,5 +109,5 @@ class Line:
 
     def places(self) -> list[Course]:
         """Who waits, in order, for people to see."""
-        waiting = [entry for entry in self._waiting if entry[3].place == entry[2]]
-        return [entry[3] for entry in sorted(waiting, key=lambda entry: entry[:3])]
+        groups = [self._groups[order] for order in sorted(self._order)]
+        return [course for group in groups for number, course in group if course.place == number]

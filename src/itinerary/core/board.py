@@ -52,6 +52,8 @@ class Board:
         """Changes that are on their way to the store."""
         self.asked = 0
         """Claims and starts that are."""
+        self.starting = 0
+        """Starts alone."""
         self.overloaded_at: int | None = None
         """Since when there is more unwritten than there may be."""
         self.ends_at: int | None = None

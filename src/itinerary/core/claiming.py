@@ -45,7 +45,10 @@ def want(board: Board, now: int, out: Outbox) -> None:
         key = Key(instant, plan.number, Kind.SCHEDULED)
         if key not in board.known:
             course = board.new(key, plan, plan.due_at(instant))
-            out.wanted.append(Wanted(key, plan.version, course.due_at, priority=plan.terms.config.job.priority))
+            terms = plan.terms
+            out.wanted.append(
+                Wanted(key, plan.version, course.due_at, priority=terms.config.job.priority, config=terms.json)
+            )
 
 
 def take_index(board: Board, message: IndexBuilt) -> bool:

@@ -50,6 +50,7 @@ from itinerary.core.messages import (
     WritesAnswered,
 )
 from itinerary.core.outbox import Outbox
+from itinerary.core.reports import Reports
 from itinerary.core.starting import Starting
 from itinerary.core.tally import Tally
 from itinerary.model.settings import Settings
@@ -74,7 +75,7 @@ class Scheduler:
     def __init__(self, settings: Settings, here: Here) -> None:
         self._settings = settings
         self._board = board = Board(settings, here)
-        self._starting, self._lending = Starting(board), Lending(board)
+        self._starting, self._lending, self._reports = Starting(board), Lending(board), Reports(board)
         self._has_exited = False
         self._iterated_at = self._heartbeats_at = 0
         self._tally = Tally()
@@ -84,7 +85,9 @@ class Scheduler:
         board, out = self._board, Outbox()
         claiming.want(board, now, out)
         for message in messages:
+            self._reports.before(message, now, out)
             self._receive(message, now, out)
+        self._reports.take_up(now, out)
         self._starting.on_time(now, out)
         self._check_heartbeats(now, out)
         board.forget(now)
@@ -92,6 +95,7 @@ class Scheduler:
         self._record(now, out, len(messages), inbox_depth, took)
         board.unwritten += len(out.changes)
         board.asked += len(out.wanted) + len(out.starts)
+        board.starting += len(out.starts)
         return out.commands(board.revision)
 
     @property
@@ -100,7 +104,9 @@ class Scheduler:
         board = self._board
         if board.scanned_until is None and not board.is_stale and board.takes_work:
             return 0  # there is a new index to be gone through
-        times = [time for time in (board.alarms.next_at, board.ends_at) if time is not None]
+        if self._starting.has_more or self._reports.can_go_on:
+            return 0
+        times = [time for time in (board.alarms.next_at, board.ends_at, self._reports.at) if time is not None]
         return min(times, default=None)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -133,8 +139,8 @@ class Scheduler:
 
     def _hear_of_work(self, message: _OfTheWork, now: int, out: Outbox) -> None:
         match message:
-            case AttemptsReported():
-                self._take_reports(message, now, out)
+            case AttemptsReported(reports):
+                self._reports.put(reports, now)
             case Heartbeats(refs):
                 for ref in refs:
                     if (course := self._board.live.get(ref)) is not None:
@@ -214,14 +220,6 @@ class Scheduler:
             if answer.why is Refusal.UNWRITABLE:  # the store has failed it
                 out.news.append(finished(course, OccurrenceState.FAILED, now, answer.by))
         self._board.after(course, now, out)
-
-    def _take_reports(self, message: AttemptsReported, now: int, out: Outbox) -> None:
-        for report in message.reports:
-            course = self._board.live.get(report.key.ref)
-            if course is not None and lifecycle.reported(course, report, now, out):
-                self._board.after(course, now, out)
-            else:
-                out.log(Level.INFO, "attempt.late_report", attempt=tuple(report.key), report=type(report).__name__)
 
     def _shut_down(self, why: str, now: int, out: Outbox) -> None:
         """Take no new work, give back what has not started, cancel what runs (R9)."""

@@ -7,6 +7,7 @@ due ─► LINED_UP ─► (a slot) ─► STARTING ─► begun
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final, assert_never
 
 from itinerary.core import ending, lifecycle
@@ -27,6 +28,8 @@ __all__ = ["Starting"]
 _EARLY_AGAIN: Final = SECOND // 100
 """When a start that the store found too early is asked for again."""
 _EARLY_OFTEN: Final = 5
+_SLOTS_AT_ONCE: Final = 1_024
+"""The most that are begun in one iteration: the first of ten thousand is being written while the last waits."""
 _ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.ADJUSTED})
 
 
@@ -54,8 +57,8 @@ class Starting:
                 self._unmarked.append(course)
             elif course.stage in LIVE:
                 self._wake(course, now, out)
-        if board.takes_work and not board.is_stale:
-            while (first := board.line.take()) is not None:
+        if self._gives_slots:
+            for first in islice(iter(board.line.take, None), _SLOTS_AT_ONCE):
                 self._give_slot(first, now, out)
         for course in woken:
             if course.place and lifecycle.has_waited_too_long(course, now, out):
@@ -65,6 +68,15 @@ class Starting:
             for course in self._unmarked:
                 self._mark(course, out)
             self._unmarked = []
+
+    @property
+    def _gives_slots(self) -> bool:
+        return self._board.takes_work and not self._board.is_stale
+
+    @property
+    def has_more(self) -> bool:
+        """Whether somebody waits who can have a slot at once: the next iteration gives it."""
+        return self._gives_slots and self._board.line.can_give
 
     def _wake(self, course: Course, now: int, out: Outbox) -> None:
         """What needs no slot is done at once: without one, time passes too."""
@@ -99,6 +111,7 @@ class Starting:
         """What became of starts."""
         board = self._board
         board.asked -= len(message.starts)
+        board.starting -= len(message.starts)
         for answer in message.answers:
             course = board.by_ref.get(answer.ref)
             if course is None or course.stage is not Stage.STARTING:

@@ -27,7 +27,8 @@ def is_plainly_made(row: OccurrenceRow) -> bool:
 
 
 def is_plain_start(row: OccurrenceRow, owner: NodeNumber, to: OccurrenceState) -> bool:
-    """Whether the row, when it has started, says all that there is to say of its start; as it was before."""
+    """Whether a row that is as this one, and starts, will say all that there is to say of its start: it goes through
+    `pending` to `running`, which the transition table has for everybody who is in `prerun`."""
     return (
         row.fence == _FIRST_FENCE
         and row.sequence == 0

@@ -68,6 +68,8 @@ class Wanted(_Value, frozen=True):
     details: str | None = None
     """What it was asked for with, as JSON."""
     reason: str | None = None
+    config: str | None = None
+    """What it will be started with if nothing changes: a store may get ready for that, so that its start need not."""
 
 
 class Claimed(_Value, frozen=True):

@@ -26,9 +26,10 @@ from itinerary.runtime.patience import Patience
 
 __all__ = ["Claimer"]
 
-CLAIMS_AT_ONCE: Final = 1_000
-STARTS_AT_ONCE: Final = 500
-_PIECES_AT_ONCE: Final = 2
+CLAIMS_AT_ONCE: Final = 1_024
+STARTS_AT_ONCE: Final = 512
+_PIECES_AT_ONCE: Final = 4
+"""Pieces of starts on their way: a store that commits some has the next ones waiting."""
 
 
 class Claimer:

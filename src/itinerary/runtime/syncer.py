@@ -27,7 +27,7 @@ from itinerary.schedules.durations import SECOND
 
 __all__ = ["Syncer"]
 
-CHANGES_AT_ONCE: Final = 1_000
+CHANGES_AT_ONCE: Final = 1_024
 STATISTICS_MAX: Final = 3_600
 """How many rows of statistics wait for a store that is away: an hour of them."""
 

@@ -98,7 +98,9 @@ class EngineStore:
         self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
     ) -> list[Claimed] | Refusal:
         _check_size(wanted)
-        return await self._engine.write(lambda tx: ledger.claim(tx, owner, revision, wanted))
+        claimed = await self._engine.write(lambda tx: ledger.claim(tx, owner, revision, wanted))
+        await self._numbered({item.config for item in wanted if item.config is not None})
+        return claimed
 
     async def start(
         self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int

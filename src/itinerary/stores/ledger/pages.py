@@ -144,23 +144,12 @@ class Pages:
         return row
 
     def turn(
-        self,
-        row: OccurrenceRow,
-        steps: Sequence[Step],
-        *,
-        by_update: bool = False,
-        is_told: bool = False,
-        **values: Any,
+        self, row: OccurrenceRow, steps: Sequence[Step], *, by_update: bool = False, **values: Any
     ) -> OccurrenceRow:
-        """Take a row through steps that the transition table allows, as its next write; what ends, ends here.
-
-        With `is_told` the row itself says all that a line would (see `model.trails`).
-        """
+        """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
         sequence, status, lines = row.sequence + 1, row.status, []
         for line, step in enumerate(steps):
             before, status = status, advance(status, step.to, by_update=by_update)
-            if is_told:
-                continue
             why = clean(step.why) if step.why is not None else None
             at = self.now if step.at is None else step.at
             lines.append(TransitionRow(row.ref, sequence, line, before, status, at, self.by, why))

@@ -108,6 +108,8 @@ class _Starting:
 
     def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
         mine = row.owner == self.owner and request.fence in (None, row.fence)
+        if mine and row.status is OccurrenceState.PRERUN and self._is_as_claimed(row, request):
+            return None  # nearly always
         refusal: tuple[Refusal, str] | None = None
         if (begun := _begun(row, self.owner, request)) is not None:
             return begun
@@ -126,6 +128,15 @@ class _Starting:
         elif row.adjustments != request.adjustments:
             refusal = Refusal.ADJUSTED, row.overrides or ""
         return None if refusal is None else Refused(row.ref, *refusal)
+
+    def _is_as_claimed(self, row: OccurrenceRow, request: Start) -> bool:
+        """Whether nothing has happened to it since it was claimed, but that its time has come."""
+        return (
+            row.started_at is None
+            and row.cancelled_by is None
+            and self.pages.now >= row.due_at
+            and row.adjustments == request.adjustments
+        )
 
     def _is_free(self, row: OccurrenceRow) -> bool:
         """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
@@ -226,22 +237,23 @@ class _Starting:
     # -- then it has begun -------------------------------------------------------------------------------------------
 
     def _begin(self, row: OccurrenceRow) -> None:
-        request, row = self.starts[row.ref], self._mine(row)
-        step = _STEPS[request.to]
-        steps = (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step)
+        request, row, pages = self.starts[row.ref], self._mine(row), self.pages
         if request.limits:
-            row = self.pages.hold(row, [limit.name for limit in request.limits])
-        now = self.pages.now
-        values: dict[str, Any] = {"started_at": now, "expires_at": now + request.execution_timeout}
+            row = pages.hold(row, [limit.name for limit in request.limits])
+        values: dict[str, Any] = {"started_at": pages.now, "expires_at": pages.now + request.execution_timeout}
         if row.overrides is None:
             values["config"] = self.configs[request.config]
         else:
             values["own_config"] = request.config
         if row.reason is not None:
             values["reason"] = None
-        self.pages.turn(row, steps, is_told=is_plain_start(row, self.owner, request.to), **values)
-        self.pages.begin(row.ref, request.tasks, request.attempts)
-        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, self.pages.now)
+        if is_plain_start(row, self.owner, request.to):
+            pages.change(row, status=request.to, sequence=row.sequence + 1, **values)
+        else:
+            step = _STEPS[request.to]
+            pages.turn(row, (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step), **values)
+        pages.begin(row.ref, request.tasks, request.attempts)
+        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
 
 
 def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:

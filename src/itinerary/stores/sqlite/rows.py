@@ -72,9 +72,10 @@ def _reader_of(column: Column) -> Callable[[Sequence[Any]], list[Any]]:
     if column.decode is None:
         return lambda rows: list(map(read, rows))
     if column.is_optional:
-        return lambda rows: [None if value is None else value.value for value in map(read, rows)]
-    # What is left are enumerations and truth, and both have an attribute that is the plain value.
-    read_plain = attrgetter(f"{column.name}.{'real' if column.type is bool else 'value'}")
+        return lambda rows: [None if value is None else value._value_ for value in map(read, rows)]
+    # What is left are enumerations and truth, and both have an attribute that is the plain value: `value` of an
+    # enumeration is a Python function, `_value_` is what it returns, and documented as well.
+    read_plain = attrgetter(f"{column.name}.{'real' if column.type is bool else '_value_'}")
     return lambda rows: list(map(read_plain, rows))
 
 

@@ -1,0 +1,90 @@
+"""What executors report, taken up when there is time for it: a start comes before an end.
+
+Ten thousand occurrences that are due together begin one batch after another, and the first have ended long before the
+last has begun. To work off these ends costs as much as the starts do, so it would make the last ones twice as late. So
+while starts are on their way to the store, reports wait, half a second at the most; and then they are taken up
+some at a time, so that whatever comes next does not wait for all of them.
+
+Nothing else is held up or judged wrongly for that: as soon as time has come for anything, or anybody asks or tells
+anything but how starts and claims went, all that has been reported is taken up before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from itinerary.core import lifecycle
+from itinerary.core.board import Board
+from itinerary.core.commands import Level
+from itinerary.core.messages import (
+    AttemptsReported,
+    ClaimsAnswered,
+    Heartbeats,
+    Message,
+    StartsAnswered,
+    WritesAnswered,
+)
+from itinerary.core.outbox import Outbox
+from itinerary.model.work import Report
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Reports"]
+
+HELD_MAX: Final = SECOND // 2
+AT_ONCE: Final = 1_024
+_CAN_WAIT_FOR: Final = (StartsAnswered, AttemptsReported, ClaimsAnswered, WritesAnswered, Heartbeats)
+"""Messages that reports may stay behind: none of them says anything about an attempt that runs."""
+
+
+class Reports:
+    """What has been reported, and is not taken up yet."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._waiting: deque[Report] = deque()
+        self._since = 0
+
+    def put(self, reports: Sequence[Report], now: int) -> None:
+        """Some more."""
+        if not self._waiting:
+            self._since = now
+        self._waiting.extend(reports)
+
+    @property
+    def at(self) -> int | None:
+        """When they are taken up, if nothing happens before."""
+        return self._since + HELD_MAX if self._waiting else None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether some wait that need not."""
+        return bool(self._waiting) and not self._board.starting
+
+    def before(self, message: Message, now: int, out: Outbox) -> None:
+        """Take up all of them, if this is a message that they must not stay behind."""
+        if self._waiting and not isinstance(message, _CAN_WAIT_FOR):
+            self._take(len(self._waiting), now, out)
+
+    def take_up(self, now: int, out: Outbox) -> None:
+        """Take up what should not wait any longer."""
+        if not self._waiting:
+            return
+        alarm_at, is_held = self._board.alarms.next_at, self._since <= now < self._since + HELD_MAX
+        if alarm_at is not None and alarm_at <= now:
+            self._take(len(self._waiting), now, out)
+        elif not (self._board.starting and is_held):
+            self._take(AT_ONCE, now, out)
+
+    def _take(self, count: int, now: int, out: Outbox) -> None:
+        for _ in range(min(count, len(self._waiting))):
+            self._take_one(self._waiting.popleft(), now, out)
+        self._since = now
+
+    def _take_one(self, report: Report, now: int, out: Outbox) -> None:
+        course = self._board.live.get(report.key.ref)
+        if course is not None and lifecycle.reported(course, report, now, out):
+            self._board.after(course, now, out)
+        else:
+            out.log(Level.INFO, "attempt.late_report", attempt=tuple(report.key), report=type(report).__name__)
