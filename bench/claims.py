@@ -1,7 +1,8 @@
 """Claims: one process that claims, starts and finishes; and several that race for the same occurrences.
 
 A lifecycle is three durable transactions for a batch of 512: a row, a slot, a task run, an attempt and the lines of
-audit that it does not say itself. In a race every process wants all of 100,000 occurrences, and each must have exactly one winner.
+audit that it does not say itself. In a race every process wants all of 100,000 occurrences, and each must have exactly
+one winner.
 """
 
 from __future__ import annotations

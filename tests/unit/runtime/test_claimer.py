@@ -64,7 +64,7 @@ def test_claims_go_in_pieces_and_each_is_answered_with_what_was_won() -> None:
         async with claiming(world) as scene:
             other = await world.store.join("other", "other", "{}")
             await world.store.claim(other, scene.revision, scene.wanted(10))
-            scene.claimer.claim(Claim(scene.revision, scene.wanted(2_500)))
+            scene.claimer.claim(Claim(scene.revision, scene.wanted(2_548)))
             await asyncio.sleep(0.1)
             answers = [message for message in await scene.inbox.receive(0) if isinstance(message, ClaimsAnswered)]
             assert [len(message.wanted) for message in answers] == [CLAIMS_AT_ONCE, CLAIMS_AT_ONCE, 500]
@@ -76,11 +76,12 @@ def test_claims_go_in_pieces_and_each_is_answered_with_what_was_won() -> None:
 def test_starts_go_in_pieces_and_each_is_answered() -> None:
     async def story(world: World) -> None:
         async with claiming(world) as scene:
-            claimed = await scene.claimed(1_200)
+            claimed = await scene.claimed(1_224)
             scene.claimer.start(StartRuns(scene.revision, scene.starts(claimed)))
             await asyncio.sleep(0.1)
             answers = [message for message in await scene.inbox.receive(0) if isinstance(message, StartsAnswered)]
-            assert [len(message.starts) for message in answers] == [STARTS_AT_ONCE, STARTS_AT_ONCE, 200]
+            sizes = sorted(len(message.starts) for message in answers)  # several are on their way at a time
+            assert sizes == [200, STARTS_AT_ONCE, STARTS_AT_ONCE]
             assert all(isinstance(answer, Started) for message in answers for answer in message.answers)
 
     played(story)

@@ -183,10 +183,10 @@ def test_one_batch_is_on_its_way_at_a_time_so_everything_arrives_in_its_order() 
 def test_ten_thousand_at_once_go_in_pieces_and_none_waits_for_time_to_pass() -> None:
     async def story(world: World) -> None:
         async with syncing(world) as scene:
-            scene.syncer.write(changes(*range(1, 10_001)), is_urgent=False)
+            scene.syncer.write(changes(*range(1, 10_241)), is_urgent=False)
             await asyncio.sleep(0.1)
-            assert [len(sequences) for _, sequences in scene.store.batches] == [1_000] * 10
-            assert await scene.answered() == list(range(1, 10_001))
+            assert [len(sequences) for _, sequences in scene.store.batches] == [1_024] * 10
+            assert await scene.answered() == list(range(1, 10_241))
 
     played(story)
 

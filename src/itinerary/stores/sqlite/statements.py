@@ -4,9 +4,9 @@ Three measurements decided what these look like. All were taken on rows of occur
 
 **Many rows in one statement.** Python's sqlite3 gives up the interpreter lock for every row that is stepped over, and a
 thread that computes meanwhile gives it back 5 ms later: beside a busy thread a row of `executemany` took ten times as
-long as one of an INSERT with a hundred rows. So rows are written with statements for 512, 128, 32, 8 or one of them, and
-read with one statement that answers in one row: a JSON array, which msgspec turns into rows in one go. Reading that
-way takes a third of the time even when nobody else computes.
+long as one of an INSERT with a hundred rows. So rows are written with statements for 512, 256, 64, 16, 4 or one of
+them, and read with one statement that answers in one row: a JSON array, which msgspec turns into rows in one go.
+Reading that way takes a third of the time even when nobody else computes.
 
 **Nothing is bound that need not be.** Binding None goes through sqlite3's adapters and costs as much as some numbers.
 Columns that are None in every row are left out of a statement, which halves the time of an insert.
@@ -30,7 +30,7 @@ __all__ = ["BUMP", "PREFIX", "SIZES", "TAKE_NUMBERS", "by_values", "delete", "in
 
 PREFIX: Final = "itinerary_"
 """What our tables' names begin with: a task's own tables (D6) are in the same file."""
-SIZES: Final = (512, 128, 32, 8, 1)
+SIZES: Final = (512, 256, 64, 16, 4, 1)
 """Rows in one statement. Few sizes, so that few statements have to be kept ready."""
 
 TAKE_NUMBERS: Final = f"UPDATE {PREFIX}numbers SET last = last + ? WHERE title = ? RETURNING last"

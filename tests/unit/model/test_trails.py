@@ -1,0 +1,81 @@
+"""A whole audit trail from a row and the lines that are kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, TransitionRow
+from itinerary.model.states import OccurrenceState
+from itinerary.model.trails import is_plain_start, is_plainly_made, whole_trail
+
+pytestmark = pytest.mark.spec("D3")
+
+REF, MADE_BY, OTHER = Ref(7), NodeNumber(1), NodeNumber(2)
+ROW = OccurrenceRow(
+    REF, 100, JobNumber(1), Kind.SCHEDULED, "", 1, 100, False, 0, 90, MADE_BY, OccurrenceState.PRERUN, MADE_BY, 1
+)
+S = OccurrenceState
+
+
+def line(
+    sequence: int, number: int, before: S | None, after: S, at: int, by: NodeNumber | None = None
+) -> TransitionRow:
+    return TransitionRow(REF, sequence, number, before, after, at, by)
+
+
+def states(row: OccurrenceRow, *kept: TransitionRow) -> list[tuple[Any, ...]]:
+    return [(one.sequence, one.line, one.before, one.after, one.at, one.node) for one in whole_trail(row, kept)]
+
+
+def test_a_row_that_waits_says_who_made_it_and_when() -> None:
+    assert states(ROW) == [(0, 0, None, S.PRERUN, 90, MADE_BY)]
+
+
+def test_a_plain_start_is_told_by_its_row_with_the_one_who_made_it() -> None:
+    row = replace(ROW, status=S.RUNNING, started_at=101, sequence=1)
+    assert states(row) == [
+        (0, 0, None, S.PRERUN, 90, MADE_BY),
+        (1, 0, S.PRERUN, S.PENDING, 101, MADE_BY),
+        (1, 1, S.PENDING, S.RUNNING, 101, MADE_BY),
+    ]
+
+
+def test_what_happens_after_a_plain_start_is_kept_and_comes_after_it_whoever_owns_it_then() -> None:
+    row = replace(ROW, status=S.ORPHANED, started_at=101, sequence=2, owner=None, fence=2)
+    whole = states(row, line(2, 0, S.RUNNING, S.ORPHANED, 300, OTHER))
+    assert [after for _, _, _, after, _, _ in whole] == [S.PRERUN, S.PENDING, S.RUNNING, S.ORPHANED]
+    assert [by for *_, by in whole] == [MADE_BY, MADE_BY, MADE_BY, OTHER]
+
+
+def test_a_start_whose_lines_are_kept_is_told_by_them() -> None:
+    row = replace(ROW, status=S.RUNNING, started_at=400, sequence=3, owner=OTHER, fence=2)
+    kept = (line(2, 0, S.PRERUN, S.PENDING, 350, OTHER), line(3, 0, S.PENDING, S.RUNNING, 400, OTHER))
+    assert states(row, *kept)[1:] == [(2, 0, S.PRERUN, S.PENDING, 350, OTHER), (3, 0, S.PENDING, S.RUNNING, 400, OTHER)]
+
+
+def test_a_row_that_was_made_for_a_reason_has_its_first_line_and_no_start_is_made_up_for_one_that_never_had_one() -> (
+    None
+):
+    row = replace(ROW, status=S.SKIPPED, ended_at=90, reason="paused")
+    kept = line(0, 0, None, S.SKIPPED, 90, MADE_BY)
+    assert not is_plainly_made(row)
+    assert states(row, kept) == [(0, 0, None, S.SKIPPED, 90, MADE_BY)]
+
+
+@pytest.mark.parametrize(
+    ("row", "to"),
+    [
+        (replace(ROW, fence=2), S.RUNNING),
+        (replace(ROW, sequence=1), S.RUNNING),
+        (replace(ROW, status=S.PENDING), S.RUNNING),
+        (replace(ROW, created_by=OTHER), S.RUNNING),
+        (ROW, S.CONDITION_PENDING),
+    ],
+)
+def test_a_start_that_its_row_could_not_tell_is_not_plain(row: OccurrenceRow, to: OccurrenceState) -> None:
+    assert is_plain_start(ROW, MADE_BY, S.RUNNING)
+    assert not is_plain_start(row, MADE_BY, to)
