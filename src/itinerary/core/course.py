@@ -275,7 +275,10 @@ class Course:
 
     def task_at(self, place: int) -> TaskProgress | None:
         """The task of that place."""
-        return next((task for task in self.tasks if task.task.order == place), None)
+        for task in self.tasks:
+            if task.task.order == place:
+                return task
+        return None
 
     def assignment(self, key: AttemptKey, title: str, executor: str, run: JsonObject, now: int) -> Assignment:
         """One attempt, as an executor needs it."""

@@ -13,7 +13,7 @@ own hooks take.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from itinerary.core import ending, errands, working
 from itinerary.core.course import LIVE, Closing, Course, ErrandKind, Stage
@@ -27,6 +27,9 @@ from itinerary.model.writes import Change, Started
 from itinerary.schedules.durations import format_duration
 
 __all__ = ["begin", "close", "go_on", "limited", "on_time", "reported", "wakes_at", "written"]
+
+
+_NEVER: Final = 2**63 - 1
 
 
 def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
@@ -199,17 +202,19 @@ def _resume(course: Course, now: int, out: Outbox) -> None:
 def wakes_at(course: Course) -> int | None:
     """When something must be done about it, if nothing happens before."""
     waits = course.place != 0
-    cannot_retry = waits or course.pen.is_held
-    times = [None if waits else course.resume_at]
+    at = _NEVER if waits or course.resume_at is None else course.resume_at
     if (errand := course.errand) is not None:
-        times += [errand.stop_at, errand.kill_at]
+        at = min(at, errand.stop_at or _NEVER, errand.kill_at or _NEVER)
     if course.stage is Stage.CHECKING and waits:
-        times.append(course.deadline_at)
+        at = min(at, course.deadline_at or _NEVER)
     if course.stage is Stage.WORKING:
-        times += [task.wakes_at() for task in course.tasks if not (cannot_retry and task.phase is Phase.RETRYING)]
+        cannot_retry = waits or course.pen.is_held
+        for task in course.tasks:
+            if not (cannot_retry and task.phase is Phase.RETRYING):
+                at = min(at, task.wakes_at() or _NEVER)
         if course.closing is None:
-            times.append(course.expires_at)
-    return min([time for time in times if time is not None], default=None)
+            at = min(at, course.expires_at)
+    return None if at == _NEVER else at
 
 
 def is_waiting(course: Course) -> bool:

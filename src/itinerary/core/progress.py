@@ -200,15 +200,11 @@ class TaskProgress:
         """When something must be done about it, if nothing happens before."""
         if self.outcome is not None:
             return None
-        match self.phase:
-            case Phase.RUNNING:
-                return self.overtime_at
-            case Phase.STOPPING:
-                return self.kill_at
-            case Phase.RETRYING:
-                return self.retry_at
-            case _:
-                return None
+        if self.phase is Phase.RUNNING:
+            return self.overtime_at
+        if self.phase is Phase.STOPPING:
+            return self.kill_at
+        return self.retry_at if self.phase is Phase.RETRYING else None
 
     def key(self, ref: Ref) -> AttemptKey:
         """Its newest attempt."""

@@ -70,8 +70,10 @@ def _show(course: Course, now: int) -> None:
 
 def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
     """Skip and stop what shall not run; whether that settles something at once."""
-    reason = course.stop_reason() if course.closing else StopReason(_blamed(decision.because))
     changed = False
+    if not (decision.skip or decision.stop):
+        return changed
+    reason = course.stop_reason() if course.closing else StopReason(_blamed(decision.because))
     for task in decision.skip:
         task.finish(TaskState.SKIPPED, reason=reason.by)
         course.pen.note(task.row(course.ref))
@@ -138,7 +140,7 @@ def transaction_ended(course: Course, task: TaskProgress, now: int, *, committed
 
 
 def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None:
-    if course.pen.lent_to == task.key(course.ref):
+    if course.pen.lent_to is not None and course.pen.lent_to == task.key(course.ref):
         task.outcome = outcome  # what its transaction comes to is said in a moment, and counts for more
         return
     names = task.end(course.ref, outcome, now)
