@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
-from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref, TransitionRow
-from itinerary.model.states import OccurrenceState
-from itinerary.stores.ledger.claiming import THE_ONE, born, revision_of
+from itinerary.model.evidence import Inspect, Pointers
+from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref
+from itinerary.stores.ledger.claiming import THE_ONE, revision_of
+from itinerary.stores.ledger.evidence import inspect, pointers, whole_trail
 from itinerary.stores.ledger.history import history
 from itinerary.stores.tables import (
     ACTIVE,
@@ -90,17 +91,10 @@ def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
             row.own_config if row.config is None else configs[row.config,].body,
             tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX)),
             tuple(tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX)),
-            _whole(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
+            whole_trail(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
         )
         for row in rows
     ]
-
-
-def _whole(row: OccurrenceRow, lines: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
-    """A row's audit trail with its first line, which is not kept where the row itself says it (see `claiming`)."""
-    if lines and lines[0].before is None:
-        return tuple(lines)
-    return (born(row, OccurrenceState.PRERUN), *lines)
 
 
 def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:
@@ -133,4 +127,6 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
     q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
     q.Events: _events,
+    Inspect: inspect,
+    Pointers: pointers,
 }
