@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from itinerary.model.ids import run_id
-from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
+from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow, Ref
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["LISTED_MAX", "Check", "Finding", "Findings", "shown_instant"]
@@ -39,11 +39,14 @@ class Finding(msgspec.Struct, frozen=True):
     instant: int | None
     """In microseconds since the epoch, if it is about one."""
     message: str
+    occurrence: Ref | None = None
+    """The number of its row, if it is about one."""
 
     def __str__(self) -> str:
         if self.instant is None:
             return f"{self.job}: {self.message}"
-        return f"{self.job}:{self.instant // SECOND} ({shown_instant(self.instant)}) {self.message}"
+        which = "" if self.occurrence is None else f", occurrence {self.occurrence}"
+        return f"{self.job}:{self.instant // SECOND} ({shown_instant(self.instant)}{which}) {self.message}"
 
 
 class Findings:
@@ -59,16 +62,17 @@ class Findings:
         """How many there are, listed or not."""
         return self.counts.total()
 
-    def add(self, check: Check, job: JobNumber, instant: int | None, message: str) -> None:
+    def add(
+        self, check: Check, job: JobNumber, instant: int | None, message: str, occurrence: Ref | None = None
+    ) -> None:
         """One more."""
         self.counts[check] += 1
         if len(self.listed) < LISTED_MAX:
-            self.listed.append(Finding(check, self.name(job), instant, message))
+            self.listed.append(Finding(check, self.name(job), instant, message, occurrence))
 
     def add_row(self, check: Check, row: OccurrenceRow, message: str) -> None:
         """One more, about an occurrence."""
-        what = "" if row.kind.is_by_schedule else f"{row.kind}, "
-        self.add(check, row.job, row.instant, f"({what}occurrence {row.ref}) {message}")
+        self.add(check, row.job, row.instant, message, row.ref)
 
     def name(self, job: JobNumber) -> str:
         """How a job is named."""

@@ -190,6 +190,13 @@ def moved_the_watermark_too_far(court: Court) -> None:
     court.put(A, (SWEEP, [SweepRow(0, EPOCH + 1)]))
 
 
+def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
+    court.witness.owed = {JobNumber(7): [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000]}
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5 * 1_000_000)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 4 * 1_000_000)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
+
+
 def run(by: Process) -> Run:
     key = Key(EPOCH, JobNumber(1), Kind.SCHEDULED)
     return Run(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
@@ -235,6 +242,7 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
         (changed_an_attempt_that_had_ended, Rule.ATTEMPT),
         (moved_the_watermark_back, Rule.WATERMARK),
         (moved_the_watermark_too_far, Rule.WATERMARK),
+        (moved_the_watermark_past_what_is_not_decided, Rule.WATERMARK),
         (launched_unwritten, Rule.GATED),
         (launched_by_another, Rule.GATED),
         (launched_twice, Rule.ONE_START),
