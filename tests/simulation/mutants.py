@@ -31,7 +31,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
-from itinerary.model.states import FINAL, TaskState
+from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
 from itinerary.simulate.backend import Backend
@@ -46,6 +46,7 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["MUTANTS"]
 
 Answers = list[Written | Refused]
+_WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}
 
 
 @contextmanager
@@ -189,27 +190,24 @@ def slots_outside() -> Any:
     return _put((EngineStore, "start", look_first), (ledger, "start", with_old))
 
 
-def _around_ends(tx: Transaction, refs: Iterable[Ref], work: Callable[[], Answers]) -> Answers:
-    """Do something, and free the slots of the jobs of what has ended by that, whoever is in them."""
-    before = [row for ref in refs if (row := _row(tx, ref)) is not None and row.status not in FINAL]
-    answers = work()
-    jobs = {(row.job,) for row in before if (now := _row(tx, row.ref)) is not None and now.status in FINAL}
-    slots = [replace(slot, ref=None, fence=0) for slot in tx.lock(SLOTS, jobs).values()]
-    tx.save(SLOTS, slots, ("ref", "fence"))
-    return answers
-
-
 def slots_by_name() -> Any:
-    write: Any = ledger.write
-    intervene: Any = ledger.intervene
+    """What was on its way to run, and has ended, has had the slot, as it seems: it may have waited for a limit."""
 
-    def ended(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
-        return _around_ends(tx, [change.ref for change in changes], lambda: write(tx, owner, changes))
+    def freeing(name: str, place_of_requests: int) -> tuple[Any, str, Any]:
+        work: Any = getattr(ledger, name)
 
-    def taken(tx: Transaction, by: NodeNumber, items: Sequence[Any]) -> Answers:
-        return _around_ends(tx, [item.ref for item in items], lambda: intervene(tx, by, items))
+        def act(tx: Transaction, *args: Any) -> Any:
+            refs = [request.ref for request in args[place_of_requests]]
+            before = [row for ref in refs if (row := _row(tx, ref)) is not None and row.status not in _WITHOUT_SLOT]
+            answers = work(tx, *args)
+            jobs = {(row.job,) for row in before if (now := _row(tx, row.ref)) is not None and now.status in FINAL}
+            slots = [replace(slot, ref=None, fence=0) for slot in tx.lock(SLOTS, jobs).values()]
+            tx.save(SLOTS, slots, ("ref", "fence"))
+            return answers
 
-    return _put((ledger, "write", ended), (ledger, "intervene", taken))
+        return ledger, name, act
+
+    return _put(freeing("write", 1), freeing("intervene", 1), freeing("control", 1), freeing("start", 2))
 
 
 class _NobodyInLine(_Wrapped):

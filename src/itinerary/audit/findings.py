@@ -76,6 +76,8 @@ class Findings:
 
     def name(self, job: JobNumber) -> str:
         """How a job is named."""
+        if not job:
+            return "somebody"  # what it leads to would say
         return self._jobs[job].name if job in self._jobs else f"job {job}"
 
     def run(self, job: JobNumber, instant: int) -> str:
