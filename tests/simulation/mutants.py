@@ -190,24 +190,44 @@ def slots_outside() -> Any:
     return _put((EngineStore, "start", look_first), (ledger, "start", with_old))
 
 
-def slots_by_name() -> Any:
-    """What was on its way to run, and has ended, has had the slot, as it seems: it may have waited for a limit."""
+class _Ends(_Wrapped):
+    """A transaction that notes what ends in it, and who is in the slots of that."""
 
-    def freeing(name: str, place_of_requests: int) -> tuple[Any, str, Any]:
+    def __init__(self, tx: Transaction) -> None:
+        super().__init__(tx)
+        self._in_the_slot: dict[JobNumber, Ref | None] = {}
+
+    def save(self, table: Table[Any], rows: Sequence[Any], columns: Collection[str]) -> None:
+        if table is OCCURRENCES:
+            before = self._tx.get(OCCURRENCES, [(row.ref,) for row in rows])
+            for row in rows:
+                if row.status in FINAL and before[row.ref,].status not in _WITHOUT_SLOT:
+                    self._in_the_slot[row.job] = self._tx.get(SLOTS, [(row.job,)])[row.job,].ref
+        self._tx.save(table, rows, columns)
+
+    def free(self) -> None:
+        """Free the slots, if those who were in them still are: they have not ended themselves, then."""
+        slots = self._tx.lock(SLOTS, [(job,) for job in self._in_the_slot]).values()
+        others = [slot for slot in slots if slot.ref is not None and slot.ref == self._in_the_slot[slot.job]]
+        running = [
+            slot for slot in others if self._tx.get(OCCURRENCES, [(slot.ref,)])[slot.ref,].started_at is not None
+        ]
+        self._tx.save(SLOTS, [replace(slot, ref=None, fence=0) for slot in running], ("ref", "fence"))
+
+
+def slots_by_name() -> Any:
+    def freeing(name: str) -> tuple[Any, str, Any]:
         work: Any = getattr(ledger, name)
 
         def act(tx: Transaction, *args: Any) -> Any:
-            refs = [request.ref for request in args[place_of_requests]]
-            before = [row for ref in refs if (row := _row(tx, ref)) is not None and row.status not in _WITHOUT_SLOT]
-            answers = work(tx, *args)
-            jobs = {(row.job,) for row in before if (now := _row(tx, row.ref)) is not None and now.status in FINAL}
-            slots = [replace(slot, ref=None, fence=0) for slot in tx.lock(SLOTS, jobs).values()]
-            tx.save(SLOTS, slots, ("ref", "fence"))
+            ends = _Ends(tx)
+            answers = work(ends, *args)
+            ends.free()
             return answers
 
         return ledger, name, act
 
-    return _put(freeing("write", 1), freeing("intervene", 1), freeing("control", 1), freeing("start", 2))
+    return _put(*map(freeing, ("write", "intervene", "control", "start")))
 
 
 class _NobodyInLine(_Wrapped):

@@ -44,7 +44,7 @@ def _known(seed: int, *rules: Rule) -> Known:
 CAUGHT_BY: Final = {
     "no_unique_key": _known(0, Rule.ONE_ROW),
     "non_atomic_claim": _known(0, Rule.ONE_ROW),
-    "no_fence": _known(89, Rule.STALE, Rule.GATED, Rule.ONE_START),
+    "no_fence": _known(2, Rule.STALE),
     "slots_outside": _known(27, Rule.OVERLAP, Rule.BESIDE),
     "slots_by_name": _known(13, Rule.OVERLAP, Rule.BESIDE),
     "no_update_ids": _known(2, Rule.STALE),

@@ -22,7 +22,7 @@ from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
-from itinerary.model.writes import Change
+from itinerary.model.writes import Change, Written
 from itinerary.simulate.backend import Backend, Commit
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
@@ -222,6 +222,22 @@ class Witness:
                         f"{change.sequence} of node {request.owner} under fence {change.fence}"
                     )
                     self._add(Rule.STALE, message, commit.at)
+
+    def hear(self, at: int, request: object, answer: object) -> None:
+        """Whether somebody was told that a write stands who had lost the occurrence, and would go on with it."""
+        if not isinstance(request, Writing) or not isinstance(answer, list):
+            return
+        rows = self._backend.rows(OCCURRENCES)
+        for change, written in zip(request.changes, answer, strict=False):  # part of a batch may be written alone
+            row = rows.get((change.ref,))
+            if not isinstance(written, Written) or written.ref != change.ref or row is None:
+                continue
+            if (row.owner, row.fence) != (request.owner, change.fence):
+                message = (
+                    f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and node {request.owner} was "
+                    f"told that its write {change.sequence} under fence {change.fence} stands"
+                )
+                self._add(Rule.STALE, message, at)
 
     def _attempts(self, commit: Commit) -> None:
         for before, after in commit.changed(ATTEMPTS):
