@@ -77,7 +77,7 @@ class Findings:
     def name(self, job: JobNumber) -> str:
         """How a job is named."""
         if not job:
-            return "somebody"  # what it leads to would say
+            return "the store"  # whose job it is, only what is gone could say
         return self._jobs[job].name if job in self._jobs else f"job {job}"
 
     def run(self, job: JobNumber, instant: int) -> str:

@@ -192,7 +192,7 @@ def test_an_index_entry_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_what_leads_to_a_row_that_is_gone_is_named(path: Path) -> None:
     found = damaged(path, "INSERT INTO itinerary_waiting VALUES (0, 4711)")
-    assert told(found) == ["somebody: the table of what waits (due 0) leads to occurrence 4711, which is not there"]
+    assert told(found) == ["the store: the table of what waits (due 0) leads to occurrence 4711, which is not there"]
 
 
 def test_a_store_without_jobs_is_clean(tmp_path: Path) -> None:
