@@ -10,7 +10,7 @@ FUZZ_SCALE ?= 1
 SEEDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz faults simulate spec bench lock format clean
+.PHONY: help run test lint types contracts unit fuzz faults simulate mutants spec bench lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,9 @@ faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races 
 
 simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SEEDS of them
 	$(BIN)/python -m itinerary.simulate --seeds 0..$$(($(SEEDS) - 1)) --progress 10
+
+mutants: $(READY)  ## faults put into the store, one at a time: each must be caught within 1,000 seeds
+	$(BIN)/python -m tests.simulation.proof --seeds 0..999
 
 spec: $(READY)  ## statements of docs/requirements.md that no test names
 	@$(BIN)/python tools/spec.py

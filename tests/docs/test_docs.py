@@ -26,6 +26,7 @@ from itinerary.model import (
     Settings,
     TaskState,
     events,
+    evidence,
     ids,
     mermaid,
     nodes,
@@ -132,7 +133,7 @@ def test_every_page_is_on_the_map() -> None:
 
 
 PUBLIC = [itinerary, schedules, errors, core, ports, stores]
-OF_STORES = [writes, timeline, sweeps, queries, retention, events, nodes]
+OF_STORES = [writes, timeline, sweeps, queries, evidence, retention, events, nodes]
 
 
 @pytest.mark.parametrize("module", [*PUBLIC, *OF_STORES], ids=lambda module: module.__name__)

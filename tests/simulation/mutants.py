@@ -16,32 +16,37 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     shares_kept           13       what ends keeps its shares of limits
+
+They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
+them, around the transaction that those are given, and around the store itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, SlotRow
-from itinerary.model.states import FINAL, TaskState
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
+from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
-from itinerary.stores.ledger import claiming, starting, writing
-from itinerary.stores.ledger.pages import Pages
+from itinerary.stores import ledger
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import OCCURRENCES, SLOTS, R, Table
+from itinerary.stores.tables import ACTIVE, OCCURRENCES, SHARES, SLOTS, R, Table, Values
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["MUTANTS"]
+
+Answers = list[Written | Refused]
+_WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}
 
 
 @contextmanager
@@ -55,6 +60,16 @@ def _put(*changes: tuple[Any, str, Any]) -> Iterator[None]:
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
+
+
+class _Wrapped:
+    """A transaction that differs from the real one in what is overridden."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx: Any = tx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
 
 
 # -- claims ----------------------------------------------------------------------------------------------------------
@@ -86,9 +101,11 @@ def non_atomic_claim() -> Any:
 
         def create(tx: Transaction) -> list[Claimed] | Refusal:
             with no_unique_key():
-                created = claiming.create(tx, owner, missing)
+                created = ledger.claim(tx, owner, revision, missing)
+            if isinstance(created, Refusal):
+                return created
             mine = [row for row in known.values() if row.owner == owner and row.sequence == 0]
-            return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in (*created, *mine)]
+            return [*created, *(Claimed(row.ref, row.key, row.fence, row.adjustments) for row in mine)]
 
         return await self._engine.write(create)
 
@@ -98,103 +115,149 @@ def non_atomic_claim() -> Any:
 # -- fences and updates ----------------------------------------------------------------------------------------------
 
 
+def _row(tx: Transaction, ref: Ref) -> OccurrenceRow | None:
+    return tx.get(OCCURRENCES, [(ref,)]).get((ref,))
+
+
 def no_fence() -> Any:
-    written: Any = writing._written
-    hindered: Any = starting._Starting._hindered
+    write: Any = ledger.write
+    start: Any = ledger.start
 
-    def write(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, int]) -> Written | Refused:
-        row = pages.rows.get(change.ref)
-        if row is not None:
-            owner, change = row.owner or NodeNumber(0), replace(change, fence=row.fence)
-            pages.rows[row.ref] = replace(row, owner=owner)
-        return written(pages, owner, change, shares)  # type: ignore[no-any-return]  # as above
+    def accept(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+        answers: Answers = []
+        for change in changes:
+            row = _row(tx, change.ref)
+            if row is None:
+                answers += write(tx, owner, [change])
+            else:
+                answers += write(tx, row.owner, [replace(change, fence=row.fence)])
+        return answers
 
-    def start(self: Any, row: OccurrenceRow, request: Start) -> Started | Refused | None:
-        return hindered(self, row, replace(request, fence=None))  # type: ignore[no-any-return]  # as above
+    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+        return start(tx, owner, revision, [replace(request, fence=None) for request in starts], *rest)
 
-    return _put((writing, "_written", write), (starting._Starting, "_hindered", start))
+    return _put((ledger, "write", accept), (ledger, "start", begin))
 
 
 def no_update_ids() -> Any:
-    written: Any = writing._written
+    write: Any = ledger.write
 
-    def write(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, int]) -> Written | Refused:
-        row = pages.rows.get(change.ref)
-        if row is not None:
-            change = replace(change, sequence=row.sequence + 1)
-        return written(pages, owner, change, shares)  # type: ignore[no-any-return]  # as above
+    def again(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+        answers: Answers = []
+        for change in changes:
+            row = _row(tx, change.ref)
+            answers += write(tx, owner, [change if row is None else replace(change, sequence=row.sequence + 1)])
+        return answers
 
-    return _put((writing, "_written", write))
+    return _put((ledger, "write", again))
 
 
 # -- slots and limits ------------------------------------------------------------------------------------------------
 
 
+class _OldSlots(_Wrapped):
+    """A transaction in which slots are held by who held them some time ago."""
+
+    def __init__(self, tx: Transaction, old: dict[JobNumber, SlotRow]) -> None:
+        super().__init__(tx)
+        self._old = old
+
+    def lock(self, table: Table[Any], keys: Collection[Values]) -> dict[Values, Any]:
+        rows: dict[Values, Any] = self._tx.lock(table, keys)
+        if table is not SLOTS:
+            return rows
+        return {
+            key: replace(row, ref=self._old[row.job].ref, fence=self._old[row.job].fence) for key, row in rows.items()
+        }
+
+
 def slots_outside() -> Any:
     start: Any = EngineStore.start
+    begin: Any = ledger.start
+    looked_up: dict[tuple[NodeNumber, Ref], dict[JobNumber, SlotRow]] = {}
 
-    async def looked_up(self: EngineStore, *args: Any) -> list[Started | Refused]:
+    async def look_first(
+        self: EngineStore, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any
+    ) -> Any:
         slots = await self._engine.read(lambda tx: {row.job: row for row in tx.scan(SLOTS, limit=1_000)})
-        locked: Any = Pages.slots
+        looked_up.update({(owner, request.ref): slots for request in starts})
+        return await start(self, owner, revision, starts, *rest)
 
-        def old(pages: Pages, jobs: Any) -> dict[JobNumber, SlotRow]:
-            found: dict[JobNumber, SlotRow] = locked(pages, jobs)
-            for job, slot in slots.items():
-                if job in found and job not in pages._changed_slots:
-                    found[job] = replace(found[job], ref=slot.ref, fence=slot.fence)
-            return found
+    def with_old(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+        old = _OldSlots(tx, looked_up[owner, starts[0].ref]) if starts else tx
+        return begin(old, owner, revision, starts, *rest)
 
-        engine_write = self._engine.write
+    return _put((EngineStore, "start", look_first), (ledger, "start", with_old))
 
-        async def write(work: Callable[[Transaction], Any]) -> Any:
-            def with_old_slots(tx: Transaction) -> Any:
-                with _put((Pages, "slots", old)):
-                    return work(tx)
 
-            return await engine_write(with_old_slots)
+class _Ends(_Wrapped):
+    """A transaction that notes what ends in it, and who is in the slots of that."""
 
-        self._engine.write = write  # type: ignore[method-assign]  # for this one call
-        try:
-            return await start(self, *args)  # type: ignore[no-any-return]  # as above
-        finally:
-            self._engine.write = engine_write  # type: ignore[method-assign]  # as it was
+    def __init__(self, tx: Transaction) -> None:
+        super().__init__(tx)
+        self._in_the_slot: dict[JobNumber, Ref | None] = {}
 
-    return _put((EngineStore, "start", looked_up))
+    def save(self, table: Table[Any], rows: Sequence[Any], columns: Collection[str]) -> None:
+        if table is OCCURRENCES:
+            before = self._tx.get(OCCURRENCES, [(row.ref,) for row in rows])
+            for row in rows:
+                if row.status in FINAL and before[row.ref,].status not in _WITHOUT_SLOT:
+                    self._in_the_slot[row.job] = self._tx.get(SLOTS, [(row.job,)])[row.job,].ref
+        self._tx.save(table, rows, columns)
+
+    def free(self) -> None:
+        """Free the slots, if those who were in them still are: they have not ended themselves, then."""
+        slots = self._tx.lock(SLOTS, [(job,) for job in self._in_the_slot]).values()
+        others = [slot for slot in slots if slot.ref is not None and slot.ref == self._in_the_slot[slot.job]]
+        running = [
+            slot for slot in others if self._tx.get(OCCURRENCES, [(slot.ref,)])[slot.ref,].started_at is not None
+        ]
+        self._tx.save(SLOTS, [replace(slot, ref=None, fence=0) for slot in running], ("ref", "fence"))
 
 
 def slots_by_name() -> Any:
-    def free(self: Pages) -> None:
-        freed, self._freed = self._freed, {}
-        slots = self.slots(sorted({self.rows[ref].job for ref in freed}))
-        for ref in freed:
-            slot = slots[self.rows[ref].job]
-            line = self._line(slot) if slot.has_line else []
-            if line:
-                self.handed[ref] = line[0].ref
-                self.hand_over(slot, line[0])
-            else:
-                self._set_slot(replace(slot, ref=None, fence=0, has_line=False))
+    def freeing(name: str) -> tuple[Any, str, Any]:
+        work: Any = getattr(ledger, name)
 
-    return _put((Pages, "_free_slots", free))
+        def act(tx: Transaction, *args: Any) -> Any:
+            ends = _Ends(tx)
+            answers = work(ends, *args)
+            ends.free()
+            return answers
+
+        return ledger, name, act
+
+    return _put(*map(freeing, ("write", "intervene", "control", "start")))
+
+
+class _NobodyInLine(_Wrapped):
+    """A transaction in which nobody is found who stands in line."""
+
+    def scan(self, table: Table[Any], *args: Any, **bounds: Any) -> list[Any]:
+        return [] if table is ACTIVE else self._tx.scan(table, *args, **bounds)
 
 
 def line_not_woken() -> Any:
-    def free(self: Pages) -> None:
-        freed, self._freed = self._freed, {}
-        slots = self.slots(sorted({self.rows[ref].job for ref in freed}))
-        for ref in freed:
-            slot = slots[self.rows[ref].job]
-            if slot.ref == ref:
-                self._set_slot(replace(slot, ref=None, fence=0))
+    write: Any = ledger.write
+    intervene: Any = ledger.intervene
 
-    return _put((Pages, "_free_slots", free))
+    def ended(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+        return write(_NobodyInLine(tx), owner, changes)  # type: ignore[no-any-return]  # what the original returns
+
+    def taken(tx: Transaction, by: NodeNumber, items: Sequence[Any]) -> Answers:
+        return intervene(_NobodyInLine(tx), by, items)  # type: ignore[no-any-return]  # what the original returns
+
+    return _put((ledger, "write", ended), (ledger, "intervene", taken))
 
 
 def shares_kept() -> Any:
-    def keep(self: Pages, row: OccurrenceRow) -> OccurrenceRow:
-        return row
+    remove: Any = MemoryTransaction.remove
 
-    return _put((Pages, "give_back", keep))
+    def keep(tx: MemoryTransaction, table: Table[Any], prefixes: Iterable[Values]) -> None:
+        if table is not SHARES:
+            remove(tx, table, prefixes)
+
+    return _put((MemoryTransaction, "remove", keep))
 
 
 # -- what is written when --------------------------------------------------------------------------------------------
@@ -204,10 +267,10 @@ def ungated_launches() -> Any:
     write: Any = SimulatedStore.write
     under_way: list[asyncio.Task[Any]] = []
 
-    async def hasty(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def hasty(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
         launches = any(attempt.status is TaskState.RUNNING for change in changes for attempt in change.attempts)
         if not launches:
-            return await write(self, owner, changes)  # type: ignore[no-any-return]  # as above
+            return await write(self, owner, changes)  # type: ignore[no-any-return]  # what the original returns
         task = asyncio.ensure_future(write(self, owner, changes))
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         under_way.append(task)
@@ -219,10 +282,10 @@ def ungated_launches() -> Any:
 def late_ends() -> Any:
     write: Any = SimulatedStore.write
 
-    async def tardy(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def tardy(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
         if any(step.to in FINAL for change in changes for step in change.steps):
             await asyncio.sleep(1.0)
-        return await write(self, owner, changes)  # type: ignore[no-any-return]  # as above
+        return await write(self, owner, changes)  # type: ignore[no-any-return]  # what the original returns
 
     return _put((SimulatedStore, "write", tardy))
 
@@ -233,14 +296,14 @@ def early_watermark() -> Any:
     async def hurried(self: EngineStore, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
         answer = await advance(self, by, revision, replace(step, wanted=()))
         if not isinstance(answer, Refusal):
-            await self._engine.write(lambda tx: claiming.create(tx, None, step.wanted))
-        return answer  # type: ignore[no-any-return]  # as above
+            await self._engine.write(lambda tx: ledger.claim(tx, None, None, step.wanted))
+        return answer  # type: ignore[no-any-return]  # what the original returns
 
     return _put((EngineStore, "advance_sweep", hurried))
 
 
 def node_clock() -> Any:
-    """The nodes' clocks do not agree: each is ahead of the store by some minutes of its own."""
+    """The nodes' clocks do not agree with the store's: each is ahead of it by a minute."""
     commit: Any = Backend.commit
 
     def by_their_clock(

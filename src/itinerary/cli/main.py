@@ -1,9 +1,9 @@
 """The commands of `itinerary`.
 
     itinerary up app.py              run a node, and see occurrences happen
-    itinerary audit --from --to      was everything that was due decided, exactly once?
+    itinerary audit                  was everything that was due decided, exactly once?
 
-Exit codes: 0 it went well; 1 it did not, and standard error says why (for `audit`: something is lost or doubled);
+Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
 signal.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -29,7 +30,8 @@ from itinerary.app.engine import installed_version
 from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.app.sources import read_configuration
-from itinerary.cli.auditing import Audited, audit_store
+from itinerary.audit import Audited, audit_store
+from itinerary.cli.auditing import ProgressLine, words
 from itinerary.cli.loading import load_app
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError, ItineraryError, WindowError
@@ -116,29 +118,40 @@ def _run(found: Itinerary, *, quiet: bool) -> int:
 
 @app.command()
 def audit(
-    start: Annotated[str, typer.Option("--from", metavar="TIME", help="From when on: 2026-03-01T00:00:00Z.")],
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Before when.")],
+    since: Annotated[
+        str | None,
+        typer.Option("--since", "--from", metavar="TIME", help="From when on: 2026-03-01T00:00:00Z; else all of it."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", "--to", metavar="TIME", help="Before when; else as far as all is decided.")
+    ] = None,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Was everything that was due decided, exactly once?
 
-    Every instant that was expected in a past window is held against what the store says became of it. The exit code is
-    1 if anything is lost or doubled.
+    Every instant that was expected in a past window is held against what the store says became of it, and what the
+    store says of each occurrence is held against itself. Nothing is written, and nodes may be running. The exit code
+    is 1 if anything is lost, doubled or wrong.
     """
     with _errors_told():
-        first, last = _instant("--from", start), _instant("--to", end)
-        if last <= first:
-            raise ConfigError(f"--to {end} is not later than --from {start}")
+        first = None if since is None else _instant("--since", since)
+        last = None if until is None else _instant("--until", until)
+        if first is not None and last is not None and last <= first:
+            raise ConfigError(f"--until {until} is not later than --since {since}")
         url = read_configuration({"store": store}, os.environ, Path.cwd()).store
         found = asyncio.run(_audited(url, first, last))
-        typer.echo(msgspec.json.encode(found).decode() if as_json else _words(found))
+        typer.echo(msgspec.json.encode(found).decode() if as_json else words(found))
     raise typer.Exit(EXIT_OK if found.is_clean else EXIT_ERROR)
 
 
-async def _audited(url: str, start: int, end: int) -> Audited:
-    async with open_store(url) as store:
-        return await audit_store(store, start, end)
+async def _audited(url: str, start: int | None, end: int | None) -> Audited:
+    progress = ProgressLine(sys.stderr)
+    try:
+        async with open_store(url) as store:
+            return await audit_store(store, start, end, progress.hear)
+    finally:
+        progress.close()
 
 
 def _instant(option: str, text: str) -> int:
@@ -146,17 +159,6 @@ def _instant(option: str, text: str) -> int:
         return microseconds_of(datetime.fromisoformat(text))
     except (ValueError, WindowError) as error:
         raise ConfigError(f"{option} {text}: {error}; write 2026-03-01T00:00:00Z, or with another offset") from error
-
-
-def _words(found: Audited) -> str:
-    decided = f"{found.expected} expected, {found.matched} decided exactly once"
-    others = f"{found.lost} lost, {found.doubled} doubled, {found.unknown} unknown, {found.unexpected} unexpected"
-    lines = [f"{found.start} to {found.end}: {decided}, {others}"]
-    lines += [f"  lost        {run}" for run in found.lost_runs]
-    lines += [f"  doubled     {run}" for run in found.doubled_runs]
-    lines += [f"  unexpected  {run}" for run in found.unexpected_runs]
-    lines += [f"  cannot be enumerated  {gap}" for gap in found.gaps]
-    return "\n".join(lines)
 
 
 @contextmanager

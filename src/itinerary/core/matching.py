@@ -88,6 +88,16 @@ class Matching:
             np.add.at(changes, places, change)
         return np.cumsum(changes)[:-1]
 
+    def inside(self, spans: Sequence[Span]) -> Numbers:
+        """How many expected instants lie in each of these spans."""
+        jobs = [span.job for span in spans]
+        first, last = (
+            np.searchsorted(self._packed, self._pack(jobs, bounds))
+            for bounds in ([span.start for span in spans], [span.end for span in spans])
+        )
+        counts: Numbers = last - first
+        return counts
+
     def _pack(self, jobs: Sequence[int], instants: Sequence[int]) -> Numbers:
         seconds = -(-np.array(instants, np.int64) // MICROSECONDS) - self._base
         # What lies before or after all that was expected must neither be found nor reach into another job's numbers.

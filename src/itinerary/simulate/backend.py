@@ -45,6 +45,9 @@ class Looking(Protocol):
     def see(self, commit: Commit) -> None:
         """Look at what was committed just now."""
 
+    def hear(self, at: int, request: object, answer: object) -> None:
+        """Hear what was answered to a request, whether it has changed anything or not."""
+
 
 class Backend(MemoryEngine):
     """The one database of a world."""
@@ -78,6 +81,8 @@ class Backend(MemoryEngine):
             if tx.has_told:
                 for listener in list(self.listeners):
                     listener()
+        if request is not None and self.witness is not None:
+            self.witness.hear(now, request, answer)
         return answer
 
     async def write(self, work: Work[T]) -> T:

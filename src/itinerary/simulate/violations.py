@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from itinerary.audit import Check
+
 __all__ = ["Rule", "Violation", "Violations"]
 
 _KEPT_MAX: Final = 100
@@ -20,7 +22,7 @@ class Rule(StrEnum):
     """What must be so."""
 
     # at every commit (see `witness`)
-    ONE_ROW = "one row for each key"
+    ONE_ROW = Check.ONE_ROW.value
     FENCE = "who takes an occurrence from its owner raises the fence"
     STALE = "nothing is accepted from a stale fence, and nothing twice"
     FINAL = "final states are never left"
@@ -28,18 +30,20 @@ class Rule(StrEnum):
     OVERLAP = "a job runs once at a time, unless it allows more"
     LIMIT = "no limit is exceeded"
     ATTEMPT = "an attempt that has ended does not change"
-    WATERMARK = "the watermark never goes back, and never passes the store's time"
+    WATERMARK = "the watermark never goes back, and never passes the store's time, or what is not decided"
     GATED = "nothing is launched that was not written first"
     ONE_START = "an attempt starts at most once"
-    # in the end (see `checker`)
-    OWED = "every owed instant is decided exactly once"
-    TRAIL = "the audit trail is legal, and leads to the state of the row"
-    INDEXES = "the tables by which rows are found agree with the rows"
+    # in the end, of any store (see `itinerary.audit`)
+    OWED = Check.OWED.value
+    TRAIL = Check.TRAIL.value
+    INDEXES = Check.INDEXES.value
+    HELD = Check.HELD.value
+    LINE = Check.LINE.value
+    # in the end, of a world of which everything is known (see `checker`)
     SETTLED = "everything is final, and everything held is given back"
     RESULTS = "rows say what the tasks did"
     BESIDE = "no two runs of one job really overlap, unless it allows that"
     PROMPT = "ends are written at once"
-    LINE = "who stands in line is served in order"
     RETRIES = "attempts are numbered from one, and within the policy"
     SEQUENCE = "tasks in sequence do not overlap"
     QUIET = "no node fails"

@@ -8,19 +8,21 @@ decides: it compares rows with rows, and with what the one who wrote was entitle
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from itinerary.model.config import FrozenConfig
+from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
-from itinerary.model.writes import Change
+from itinerary.model.writes import Change, Written
 from itinerary.simulate.backend import Backend, Commit
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
@@ -53,6 +55,9 @@ class Witness:
         """When each occurrence changed hands."""
         self.started_under: dict[Ref, int] = {}
         """The fence that each was started with."""
+        self.owed: Mapping[JobNumber, Sequence[int]] = {}
+        """The instants of each job, in order: what the world knows of them, and the watermark promises."""
+        self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
         self._keys: dict[Key, Ref] = {}
         self._running: defaultdict[JobNumber, dict[Ref, None]] = defaultdict(dict)
@@ -94,12 +99,25 @@ class Witness:
             for before, after in rows:
                 if after is not None:
                     self._row(commit.at, by, before, after)
+                    if after.window is not None and after.kind.is_by_schedule:
+                        self._windows[after.job][after.ref] = after.window
         if isinstance(commit.request, Writing):
             self._writing(commit, commit.request, {after.ref: before for before, after in rows if after is not None})
         self._attempts(commit)
         for before, after in commit.changed(SWEEP):
             if before is not None and (after.watermark < before.watermark or after.watermark > commit.at):
                 self._add(Rule.WATERMARK, f"it went from {before.watermark} to {after.watermark}", commit.at)
+            elif before is not None and after.watermark > before.watermark:
+                self._promised(commit.at, before.watermark, after.watermark)
+
+    def _promised(self, at: int, start: int, end: int) -> None:
+        """The watermark says that everything in `[start, end)` is decided: is it, at this moment (PROTOCOL 19)?"""
+        for job, instants in self.owed.items():
+            for instant in instants[bisect_left(instants, start) : bisect_left(instants, end)]:
+                if Key(instant, job, Kind.SCHEDULED) in self._keys:
+                    continue
+                if not any(window.start <= instant < window.end for window in self._windows[job].values()):
+                    self._add(Rule.WATERMARK, f"it passed instant {instant} of job {job}, which is not decided", at)
 
     def _add(self, rule: Rule, message: str, at: int) -> None:
         self.violations.add(rule, message, at)
@@ -204,6 +222,22 @@ class Witness:
                         f"{change.sequence} of node {request.owner} under fence {change.fence}"
                     )
                     self._add(Rule.STALE, message, commit.at)
+
+    def hear(self, at: int, request: object, answer: object) -> None:
+        """Whether somebody was told that a write stands who had lost the occurrence, and would go on with it."""
+        if not isinstance(request, Writing) or not isinstance(answer, list):
+            return
+        rows = self._backend.rows(OCCURRENCES)
+        for change, written in zip(request.changes, answer, strict=False):  # part of a batch may be written alone
+            row = rows.get((change.ref,))
+            if not isinstance(written, Written) or written.ref != change.ref or row is None:
+                continue
+            if (row.owner, row.fence) != (request.owner, change.fence):
+                message = (
+                    f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and node {request.owner} was "
+                    f"told that its write {change.sequence} under fence {change.fence} stands"
+                )
+                self._add(Rule.STALE, message, at)
 
     def _attempts(self, commit: Commit) -> None:
         for before, after in commit.changed(ATTEMPTS):

@@ -25,7 +25,7 @@ from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.work import Assignment
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.checker import RunChecks, Snapshot, check_instants, check_lines, check_rows, check_settled
+from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
 from itinerary.simulate.clock import StoreClock
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.disturbances import Disturbances
@@ -42,7 +42,7 @@ from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import OCCURRENCES
+from itinerary.stores.tables import JOBS, OCCURRENCES
 
 __all__ = ["Outcome", "World", "run_seed"]
 
@@ -155,7 +155,7 @@ class World:
         await self._heal()
         if self._is_hopeless.is_set():
             return
-        self._check(owed_from)
+        await self._check(owed_from)
         await self._shut_down()
 
     async def _prepare(self) -> int:
@@ -175,7 +175,10 @@ class World:
         ]
         answers = await store.amend(entries)
         assert not any(isinstance(answer, Denied) for answer in answers), answers
-        return self.clock()
+        owed_from, end = self.clock(), self.options.begins_at + self.options.runs_for
+        numbers = {row.name: row.number for row in self.backend.rows(JOBS).values()}
+        self.witness.owed = {numbers[job.name]: job.instants(owed_from, end) for job in self.options.jobs}
+        return owed_from
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """asyncio has something to say: an exception that nobody looked at, a callback that raised."""
@@ -266,14 +269,11 @@ class World:
         is_swept = snapshot.sweep is not None and snapshot.sweep.watermark >= end
         return is_swept and all(row.status in FINAL for row in snapshot.occurrences.values()) and not snapshot.mail
 
-    def _check(self, owed_from: int) -> None:
+    async def _check(self, owed_from: int) -> None:
         snapshot = self.backend.commit(Snapshot)
         end = self.options.begins_at + self.options.runs_for
-        owed = {job.name: job.instants(owed_from, end) for job in self.options.jobs}
-        check_rows(snapshot, self.violations)
+        await check_store(EngineStore(self.backend), self.witness.owed, owed_from, end, self.violations)
         check_settled(snapshot, self.violations)
-        check_instants(snapshot, owed, end, self.violations)
-        check_lines(snapshot, self.violations)
         checks = RunChecks(snapshot, self.log, self.witness.taken, self.disturbances, self.violations)
         checks.check(prompt_within=round(self.options.weather.latency * 4 * SECOND) + SECOND // 100)
 

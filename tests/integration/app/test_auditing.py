@@ -7,7 +7,7 @@ import structlog
 
 from itinerary import Itinerary, every
 from itinerary.app.registering import register
-from itinerary.cli.auditing import Audited, audit_store
+from itinerary.audit import Audited, audit_store
 from itinerary.errors import ConfigError
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import JobsByName
@@ -53,7 +53,8 @@ def test_a_window_in_which_everything_is_decided_once_is_clean() -> None:
 def test_what_nobody_decided_is_lost_and_named() -> None:
     found = run(decided(range(1, 72), audited=30))
     assert (found.expected, found.matched, found.lost, found.is_clean) == (30, 29, 1, False)
-    assert found.lost_runs == ["hourly:1767225600"]
+    (finding,) = found.findings
+    assert str(finding) == "hourly:1767225600 (2026-01-01T00:00:00Z) is lost: nothing was decided about it"
 
 
 def test_what_is_not_decided_yet_is_not_audited() -> None:

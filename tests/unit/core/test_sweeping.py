@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from itinerary.core import sweeping
 from itinerary.core.auditing import audit
+from itinerary.core.matching import Matching, Span
 from itinerary.core.recovery import STRETCH_MIN
 from itinerary.core.sweeping import STEP_MAX
 from itinerary.core.timeline import Timeline
@@ -351,7 +352,11 @@ def scene(data: st.DataObject) -> tuple[Timeline, Shelf]:
 
 
 def shelf_is_exact(shelf: Shelf, timeline: Timeline, start: int, end: int) -> bool:
-    report = audit(timeline.expected(start, end), shelf.decided(start, end), shelf.windows(start), {})
+    expected = timeline.expected(start, end)
+    report = audit(expected, shelf.decided(start, end), shelf.windows(start), {})
+    windows = [row for row in shelf.windows(start) if row.window_count]
+    spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in windows]
+    assert Matching(expected).inside(spans).tolist() == [row.window_count for row in windows]
     return report.is_clean and not report.unexpected and report.matched + report.unknown_count == report.expected
 
 

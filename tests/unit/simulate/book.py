@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Any
 
 from itinerary.model.codec import to_json
@@ -18,7 +18,7 @@ from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.checker import RunChecks, Snapshot, check_instants, check_lines, check_rows, check_settled
+from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Ending, Run, RunLog
@@ -30,7 +30,7 @@ from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import OCCURRENCES
 from tests.engines import Wrapped
 
-__all__ = ["MINUTE", "NOON", "Book"]
+__all__ = ["MINUTE", "NOON", "Book", "now"]
 
 NOON = 1_774_699_200 * SECOND
 MINUTE = 60 * SECOND
@@ -163,16 +163,14 @@ class Book:
         self.backend.witness = None
         self.backend.commit(lambda tx: tx.remove(table, prefixes))
 
-    def check(self, owed: Sequence[int] | None = None, minutes: int = 10) -> Violations:
-        """Everything that the checker looks at, of the first ten minutes."""
+    def check(self, minutes: int | None = None) -> Violations:
+        """Everything that the checker looks at, of the first minutes, or of those that have an occurrence."""
         snapshot = self.backend.commit(Snapshot)
-        until = NOON + minutes * MINUTE
-        if owed is None:
-            owed = [row.instant for row in snapshot.occurrences.values()]
-        check_rows(snapshot, self.violations)
+        if minutes is None:
+            minutes = max((row.instant - NOON) // MINUTE + 1 for row in snapshot.occurrences.values())
+        owed = {self.job: [NOON + minute * MINUTE for minute in range(minutes)]}
+        now(check_store(EngineStore(self.backend), owed, NOON, NOON + minutes * MINUTE, self.violations))
         check_settled(snapshot, self.violations)
-        check_instants(snapshot, {"backup": sorted(owed)}, until, self.violations)
-        check_lines(snapshot, self.violations)
         taken = self.witness.taken
         RunChecks(snapshot, self.log, taken, self.disturbances, self.violations).check(prompt_within=SECOND)
         return self.violations

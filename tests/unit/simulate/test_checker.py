@@ -12,9 +12,10 @@ from itinerary.model.rows import ActiveRow, AttemptRow, MailRow, Ref, ShareRow, 
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refused, Started
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.checker import match
+from itinerary.simulate.checker import check_store, match
 from itinerary.simulate.runs import Ending
 from itinerary.simulate.violations import Rule
+from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
@@ -27,7 +28,7 @@ from itinerary.stores.tables import (
     WAITING,
     WINDOWS,
 )
-from tests.unit.simulate.book import MINUTE, NOON, Book
+from tests.unit.simulate.book import MINUTE, NOON, Book, now
 
 pytestmark = pytest.mark.spec("U6", "checker")
 S = OccurrenceState
@@ -67,11 +68,18 @@ def test_a_queue_that_is_served_in_order_is_not_objected_to() -> None:
 
 
 def lost(book: Book) -> None:
-    book.check([NOON, NOON + MINUTE, NOON + 2 * MINUTE])
+    book.check(minutes=3)
 
 
 def unexpected(book: Book) -> None:
-    book.check([NOON])
+    row = book.backend.rows(OCCURRENCES)[1,]
+    book.falsify(OCCURRENCES, replace(row, ref=Ref(9), instant=NOON + 30 * SECOND))
+    book.check()
+
+
+def expected_by_its_schedule_alone(book: Book) -> None:
+    owed = {book.job: [NOON, NOON + 30 * SECOND, NOON + MINUTE]}
+    now(check_store(EngineStore(book.backend), owed, NOON, NOON + 2 * MINUTE, book.violations))
 
 
 def in_a_window_and_by_itself(book: Book) -> None:
@@ -209,17 +217,20 @@ def an_attempt_left_out(book: Book) -> None:
 @pytest.mark.parametrize(
     ("falsified", "rule", "message"),
     [
-        (lost, Rule.OWED, "backup:1774699320 is lost"),
-        (unexpected, Rule.OWED, "its schedule has no such instant"),
-        (in_a_window_and_by_itself, Rule.OWED, "is decided 2 times"),
+        (lost, Rule.OWED, "backup:1774699320 (2026-03-28T12:02:00Z) is lost: nothing was decided about it"),
+        (unexpected, Rule.OWED, "was never expected, and has occurrence 9"),
+        (expected_by_its_schedule_alone, Rule.OWED, "only its schedule has it"),
+        (in_a_window_and_by_itself, Rule.OWED, "more than once: by occurrence 2 and the window of occurrence 1"),
         (a_window_that_miscounts, Rule.OWED, "says that its window holds 2 instants, and it holds 1"),
         (an_illegal_line, Rule.TRAIL, "completed is final"),
         (a_trail_that_leads_elsewhere, Rule.TRAIL, "is failed, and its trail ends with completed"),
-        (active_and_final, Rule.INDEXES, "active has"),
-        (waiting_and_final, Rule.INDEXES, "waiting has"),
+        (active_and_final, Rule.INDEXES, "is completed, and the table of what is active"),
+        (waiting_and_final, Rule.INDEXES, "is completed, and the table of what waits"),
         (a_history_without_it, Rule.INDEXES, "is not at place"),
         (a_slot_that_was_kept, Rule.SETTLED, "the slot of job 1 is held by occurrence 1"),
+        (a_slot_that_was_kept, Rule.HELD, "is completed, and is in its job's slot"),
         (a_share_that_was_kept, Rule.SETTLED, "holds a share of limit api"),
+        (a_share_that_was_kept, Rule.HELD, "is completed, and holds a share of api"),
         (unread_mail, Rule.SETTLED, "unread mail"),
         (ran_twice, Rule.ONE_START, "began 2 times"),
         (ran_early, Rule.EARLY, "began 1 µs before it was due"),

@@ -175,6 +175,9 @@ def test_the_one_who_watches_commits_sees_what_each_row_was() -> None:
             def see(self, commit: object) -> None:
                 seen.append(commit.changed(NODES))  # type: ignore[attr-defined]  # it is a Commit
 
+            def hear(self, at: int, request: object, answer: object) -> None:
+                raise AssertionError("nobody has said what is asked for")
+
         node = await scene.store.join("a/1", "a", "{}")
         scene.backend.witness = Eye()
         await scene.store.beat(node)

@@ -26,7 +26,7 @@ from itinerary.model.rows import (
 )
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
-from itinerary.model.writes import Change
+from itinerary.model.writes import Change, Refusal, Refused, Written
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
@@ -167,6 +167,15 @@ def wrote_under_a_stale_fence(court: Court) -> None:
     court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=Writing(NodeNumber(1), [stale]))
 
 
+def told_that_a_stale_write_stands(court: Court) -> None:
+    court.rows(row())
+    court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
+    late = Writing(NodeNumber(1), [Change(Ref(1), 1, 1)])
+    court.backend.commit(lambda _: [Refused(Ref(1), Refusal.LOST)], A, late)
+    assert court.rules() == []
+    court.backend.commit(lambda _: [Written(Ref(1))], A, late)
+
+
 def wrote_twice(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=4))
@@ -188,6 +197,13 @@ def moved_the_watermark_back(court: Court) -> None:
 def moved_the_watermark_too_far(court: Court) -> None:
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH + 1)]))
+
+
+def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
+    court.witness.owed = {JobNumber(7): [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000]}
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5 * 1_000_000)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 4 * 1_000_000)]))
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
 
 
 def run(by: Process) -> Run:
@@ -231,10 +247,12 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
         (took_too_many_shares, Rule.LIMIT),
         (was_active_too_often, Rule.LIMIT),
         (wrote_under_a_stale_fence, Rule.STALE),
+        (told_that_a_stale_write_stands, Rule.STALE),
         (wrote_twice, Rule.STALE),
         (changed_an_attempt_that_had_ended, Rule.ATTEMPT),
         (moved_the_watermark_back, Rule.WATERMARK),
         (moved_the_watermark_too_far, Rule.WATERMARK),
+        (moved_the_watermark_past_what_is_not_decided, Rule.WATERMARK),
         (launched_unwritten, Rule.GATED),
         (launched_by_another, Rule.GATED),
         (launched_twice, Rule.ONE_START),

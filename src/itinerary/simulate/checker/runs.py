@@ -17,7 +17,7 @@ from itinerary.model.policies import Mode, Overlap
 from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
-from itinerary.simulate.checker.instants import match
+from itinerary.simulate.checker.matching import match
 from itinerary.simulate.checker.snapshot import Snapshot
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.runs import Ending, Run, RunLog

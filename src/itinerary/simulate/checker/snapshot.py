@@ -6,9 +6,7 @@ from collections import defaultdict
 from typing import Final
 
 from itinerary.model.rows import (
-    ActiveRow,
     AttemptRow,
-    ChapterRow,
     ConfigRow,
     JobNumber,
     JobRow,
@@ -22,8 +20,6 @@ from itinerary.model.rows import (
     SweepRow,
     TaskRow,
     TransitionRow,
-    WaitingRow,
-    WindowRow,
 )
 from itinerary.model.trails import whole_trail
 from itinerary.stores import tables
@@ -54,11 +50,7 @@ class Snapshot:
         for line in tx.scan(tables.TRANSITIONS, limit=_ALL_OF_THEM):
             self.trails[line.ref].append(line)
         self.configs: dict[int, ConfigRow] = {row.number: row for row in tx.scan(tables.CONFIGS, limit=_ALL_OF_THEM)}
-        self.active: list[ActiveRow] = tx.scan(tables.ACTIVE, limit=_ALL_OF_THEM)
-        self.waiting: list[WaitingRow] = tx.scan(tables.WAITING, limit=_ALL_OF_THEM)
-        self.windows: list[WindowRow] = tx.scan(tables.WINDOWS, limit=_ALL_OF_THEM)
         self.slots: dict[JobNumber, SlotRow] = {row.job: row for row in tx.scan(tables.SLOTS, limit=_ALL_OF_THEM)}
-        self.chapters: list[ChapterRow] = tx.scan(tables.CHAPTERS, limit=_ALL_OF_THEM)
         self.shares: list[ShareRow] = tx.scan(tables.SHARES, limit=_ALL_OF_THEM)
         self.mail: list[MailRow] = tx.scan(tables.MAIL, limit=_ALL_OF_THEM)
         self.sweep: SweepRow | None = next(iter(tx.scan(tables.SWEEP, limit=1)), None)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
+from itinerary.model.evidence import Inspect, Pointers
 from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref
 from itinerary.model.trails import whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
+from itinerary.stores.ledger.evidence import inspect, pointers
 from itinerary.stores.ledger.history import history
 from itinerary.stores.tables import (
     ACTIVE,
@@ -126,4 +128,6 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
     q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
     q.Events: _events,
+    Inspect: inspect,
+    Pointers: pointers,
 }

@@ -1,0 +1,17 @@
+"""The audit: whether a store says one thing of every expected instant, and nothing that contradicts itself (U6).
+
+    instants    every instant that the versions in force made due is decided exactly once, or inside one window
+    rows        an occurrence's trail is legal, and everything that is said of it elsewhere agrees
+    lines       who stands in line for a job's slot is served in order
+    findings    what is wrong, in sentences
+    auditing    a store, gone through page by page
+
+`itinerary audit` runs this on any store, and the simulation after each seed. It reads through `ports.Store` alone, a
+page in each transaction, so a store can be audited while it is in use: nothing is locked, and nothing is held against
+what is still under way.
+"""
+
+from itinerary.audit.auditing import Audited, Progress, audit_store, audit_window, read_timeline
+from itinerary.audit.findings import Check, Finding
+
+__all__ = ["Audited", "Check", "Finding", "Progress", "audit_store", "audit_window", "read_timeline"]

@@ -1,0 +1,252 @@
+"""A store, gone through page by page.
+
+    the timeline, the windows                     read first
+    what leads to occurrences                     active, waiting, shares, slots: small tables, as they are now
+    occurrences of the window, in order ─┬─► rows: each for itself
+                                         ├─► lines: each against those before it
+                                         └─► instants: a piece of time at a time, against what was expected
+
+Each page is read in one transaction, so on a store that is in use nothing half-done is seen. What is compared across
+pages is of the past, which does not change: the window ends at the watermark or before, and new entries on a timeline
+count from later on. Only forgetting goes on there. So what seems lost is looked at again, with the floors of histories
+as they are by then.
+
+Bounded: a page of occurrences, the keys of a piece, the lines as long as they were, and all windows are held in memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from itinerary.audit.findings import Check, Finding, Findings, shown_instant
+from itinerary.audit.instants import Decision, Instants
+from itinerary.audit.lines import Lines
+from itinerary.audit.rows import check_entry, check_evidence
+from itinerary.core.auditing import AuditReport, audit, excused
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ConfigError, WindowError
+from itinerary.model.evidence import EVIDENCE_PAGE, Entry, Evidence, Inspect, Pointers, PointerTable
+from itinerary.model.queries import ByKey, Entries, Jobs, Standing
+from itinerary.model.rows import EntryRow, JobNumber, JobRow, Key, OccurrenceRow, Ref
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Audited", "Progress", "audit_store", "audit_window", "read_timeline"]
+
+_PAGE: Final = 10_000
+_PIECE: Final = 86_400 * SECOND
+_PIECE_ROWS: Final = 50_000
+"""So many rows, or so long a time, are compared together with what was expected."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far an audit is."""
+
+    start: int
+    upto: int
+    end: int
+    occurrences: int
+
+
+class Audited(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an audit, as `--json` prints it."""
+
+    start: str
+    end: str
+    occurrences: int
+    """How many were looked at."""
+    expected: int
+    matched: int
+    lost: int
+    doubled: int
+    unknown: int
+    unexpected: int
+    wrong: int
+    """What else is wrong: trails, indexes, what is held, lines."""
+    findings: tuple[Finding, ...]
+    gaps: tuple[str, ...]
+    """Jobs of which nobody can say what they expected, and why."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is lost, doubled or wrong."""
+        return not (self.lost or self.doubled or self.unexpected or self.wrong)
+
+
+async def audit_store(
+    store: Store,
+    start: int | None = None,
+    end: int | None = None,
+    hear: Callable[[Progress], None] = lambda _: None,
+) -> Audited:
+    """Audit `[start, end)`, which must be past: what is not decided yet is not lost.
+
+    Without a start, from where the history of any job begins; without an end, up to where everything is decided.
+    """
+    status = await store.read(Standing())
+    if end is not None and end > status.watermark:
+        raise ConfigError(
+            f"--until {shown_instant(end)} is later than {shown_instant(status.watermark)}, up to where everything is "
+            "decided; audit an earlier window"
+        )
+    return await audit_window(store, start, status.watermark if end is None else end, hear)
+
+
+async def audit_window(
+    store: Store, start: int | None, end: int, hear: Callable[[Progress], None] = lambda _: None
+) -> Audited:
+    """Audit `[start, end)`, of which everything should be decided, whatever the watermark says."""
+    timeline = await read_timeline(store)
+    if start is None:
+        start = min((job.history_floor for job in timeline.jobs.values()), default=end)
+    return await _Audit(store, timeline, min(start, end), end, hear).run()
+
+
+async def read_timeline(store: Store) -> Timeline:
+    """All of a store's timeline."""
+    entries: list[EntryRow] = []
+    while True:
+        page = await store.read(Entries(entries[-1].revision if entries else 0, _PAGE))
+        entries += page
+        if len(page) < _PAGE:
+            return Timeline.of(entries, await _jobs(store))
+
+
+async def _jobs(store: Store) -> list[JobRow]:
+    jobs: list[JobRow] = []
+    while True:
+        found = await store.read(Jobs(jobs[-1].number if jobs else JobNumber(0), _PAGE))
+        jobs += found
+        if len(found) < _PAGE:
+            return jobs
+
+
+class _Audit:
+    """One audit, under way."""
+
+    def __init__(
+        self, store: Store, timeline: Timeline, start: int, end: int, hear: Callable[[Progress], None]
+    ) -> None:
+        self._store, self._timeline, self._hear = store, timeline, hear
+        self._start, self._end = start, end
+        self._findings = Findings(timeline.jobs)
+        self._lines = Lines(self._findings)
+        self._floors = _floors(timeline.jobs.values())
+        self._count = 0
+        self._upto = start
+        """Up to where instants have been compared."""
+        self._decided: list[Decision] = []
+        """What was read and not compared yet, in order."""
+        self._instants = Instants(start, end, (), self._findings)
+
+    async def run(self) -> Audited:
+        windows = await self._entries(PointerTable.WINDOWS, (self._start + 1,))
+        self._instants = Instants(self._start, self._end, windows, self._findings)
+        for table in PointerTable:
+            if table is not PointerTable.WINDOWS:
+                await self._entries(table)
+        await self._rows()
+        sums, findings = self._instants.sums, self._findings
+        return Audited(
+            start=shown_instant(self._start),
+            end=shown_instant(self._end),
+            occurrences=self._count,
+            **msgspec.structs.asdict(sums),
+            wrong=findings.count - sums.lost - sums.doubled - sums.unexpected,
+            findings=tuple(findings.listed),
+            gaps=tuple(sorted(f"{findings.name(job)}: {reason}" for job, reason in self._instants.gaps)),
+        )
+
+    # -- what leads to occurrences -----------------------------------------------------------------------------------
+
+    async def _entries(self, table: PointerTable, begin: tuple[int | str, ...] = ()) -> list[OccurrenceRow]:
+        """Check a table that leads to occurrences; of the windows, return them."""
+        rows: dict[Ref, OccurrenceRow] = {}
+        following: tuple[int | str, ...] | None = begin
+        last: Entry | None = None
+        while following is not None:
+            page = await self._store.read(Pointers(table, following))
+            for entry, row in page.found:
+                if entry == last:
+                    continue  # it was on the page before
+                check_entry(entry, row, self._findings)
+                last = entry
+                if row is not None and table is PointerTable.WINDOWS:
+                    rows[row.ref] = row
+            following = page.next
+        return list(rows.values())
+
+    # -- occurrences, in order ---------------------------------------------------------------------------------------
+
+    async def _rows(self) -> None:
+        begin: Key | None = None
+        limit, seen = EVIDENCE_PAGE, frozenset[Ref]()
+        while True:
+            page = await self._store.read(Inspect(self._start, self._end, begin, limit))
+            for evidence in page.found:
+                if evidence.row.ref not in seen:
+                    self._look(evidence, page.now)
+            if page.next is None:
+                break
+            seen = frozenset(evidence.row.ref for evidence in page.found if evidence.row.key == page.next)
+            limit = limit * 2 if page.next == begin else EVIDENCE_PAGE  # a key that fills a page is there too often
+            begin = page.next
+            if len(self._decided) >= _PIECE_ROWS or begin.instant - self._upto >= _PIECE:
+                await self._compare(begin.instant)
+            self._hear(Progress(self._start, begin.instant, self._end, self._count))
+        await self._compare(self._end)
+
+    def _look(self, evidence: Evidence, now: int) -> None:
+        row = evidence.row
+        if self._decided and self._decided[-1].key == row.key:
+            other = self._decided[-1].ref
+            self._findings.add_row(Check.ONE_ROW, row, f"has the key of occurrence {other}")
+        self._count += 1
+        self._decided.append(Decision(row.key, row.ref))
+        check_evidence(evidence, self._findings)
+        self._lines.look(evidence, now)
+
+    # -- instants, a piece at a time ---------------------------------------------------------------------------------
+
+    async def _compare(self, upto: int) -> None:
+        """Compare what was read with what was expected, up to an instant."""
+        while self._upto < upto:
+            end = min(self._upto + _PIECE, upto)
+            count = bisect_left(self._decided, end, key=lambda decision: decision.key.instant)
+            await self._piece(self._upto, end, self._decided[:count])
+            del self._decided[:count]
+            self._upto = end
+            self._hear(Progress(self._start, end, self._end, self._count))
+
+    async def _piece(self, start: int, end: int, decided: Sequence[Decision]) -> None:
+        try:
+            expected = self._timeline.expected(start, end)
+        except WindowError:
+            if end - start <= SECOND:
+                raise
+            middle = (start + end) // 2
+            count = bisect_left(decided, middle, key=lambda decision: decision.key.instant)
+            await self._piece(start, middle, decided[:count])
+            await self._piece(middle, end, decided[count:])
+            return
+        keys = [decision.key for decision in decided]
+        report = audit(expected, keys, self._instants.windows, self._floors)
+        if report.lost_count:
+            self._floors = _floors(await _jobs(self._store))
+            report = audit(expected, keys, self._instants.windows, self._floors)
+        self._instants.take(await self._excused(report), expected, decided)
+
+    async def _excused(self, report: AuditReport) -> AuditReport:
+        """The report without what was withdrawn."""
+        found: dict[Key, OccurrenceRow] = {}
+        for first in range(0, len(report.unexpected), EVIDENCE_PAGE):
+            found |= await self._store.read(ByKey(report.unexpected[first : first + EVIDENCE_PAGE]))
+        return excused(report, found)
+
+
+def _floors(jobs: Iterable[JobRow]) -> dict[JobNumber, int]:
+    return {row.number: row.history_floor for row in jobs}

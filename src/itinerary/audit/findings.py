@@ -1,0 +1,90 @@
+"""What an audit has found, in sentences that a person can follow to the job, the instant and the row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from itinerary.model.ids import run_id
+from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow, Ref
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["LISTED_MAX", "Check", "Finding", "Findings", "shown_instant"]
+
+LISTED_MAX: Final = 10_000
+"""The most findings that are listed; all are counted."""
+
+
+class Check(StrEnum):
+    """What must be so of any store at any time."""
+
+    OWED = "every owed instant is decided exactly once"
+    ONE_ROW = "one row for each key"
+    TRAIL = "the audit trail is legal, and leads to the state of the row"
+    INDEXES = "the tables by which rows are found agree with the rows"
+    HELD = "a slot is held by one that runs or is about to, and what has ended holds nothing"
+    LINE = "who stands in line is woken, and served in order"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that must be so, and is not."""
+
+    check: Check
+    job: str
+    instant: int | None
+    """In microseconds since the epoch, if it is about one."""
+    message: str
+    occurrence: Ref | None = None
+    """The number of its row, if it is about one."""
+
+    def __str__(self) -> str:
+        if self.instant is None:
+            return f"{self.job}: {self.message}"
+        which = "" if self.occurrence is None else f", occurrence {self.occurrence}"
+        return f"{self.job}:{self.instant // SECOND} ({shown_instant(self.instant)}{which}) {self.message}"
+
+
+class Findings:
+    """All of them: the first ones, and how many."""
+
+    def __init__(self, jobs: Mapping[JobNumber, JobRow]) -> None:
+        self._jobs = jobs
+        self.listed: list[Finding] = []
+        self.counts: Counter[Check] = Counter()
+
+    @property
+    def count(self) -> int:
+        """How many there are, listed or not."""
+        return self.counts.total()
+
+    def add(
+        self, check: Check, job: JobNumber, instant: int | None, message: str, occurrence: Ref | None = None
+    ) -> None:
+        """One more."""
+        self.counts[check] += 1
+        if len(self.listed) < LISTED_MAX:
+            self.listed.append(Finding(check, self.name(job), instant, message, occurrence))
+
+    def add_row(self, check: Check, row: OccurrenceRow, message: str) -> None:
+        """One more, about an occurrence."""
+        self.add(check, row.job, row.instant, message, row.ref)
+
+    def name(self, job: JobNumber) -> str:
+        """How a job is named."""
+        if not job:
+            return "the store"  # whose job it is, only what is gone could say
+        return self._jobs[job].name if job in self._jobs else f"job {job}"
+
+    def run(self, job: JobNumber, instant: int) -> str:
+        """How an instant is named."""
+        return run_id(self.name(job), instant)
+
+
+def shown_instant(instant: int) -> str:
+    """An instant as people read it."""
+    return datetime.fromtimestamp(instant // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,97 @@
+"""What an audit asks of a store: occurrences with all that must agree with them, a page at a time (U6).
+
+Each answer is read in one transaction, so what stands in it was so at one moment: a page of a store that is being
+written to has no half-done work in it. Two pages are of two moments.
+
+    Inspect     occurrences of a window of instants, in the order of their keys, each with what is said of it elsewhere
+    Pointers    a table that leads to occurrences, along its key, each entry with the row that it leads to
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from itinerary.model.queries import Query
+from itinerary.model.rows import (
+    ActiveRow,
+    Key,
+    OccurrenceRow,
+    Ref,
+    ShareRow,
+    SlotRow,
+    TransitionRow,
+    WaitingRow,
+    WindowRow,
+)
+
+__all__ = ["EVIDENCE_PAGE", "Entry", "Evidence", "Inspect", "Inspected", "Pointed", "PointerTable", "Pointers"]
+
+EVIDENCE_PAGE: Final = 1_000
+"""How many occurrences or entries one page has: few enough that reading it is nothing to a store that is in use."""
+
+Entry: TypeAlias = ActiveRow | WaitingRow | WindowRow | ShareRow | SlotRow
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """An occurrence, and what the other tables say of it."""
+
+    row: OccurrenceRow
+    config: str | None
+    """What it was started with."""
+    trail: tuple[TransitionRow, ...]
+    """With its first line, which is not kept where the row itself says it."""
+    active: ActiveRow | None
+    waiting: WaitingRow | None
+    window: WindowRow | None
+    shares: tuple[str, ...]
+    """The limits that it says it holds a share of, and does."""
+    listed: Ref | None
+    """Who is at its place in its job's history."""
+    slot: SlotRow | None
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """A page of occurrences."""
+
+    now: int
+    """The store's time, when it was read."""
+    found: tuple[Evidence, ...]
+    next: Key | None
+    """Where the next page begins; None when there are no more."""
+
+
+class Inspect(Query[Inspected], frozen=True):
+    """The occurrences of `[start, end)`, from a key on; it may have been on the page before."""
+
+    start: int
+    end: int
+    begin: Key | None = None
+    limit: int = EVIDENCE_PAGE
+
+
+class PointerTable(StrEnum):
+    """A table whose rows lead to occurrences."""
+
+    ACTIVE = "active"
+    WAITING = "waiting"
+    WINDOWS = "windows"
+    SHARES = "shares"
+    SLOTS = "slots"
+
+
+class Pointed(msgspec.Struct, frozen=True):
+    """A page of such a table: its rows, each with the occurrence that it leads to, if that is there."""
+
+    found: tuple[tuple[Entry, OccurrenceRow | None], ...]
+    next: tuple[int | str, ...] | None
+
+
+class Pointers(Query[Pointed], frozen=True):
+    """The rows of such a table from a key on; it may have been on the page before. Empty slots are left out."""
+
+    table: PointerTable
+    begin: tuple[int | str, ...] = ()
+    limit: int = EVIDENCE_PAGE

@@ -1,0 +1,37 @@
+"""Starts matched with what was due, earliest deadline first, without looking at any name.
+
+The key of a row says which instant it stands for, and the audit goes by that. This is the other way to the same answer,
+and must agree: a row that carries the wrong name is caught by it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+__all__ = ["match"]
+
+
+def match(due: Sequence[tuple[int, int]], started: Sequence[int]) -> tuple[list[int | None], list[int]]:
+    """Match starts with windows `(from, until)`, earliest deadline first.
+
+    Returns, for each window, the number of its start or None, and the starts that no window is open for. If any
+    matching serves all windows, this one does.
+    """
+    order = sorted(range(len(due)), key=lambda number: due[number][0])
+    served: list[int | None] = [None] * len(due)
+    spare: list[int] = []
+    open_windows: list[tuple[int, int]] = []
+    upcoming = 0
+    for start in sorted(range(len(started)), key=lambda number: started[number]):
+        at = started[start]
+        while upcoming < len(order) and due[order[upcoming]][0] <= at:
+            heapq.heappush(open_windows, (due[order[upcoming]][1], order[upcoming]))
+            upcoming += 1
+        while open_windows and open_windows[0][0] < at:
+            heapq.heappop(open_windows)
+        if open_windows:
+            served[heapq.heappop(open_windows)[1]] = start
+        else:
+            spare.append(start)
+    return served, spare

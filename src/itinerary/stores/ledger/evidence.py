@@ -1,0 +1,131 @@
+"""Reading for an audit: occurrences with all that must agree with them (see `model.evidence`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.model.evidence import Entry, Evidence, Inspect, Inspected, Pointed, Pointers, PointerTable
+from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
+from itinerary.model.trails import whole_trail
+from itinerary.stores.ledger.history import CHAPTER, refs_in
+from itinerary.stores.tables import (
+    ACTIVE,
+    CHAPTERS,
+    CONFIGS,
+    OCCURRENCES,
+    SHARES,
+    SLOTS,
+    TRANSITIONS,
+    WAITING,
+    WINDOWS,
+    Table,
+)
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["inspect", "pointers"]
+
+_TABLES: Final[dict[PointerTable, Table[Any]]] = {
+    PointerTable.ACTIVE: ACTIVE,
+    PointerTable.WAITING: WAITING,
+    PointerTable.WINDOWS: WINDOWS,
+    PointerTable.SHARES: SHARES,
+    PointerTable.SLOTS: SLOTS,
+}
+_LINES_AT_ONCE: Final = 10_000
+_APART_MAX: Final = 8
+"""Occurrences that are created together have numbers side by side. So far apart, their trails are read in one go."""
+
+
+def inspect(tx: Transaction, query: Inspect) -> Inspected:
+    """A page of occurrences."""
+    low = (query.start,) if query.begin is None else tuple(query.begin)
+    rows = tx.scan(OCCURRENCES, low=low, high=(query.end,), limit=query.limit, by_name=True)
+    trails = _trails(tx, [row.ref for row in rows])
+    configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
+    active = tx.get(ACTIVE, [(row.job, row.ref) for row in rows])
+    waiting = tx.get(WAITING, [(row.due_at, row.ref) for row in rows])
+    windows = tx.get(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
+    shares = tx.get(SHARES, [(name, row.ref) for row in rows for name in _held(row)])
+    slots = {slot.job: slot for slot in tx.get(SLOTS, {(row.job,) for row in rows}).values()}
+    chapters = tx.get(
+        CHAPTERS, {(row.job, row.place // CHAPTER) for row in rows if row.place is not None and row.place >= 0}
+    )
+    found = tuple(
+        Evidence(
+            row,
+            row.own_config if row.config is None or (row.config,) not in configs else configs[row.config,].body,
+            whole_trail(row, trails[row.ref]),
+            active.get((row.job, row.ref)),
+            waiting.get((row.due_at, row.ref)),
+            windows.get((row.window_end, row.ref)),
+            tuple(name for name in _held(row) if (name, row.ref) in shares),
+            _listed(row, slots, chapters),
+            slots.get(row.job),
+        )
+        for row in rows
+    )
+    return Inspected(tx.now(), found, rows[-1].key if len(rows) == query.limit else None)
+
+
+def _held(row: OccurrenceRow) -> list[str]:
+    names: list[str] = [] if row.holds is None else msgspec.json.decode(row.holds)
+    return names
+
+
+def _trails(tx: Transaction, refs: Sequence[Ref]) -> defaultdict[Ref, list[TransitionRow]]:
+    wanted = set(refs)
+    trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
+    for first, last in _runs(sorted(wanted)):
+        low: tuple[int, ...] = (first,)
+        while True:
+            lines = tx.scan(TRANSITIONS, low=low, high=(last + 1,), limit=_LINES_AT_ONCE)
+            is_last = len(lines) < _LINES_AT_ONCE
+            for line in lines if is_last else lines[:-1]:
+                if line.ref in wanted:
+                    trails[line.ref].append(line)
+            if is_last:
+                break
+            low = (lines[-1].ref, lines[-1].sequence, lines[-1].line)
+    return trails
+
+
+def _runs(refs: Sequence[Ref]) -> Iterator[tuple[Ref, Ref]]:
+    """The numbers in stretches, each with little in between that is not asked for."""
+    begin = 0
+    for place in range(1, len(refs) + 1):
+        if place == len(refs) or refs[place] - refs[place - 1] > _APART_MAX:
+            yield refs[begin], refs[place - 1]
+            begin = place
+
+
+def _listed(
+    row: OccurrenceRow, slots: Mapping[JobNumber, SlotRow], chapters: Mapping[tuple[Any, ...], ChapterRow]
+) -> Ref | None:
+    """Who is at a row's place in its job's history."""
+    if row.place is None or row.place < 0:
+        return None
+    number, offset = divmod(row.place, CHAPTER)
+    chapter = chapters.get((row.job, number))
+    if chapter is not None:
+        refs = refs_in(chapter.refs)
+        return refs[offset] if offset < len(refs) else None
+    slot = slots.get(row.job)
+    if slot is None:
+        return None
+    recent = refs_in(slot.recent)
+    place = row.place - (slot.count - len(recent))
+    return recent[place] if 0 <= place < len(recent) else None
+
+
+def pointers(tx: Transaction, query: Pointers) -> Pointed:
+    """A page of a table that leads to occurrences."""
+    table = _TABLES[query.table]
+    entries: list[Entry] = tx.scan(table, low=query.begin, limit=query.limit)
+    leading = [entry for entry in entries if entry.ref is not None]
+    rows = tx.get(OCCURRENCES, {(entry.ref,) for entry in leading})
+    following = table.key_of(entries[-1]) if len(entries) == query.limit else None
+    return Pointed(tuple((entry, rows.get((entry.ref,))) for entry in leading), following)

@@ -1,0 +1,64 @@
+"""`itinerary audit` as people run it: beside a node, and on a file that was damaged (U6)."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from itinerary.audit import Audited
+from tests.e2e.cli.program import Program
+
+TICKING = """
+from itinerary import Itinerary, every
+
+app = Itinerary()
+
+@app.job(every("1s"))
+async def tick():
+    pass
+"""
+
+
+@contextmanager
+def node(directory: Path, url: str) -> Iterator[None]:
+    """A node that has run something, and is ended afterwards."""
+    (directory / "app.py").write_text(TICKING, "utf-8")
+    with Program(directory, "up", "app.py", "--store", url) as program:
+        program.until(lambda line: "completed" in line)
+        yield
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
+
+
+def audited(directory: Path, url: str, *options: str) -> tuple[int, list[str]]:
+    with Program(directory, "audit", "--store", url, *options) as program:
+        return program.end(), program.output
+
+
+@pytest.mark.spec("U6", "the command")
+def test_a_store_is_audited_beside_a_node_and_what_is_lost_is_named(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with node(tmp_path, url):
+        pass
+    with node(tmp_path, url):  # its start has decided everything up to then
+        code, output = audited(tmp_path, url, "--json")
+        found = msgspec.json.decode(output[0], type=Audited)
+        assert (code, found.findings) == (0, ())
+        assert found.matched == found.expected > 0
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        ((second,),) = connection.execute(
+            "DELETE FROM itinerary_occurrences WHERE ref = (SELECT min(ref) FROM itinerary_occurrences WHERE "
+            "status = 'completed') RETURNING instant / 1000000"
+        ).fetchall()
+    connection.close()
+    code, output = audited(tmp_path, url)
+    assert code == 1
+    assert " 1 lost, 0 doubled, 0 unexpected, 0 unknown; " in output[0]
+    assert output[1].startswith(f"  tick:{second} (20")
+    assert output[1].endswith("Z) is lost: nothing was decided about it")
