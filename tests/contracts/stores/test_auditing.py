@@ -108,7 +108,7 @@ def test_what_waits_what_runs_and_what_has_ended_is_audited_and_what_contradicts
         found = await office.audited()
         assert sorted(message.partition(") ")[2] for message in told(found)) == [
             "holds a share of limit api, and the limit does not know of it",
-            "is completed, and its trail ends with prerun",
+            "is completed, and its trail ends with running",
             "is running, and the table of what is active lacks it",
         ]
         await office.store.close()

@@ -125,12 +125,17 @@ def test_a_row_whose_instant_nobody_expected_is_named(path: Path) -> None:
     ("statement", "check", "message"),
     [
         (
-            "DELETE FROM itinerary_transitions WHERE ref = 8 AND after = 'running'",
+            "UPDATE itinerary_transitions SET before = 'pending' WHERE ref = 8 AND after = 'completed'",
             Check.TRAIL,
-            "has a trail in which a line from running to completed follows pending",
+            "has a trail in which a line from pending to completed follows running",
         ),
         (
-            "UPDATE itinerary_transitions SET after = 'action_running' WHERE ref = 8 AND after = 'running'",
+            "DELETE FROM itinerary_transitions WHERE ref = 8",
+            Check.TRAIL,
+            "is completed, and its trail ends with running",
+        ),
+        (
+            "UPDATE itinerary_transitions SET after = 'prerun' WHERE ref = 8 AND after = 'completed'",
             Check.TRAIL,
             "has an illegal step in its trail",
         ),
