@@ -65,10 +65,11 @@ class Pen(Generic[G]):
         self._held: Change | bool = False
         self._held_in = state
         """The state in which what is held found it: that is what the store has."""
-        self._steps: list[Step] = []
-        self._tasks: dict[int, TaskRow] = {}
-        self._attempts: dict[tuple[int, int], AttemptRow] = {}
-        self._gates: dict[int, list[G]] = {}
+        # Ten thousand pens may be in use at a time: what most of them never hold is not made ahead.
+        self._steps: tuple[Step, ...] = ()
+        self._tasks: dict[int, TaskRow] | None = None
+        self._attempts: dict[tuple[int, int], AttemptRow] | None = None
+        self._gates: dict[int, Sequence[G]] | None = None
 
     def step(self, to: OccurrenceState, now: int, why: str | None = None) -> None:
         """Go to another state; the same one again says why, if there is something to say."""
@@ -78,7 +79,7 @@ class Pen(Generic[G]):
             if not self._steps and not self.is_held:
                 self._held_in = self.state
             self.state = advance(self.state, to)
-            self._steps.append(Step(to, now, why))
+            self._steps += (Step(to, now, why),)
 
     def show(self, to: OccurrenceState, now: int) -> None:
         """Go to the state that several tasks amount to (O8); where the table has no way there, the one it is in stands.
@@ -97,8 +98,12 @@ class Pen(Generic[G]):
     def note(self, task: TaskRow | None = None, attempt: AttemptRow | None = None) -> None:
         """Say how a task or an attempt is by now."""
         if task is not None:
+            if self._tasks is None:
+                self._tasks = {}
             self._tasks[task.place] = task
         if attempt is not None:
+            if self._attempts is None:
+                self._attempts = {}
             self._attempts[attempt.place, attempt.number] = attempt
 
     def write(
@@ -123,15 +128,15 @@ class Pen(Generic[G]):
             self.ref,
             self.fence,
             self.sequence,
-            tuple(self._steps),
-            tuple(self._tasks.values()),
-            tuple(self._attempts.values()),
+            self._steps,
+            () if self._tasks is None else tuple(self._tasks.values()),
+            () if self._attempts is None else tuple(self._attempts.values()),
             tuple(takes),
             gives_back,
         )
-        self._steps, self._tasks, self._attempts = [], {}, {}
+        self._steps, self._tasks, self._attempts = (), None, None
         if gate:
-            self._gates[self.sequence] = list(gate)
+            self._gates = {**(self._gates or {}), self.sequence: gate}
         if takes:
             self._held = change
         self._send(out, change, is_urgent=is_urgent or bool(gate))
@@ -141,12 +146,15 @@ class Pen(Generic[G]):
         out.changes.append(change)
         out.is_urgent = out.is_urgent or is_urgent
 
-    def written(self, change: Change) -> list[G]:
+    def written(self, change: Change) -> Sequence[G]:
         """A change stands. Returns what waited for it."""
         self.unanswered -= 1
         if change is self._held or (isinstance(self._held, Change) and self._held.sequence == change.sequence):
             self._held = False
-        return self._gates.pop(change.sequence, [])
+        return self._opened(change.sequence)
+
+    def _opened(self, sequence: int) -> Sequence[G]:
+        return () if self._gates is None else self._gates.pop(sequence, ())
 
     # -- holding -----------------------------------------------------------------------------------------------------
 
@@ -188,15 +196,15 @@ class Pen(Generic[G]):
         if not self.unanswered:
             self._send(out, self._held, is_urgent=True)
 
-    def give_up(self) -> list[G]:
+    def give_up(self) -> Sequence[G]:
         """Do without what was refused for lack of shares: its number is free again. Returns what waited for it."""
         assert isinstance(self._held, Change), "only what takes shares can lack them"
         assert not self.unanswered, "its answer is known"
-        waiting = self._gates.pop(self._held.sequence, [])
+        waiting = self._opened(self._held.sequence)
         self.sequence -= 1
         self._held = False
         self.state = self._held_in
-        ends, self._steps = self._steps[-1:], []
+        ends, self._steps = self._steps[-1:], ()
         for step in ends:  # what was shown meanwhile never was so; its end stands
             if step.to in FINAL:
                 self.step(step.to, step.at or 0, step.why)
