@@ -36,7 +36,7 @@ _DURATIONS: Final = frozenset(
 )
 
 
-class EffectiveRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EffectiveRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A retry policy with every value known. Durations are microseconds; no `interval_max` is no cap of one's own."""
 
     max_retries: int
@@ -47,7 +47,7 @@ class EffectiveRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interval_max: int | None = None
 
 
-class EffectiveRecovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EffectiveRecovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A recovery policy with every value known; a bound that is None does not limit."""
 
     strategy: Recovery
@@ -63,7 +63,7 @@ class Row(NamedTuple):
     source: Level
 
 
-class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The configuration that holds, and where it came from. Durations are microseconds."""
 
     timezone: str
@@ -140,7 +140,7 @@ _BOUNDS: Final = (
 """What bounds what."""
 
 
-class FrozenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FrozenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What an occurrence was started with: the job's configuration, and that of each task that sets something."""
 
     job: EffectiveConfig

@@ -31,7 +31,7 @@ class Unmet(StrEnum):
     """Do something about it, and look again."""
 
 
-class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Something that must be so before an occurrence runs. Exactly one of the first five says what."""
 
     python: str | None = None
@@ -76,7 +76,7 @@ _CHECKS: Final[dict[str, Check]] = {
 }
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A job at one version."""
 
     schedule: JsonObject

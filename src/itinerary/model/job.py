@@ -22,7 +22,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 """Plain data that JSON can hold, to be read and not changed."""
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One unit of work in a job."""
 
     id: TaskId
@@ -34,7 +34,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     overrides: Overrides = NOTHING
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A schedule, a configuration, and an ordered list of tasks, at one version."""
 
     id: JobId

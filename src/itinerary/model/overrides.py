@@ -43,7 +43,7 @@ _NO_RETRY: Final = Retry()
 _NO_RECOVERY: Final = RecoveryPolicy()
 
 
-class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """What one level sets. As JSON it is what a person would write, and no more than was set."""
 
     timezone: str | None = None

@@ -74,7 +74,7 @@ class OnOrphan(StrEnum):
     """It goes to `retrying`, for tasks that may safely run twice."""
 
 
-class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """When a failed attempt is tried again (X3): `Retry(10, "1m", 2.0)` waits 1, 2, 4 … minutes, ten times.
 
     `interval_max` caps the wait; `jitter` then adds a delay below it, the same on every node. An exception in
@@ -105,7 +105,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         settle(self, "retry.", _RETRY)
 
 
-class RecoveryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class RecoveryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A recovery strategy and its bounds: `RecoveryPolicy("bounded_window", max_duration="24h")`."""
 
     strategy: Recovery | None = None
