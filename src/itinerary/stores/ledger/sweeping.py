@@ -3,6 +3,10 @@
 Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
 the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
 move in one transaction, and the watermark moves with the last of them.
+
+A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
+reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so until
+it has decided, and a window of instants has no row inside it.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) ->
 
     With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. None: all is decided.
     """
-    tx.gate()
+    tx.gate(exclusive=True)
     row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
     if row.plan_to is None:
         end = min(end, tx.now())
