@@ -45,7 +45,7 @@ class Sweeper:
     ) -> None:
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
         self._defaults, self._elsewhere, self._log = defaults, elsewhere, log
-        self._patience = Patience("sweeper", log)
+        self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
 

@@ -59,7 +59,7 @@ class Watcher:
         """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._on_beat, self._log = on_beat, log
-        self._patience = Patience("watcher", log)
+        self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
         self._is_called = asyncio.Event()
         self._asked: list[Ref] = []

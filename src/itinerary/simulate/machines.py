@@ -119,7 +119,7 @@ class Machine:
         ground = self._ground
         executor = SimulatedExecutor(process, ground.manners, ground.log, ground.clock, ground.history)
         surroundings = Surroundings(
-            SimulatedStore(ground.network, process),
+            SimulatedStore(ground.network, process, ground.options.settings.node_heartbeat_interval),
             self.name,
             process.incarnation,
             self.clock,

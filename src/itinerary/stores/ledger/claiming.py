@@ -30,7 +30,7 @@ from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
 from itinerary.stores.ledger.pages import clean, is_open
-from itinerary.stores.tables import ACTIVE, BOOKS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.tables import ACTIVE, BOOKS, JOBS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["THE_ONE", "born", "claim", "create", "prepare", "revision_of"]
@@ -75,13 +75,15 @@ def claim(
 
 def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
     """What the sweep has not come to. A plan never lies ahead of the store's clock, so what is claimed ahead of its
-    instant, which is nearly everything, needs no look at it."""
+    instant, which is nearly everything, needs no look at it. Before the first job was registered nothing was expected,
+    and no sweep has decided anything."""
     now = tx.now()
     if not any(item.key.instant < now and item.key.kind.is_by_schedule for item in wanted):
         return wanted
     sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
     end = sweep.watermark if sweep.plan_to is None else sweep.plan_to
-    return [item for item in wanted if item.key.instant >= end or not item.key.kind.is_by_schedule]
+    start = min((job.registered_at for job in tx.scan(JOBS, limit=1)), default=end)
+    return [item for item in wanted if not (item.key.kind.is_by_schedule and start <= item.key.instant < end)]
 
 
 def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:
