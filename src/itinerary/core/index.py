@@ -131,7 +131,7 @@ RunPairs: TypeAlias = ScheduledRuns | Iterable[tuple[str, InstantLike]]
 class _Snapshot:
     """One finished index: sorted keys, and what they mean."""
 
-    __slots__ = ("_base", "_bits", "_ids", "_keys", "first")
+    __slots__ = ("_base", "_bits", "_ids", "_keys", "_none", "first")
 
     def __init__(self, runs: ScheduledRuns) -> None:
         seconds = runs.instants // MICROSECONDS
@@ -149,6 +149,7 @@ class _Snapshot:
         seconds.flags.writeable = False
         self._keys = seconds
         self.first = next(iter(self._runs(self._keys[:1])), None)
+        self._none = self._runs(self._keys[:0])
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -161,7 +162,7 @@ class _Snapshot:
         """The runs of the seconds `[start, end)`."""
         low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
         high = self._keys.searchsorted(max(end - self._base, 0) << self._bits)
-        return self._runs(self._keys[low:high])
+        return self._none if low == high else self._runs(self._keys[low:high])
 
     def _runs(self, keys: NDArray[np.int64]) -> DueRuns:
         instants = keys >> self._bits

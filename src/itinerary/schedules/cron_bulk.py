@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from itinerary.schedules.base import INSTANTS_MAX, Budget, Found
 from itinerary.schedules.bits import count_bits, expand_bits, span_mask
 from itinerary.schedules.cron_fields import YEAR
 from itinerary.schedules.cron_parse import CronMasks
-from itinerary.schedules.days import YEAR_FIRST, day_words
+from itinerary.schedules.days import YEAR_FIRST, DayWords, day_words
 from itinerary.schedules.instants import DAY
 from itinerary.schedules.wallclock import Policy, Stretch, stretches
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource
@@ -32,6 +33,7 @@ Rows: TypeAlias = NDArray[np.int64]
 
 _CELLS: Final = 1 << 18
 """How many (expression, day) pairs are looked at together: a few megabytes at a time."""
+_FEW_DAYS: Final = 8
 _HOUR: Final = 3_600
 _YEAR_WORDS: Final = 5
 _YEAR_BASE: Final = YEAR_FIRST - 1
@@ -114,12 +116,15 @@ class CronBatch:
 
     def _readings(self, rows: Rows, first: int, until: int, stretch: Stretch, budget: Budget) -> Found:
         """The matching readings of the days `[first, until)` within a stretch: rows and wall-clock seconds."""
-        at, days = self._matching_days(rows, np.arange(first, until))
+        at, days = self._matching_days(rows, *_days(first, until))
+        if not len(at):
+            return at, days
         at, hours = self._matching_hours(at, days, stretch)
+        if not len(at):
+            return at, hours
         return self._matching_times(at, hours, stretch, budget)
 
-    def _matching_days(self, rows: Rows, days: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
-        words = day_words(days)
+    def _matching_days(self, rows: Rows, days: NDArray[np.int64], words: DayWords) -> tuple[Rows, NDArray[np.int64]]:
         by_date = (self.date[rows, None] & words.date) != 0
         by_weekday = (self.weekday[rows, None] & words.weekday) != 0
         matching = np.where(self.either[rows, None], by_date | by_weekday, by_date & by_weekday)
@@ -161,6 +166,20 @@ class CronBatch:
             inside = (readings >= stretch.low) & (readings < stretch.high)
             return rows[inside], readings[inside]
         return rows, readings
+
+
+def _days(first: int, until: int) -> tuple[NDArray[np.int64], DayWords]:
+    """The days `[first, until)` and their words. A node asks for the same few days again and again."""
+    if until - first <= _FEW_DAYS:
+        return _few_days(first, until)
+    days = np.arange(first, until)
+    return days, day_words(days)
+
+
+@lru_cache(maxsize=64)
+def _few_days(first: int, until: int) -> tuple[NDArray[np.int64], DayWords]:
+    days = np.arange(first, until)
+    return days, day_words(days)
 
 
 def _year_words(years: Sequence[int | None]) -> NDArray[np.uint64]:

@@ -144,7 +144,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
-        self._push(max(when, self._time), 0, handle)
+        self._numbers += 1
+        heapq.heappush(self._timers, (when if when > self._time else self._time, 0, self._numbers, handle))
         return handle
 
     def call_soon_threadsafe(
@@ -190,14 +191,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         """Set the clock to the next timer, and make those of that time ready."""
         timers = self._timers
-        while timers and timers[0][-1].cancelled():
-            heapq.heappop(timers)
-        if not timers:
+        while timers:
+            when, rank, _, handle = heapq.heappop(timers)
+            if not handle.cancelled():
+                break
+        else:
             raise Stalled(f"nothing is left to happen at {self._time:.6f} s, and these wait: {self._waiting()}")
-        when, rank = timers[0][:2]
         if when > self._time:
             self._time = when
             self._rounds = 0
+        self._ready_now.append(handle)
         while timers and timers[0][0] == when and timers[0][1] == rank:
             self._ready_now.append(heapq.heappop(timers)[-1])
 

@@ -170,13 +170,20 @@ class RunChecks:
         last = max(runs, key=lambda run: _at(run.ended_at))
         if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
             return
-        if any(
-            line.after is OccurrenceState.RETRYING and line.at >= last.began_at for line in self.snapshot.trail(row)
-        ):
+        if self._retried_after(row, last):
             return  # it waited to retry, and was ended there
         if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):
             late = row.ended_at - last.ended_at
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
+
+    def _retried_after(self, row: OccurrenceRow, last: Run) -> bool:
+        """Whether it was retrying after this run. A trail has its node's times, which lie a little behind the store's:
+        they are compared with what that node says of the run, and not with when it really began."""
+        attempt = self._attempt(last.attempt)
+        told = None if attempt is None else attempt.started_at
+        began_at = last.began_at if told is None else told
+        lines = self.snapshot.trail(row)
+        return any(line.after is OccurrenceState.RETRYING and line.at >= began_at for line in lines)
 
     def _taken_after(self, row: OccurrenceRow) -> bool:
         return any(taken.at > (row.started_at or 0) for taken in self.taken.get(row.ref, ()))
