@@ -145,7 +145,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
         self._numbers += 1
-        heapq.heappush(self._timers, (when if when > self._time else self._time, 0, self._numbers, handle))
+        heapq.heappush(self._timers, (max(when, self._time), 0, self._numbers, handle))
         return handle
 
     def call_soon_threadsafe(
@@ -191,12 +191,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         """Set the clock to the next timer, and make those of that time ready."""
         timers = self._timers
-        while timers:
-            when, rank, _, handle = heapq.heappop(timers)
-            if not handle.cancelled():
-                break
-        else:
+        while timers and timers[0][-1].cancelled():
+            heapq.heappop(timers)
+        if not timers:
             raise Stalled(f"nothing is left to happen at {self._time:.6f} s, and these wait: {self._waiting()}")
+        when, rank, _, handle = heapq.heappop(timers)
         if when > self._time:
             self._time = when
             self._rounds = 0

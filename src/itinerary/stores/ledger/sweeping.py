@@ -5,8 +5,8 @@ the plan's end is fixed in the store by whoever begins it, and never lies ahead 
 move in one transaction, and the watermark moves with the last of them.
 
 A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
-reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so until
-it has decided, and a window of instants has no row inside it.
+reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so
+until it has decided, and a window of instants has no row inside it.
 """
 
 from __future__ import annotations
