@@ -217,7 +217,7 @@ class World:
             self.network.cut_off[process] = None
             self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
         else:
-            machine.ask_to_end()
+            machine.ask_to_end(trouble.lasts)
 
     def _end_outage(self) -> None:
         self.network.is_down = False

@@ -90,6 +90,15 @@ async def test_a_plan_is_seized_once_for_the_fence_that_was_seen(desk: Desk) -> 
 
 
 @told
+async def test_the_plan_of_a_node_that_has_left_is_anybodys_however_long_ago_that_was(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    plan = await begun(desk, first)
+    await desk.store.leave(first)
+    taken = await begun(desk, second)
+    assert (taken.owner, taken.fence, taken.end) == (second, plan.fence + 1, plan.end)
+
+
+@told
 async def test_a_sweep_by_an_older_timeline_is_sent_back(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     plan = await begun(desk, node)
