@@ -17,7 +17,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.timeline import Timeline
 from itinerary.model.occurrence import Kind
-from itinerary.model.rows import JobNumber, Key, Ref
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 
@@ -48,6 +48,8 @@ class Board:
         self.line = Line(settings.max_concurrent_jobs)
         self.lacking: dict[str, list[Course]] = {}
         """Who waits for a share of which limit."""
+        self.offers: list[OccurrenceRow] = []
+        """What anybody may start, and this node had no room for when it was offered."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
         self.asked = 0
@@ -133,6 +135,10 @@ class Board:
                 course.alarm_at = 0
                 if (at := lifecycle.wakes_at(course)) is not None:
                     self.alarms.put(at, course)
+            elif course.stage is Stage.LINED_UP and course.due_at > now:
+                self.line.leave(course)  # its time has not come after all
+                course.stage = Stage.CLAIMED
+                self.alarms.put(course.due_at, course)
             elif course.stage is Stage.CLAIMED:
                 self.alarms.put(max(course.due_at, now), course)
 

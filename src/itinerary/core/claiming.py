@@ -109,16 +109,24 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
     """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15).
 
-    What is this node's own already, nobody else will take for a while.
+    What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
+    others: it has the slot already, and whatever else of that job were tried would only wait for it.
     """
     room = board.line.free - len(board.line)
-    for row in sorted(rows, key=lambda row: (-row.priority, row.instant)):
+    board.offers = []
+    for row in sorted(rows, key=lambda row: (-row.priority, not _has_its_turn(row), row.instant)):
         if not board.takes_work or board.is_stale:
             return
         if room <= 0 and row.owner != board.here.node:
+            board.offers.append(row)
             continue
         if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
+
+
+def _has_its_turn(row: OccurrenceRow) -> bool:
+    """Whether it stood in line, and was handed the slot: it is nobody's, and pending."""
+    return row.owner is None and row.status is OccurrenceState.PENDING
 
 
 def _is_free(row: OccurrenceRow) -> bool:

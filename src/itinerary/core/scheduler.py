@@ -85,6 +85,8 @@ class Scheduler:
         claiming.want(board, now, out)
         for message in messages:
             self._receive(message, now, out)
+        if board.offers and not any(isinstance(message, WorkOffered) for message in messages):
+            claiming.offered(board, board.offers, now, out)  # there may be room by now
         self._starting.on_time(now, out)
         self._check_heartbeats(now, out)
         board.forget(now)

@@ -197,13 +197,14 @@ class Witness:
                 self._add(
                     Rule.STALE, f"{_shown(row)} had made write {row.sequence}, and took write {made} again", commit.at
                 )
+            if any((row.owner, row.fence) == (request.owner, change.fence) for change in changes):
+                continue  # it was that one's doing; an older one of the same batch, under another fence, was refused
             for change in changes:
-                if (row.owner, row.fence) != (request.owner, change.fence):
-                    message = (
-                        f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
-                        f"{change.sequence} of node {request.owner} under fence {change.fence}"
-                    )
-                    self._add(Rule.STALE, message, commit.at)
+                message = (
+                    f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
+                    f"{change.sequence} of node {request.owner} under fence {change.fence}"
+                )
+                self._add(Rule.STALE, message, commit.at)
 
     def _attempts(self, commit: Commit) -> None:
         for before, after in commit.changed(ATTEMPTS):

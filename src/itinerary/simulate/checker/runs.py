@@ -177,13 +177,12 @@ class RunChecks:
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
 
     def _retried_after(self, row: OccurrenceRow, last: Run) -> bool:
-        """Whether it was retrying after this run. A trail has its node's times, which lie a little behind the store's:
-        they are compared with what that node says of the run, and not with when it really began."""
-        attempt = self._attempt(last.attempt)
-        told = None if attempt is None else attempt.started_at
-        began_at = last.began_at if told is None else told
+        """Whether it was retrying after this run. A trail has its node's times, and that clock may lie behind the
+        store's, or jump: so the order of the lines counts too, and what was retrying when it ended was so after all."""
         lines = self.snapshot.trail(row)
-        return any(line.after is OccurrenceState.RETRYING and line.at >= began_at for line in lines)
+        if lines[-1].before is OccurrenceState.RETRYING:
+            return True
+        return any(line.after is OccurrenceState.RETRYING and line.at >= last.began_at for line in lines)
 
     def _taken_after(self, row: OccurrenceRow) -> bool:
         return any(taken.at > (row.started_at or 0) for taken in self.taken.get(row.ref, ()))

@@ -116,8 +116,10 @@ class _Starting:
             refusal = Refusal.CANCELLED, row.cancelled_by
         elif row.started_at is not None or row.status in FINAL:
             refusal = Refusal.LOST, whose(row)
-        elif row.status is OccurrenceState.QUEUED and request.fence is not None:
+        elif row.status is OccurrenceState.QUEUED and (request.fence is not None or _has_moved_on(row, request)):
             refusal = Refusal.QUEUED, row.reason or ""
+        elif _has_moved_on(row, request):
+            refusal = Refusal.LOST, whose(row)
         elif self.pages.now < row.due_at:
             refusal = Refusal.EARLY, str(row.due_at)
         elif not mine and (request.fence is not None or not self._is_free(row)):
@@ -241,6 +243,10 @@ class _Starting:
         self.pages.turn(row, steps, **values)
         self.pages.begin(row.ref, request.tasks, request.attempts)
         self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, self.pages.now)
+
+
+def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
+    return request.fence is None and request.seen not in (None, row.fence)
 
 
 def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:
