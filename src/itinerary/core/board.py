@@ -36,6 +36,8 @@ class Board:
         self.plans = PlanBook(Timeline())
         self.scanned_until: int | None = None
         """Up to where the index has been gone through; None: it is another one, or another time."""
+        self.next_instant = 0
+        """The first instant of the index after what has been gone through: there is nothing before it."""
         self.is_stale = True
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
@@ -126,7 +128,7 @@ class Board:
 
     def shift(self, by: int, now: int) -> None:
         """The clock has jumped by that much: all that is to happen after a while still does (N6)."""
-        self.scanned_until = None
+        self.scanned_until, self.next_instant = None, 0
         self.ends_at = None if self.ends_at is None else self.ends_at + by
         self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
         for course in self.by_ref.values():

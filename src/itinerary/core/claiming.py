@@ -37,7 +37,10 @@ def want(board: Board, now: int, out: Outbox) -> None:
     if end <= start:
         return
     board.scanned_until = end
+    if end <= board.next_instant:
+        return
     runs = board.index.query(start, end)
+    board.next_instant = board.index.next_from(end)
     for number, instant in zip(runs.numbers.tolist(), runs.instants.tolist(), strict=True):
         plan = board.plans.plan(*board.jobs[number])
         if isinstance(plan, str) or not plan.is_runnable:
@@ -55,7 +58,7 @@ def take_index(board: Board, message: IndexBuilt) -> bool:
     board.revision = message.revision
     board.index, board.jobs, board.plans = message.index, message.jobs, message.plans
     board.is_stale = False
-    board.scanned_until = None
+    board.scanned_until, board.next_instant = None, 0
     return True
 
 

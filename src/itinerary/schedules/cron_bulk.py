@@ -143,6 +143,8 @@ class CronBatch:
         hours = self.hour[rows]
         hours[days == first_day] &= np.uint32(span_mask(first_hour, 24))
         hours[days == last_day] &= np.uint32(span_mask(0, last_hour + 1))
+        if not hours.any():
+            return rows[:0], days[:0]
         counts = count_bits(hours)
         return np.repeat(rows, counts), np.repeat(days * 24, counts) + expand_bits(hours)
 

@@ -172,9 +172,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """One round: everything that is ready, in an order that the dice choose. Called by `run_forever`."""
-        if not self._ready_now:
-            self._jump()
-        batch, self._ready_now = self._ready_now, []
+        batch = self._ready_now or self._jump()
+        self._ready_now = []
         self._rounds += 1
         if self._rounds > _ROUNDS_MAX:
             raise Stalled(f"time stands still at {self._time:.6f} s: there is always another callback ({batch[0]!r})")
@@ -188,8 +187,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             elif not handle.cancelled():
                 process.parked.append((self._time, handle))
 
-    def _jump(self) -> None:
-        """Set the clock to the next timer, and make those of that time ready."""
+    def _jump(self) -> list[_Callback]:
+        """Set the clock to the next timer. Returns those of that time."""
         timers = self._timers
         while timers and timers[0][-1].cancelled():
             heapq.heappop(timers)
@@ -199,9 +198,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if when > self._time:
             self._time = when
             self._rounds = 0
-        self._ready_now.append(handle)
+        due = [handle]
         while timers and timers[0][0] == when and timers[0][1] == rank:
-            self._ready_now.append(heapq.heappop(timers)[-1])
+            due.append(heapq.heappop(timers)[-1])
+        return due
 
     def _waiting(self) -> str:
         return "; ".join(_shown(task) for task in self._unfinished()) or "nothing"
