@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
 FUZZ_SCALE ?= 1
-SEEDS ?= 20
+SEEDS ?= 300
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types contracts unit fuzz faults simulate mutants spec bench lock format clean
@@ -40,8 +40,8 @@ fuzz: $(READY)  ## the cron campaign against the oracles, FUZZ_SCALE times the s
 faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races for each of them, and more
 	FAULTS_SCALE=10 $(BIN)/pytest -q -rP tests/integration
 
-simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SEEDS of them
-	$(BIN)/python -m itinerary.simulate --seeds 0..$$(($(SEEDS) - 1)) --progress 10
+simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SEEDS of them, on all cores
+	$(BIN)/python -m itinerary.simulate --seeds 0..$$(($(SEEDS) - 1)) --processes 0
 
 mutants: $(READY)  ## faults put into the store, one at a time: each must be caught within 1,000 seeds
 	$(BIN)/python -m tests.simulation.proof --seeds 0..999

@@ -131,7 +131,8 @@ class Store(Protocol):
         self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
     ) -> list[Claimed] | Refusal:
         """Create what is not there yet; of the same key exactly one asker wins, and the winners come back, with what
-        an earlier try won whose answer was lost (6). MOVED if the timeline is at another revision."""
+        an earlier try won whose answer was lost (6). By schedule nothing is created below the end of the sweep's plan,
+        or the watermark: that race the sweep has won (19). MOVED if the timeline is at another revision."""
 
     async def start(
         self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
@@ -156,7 +157,8 @@ class Store(Protocol):
 
     async def begin_sweep(self, by: NodeNumber, end: int, seize: int | None = None) -> SweepPlan | None:
         """Begin a plan up to `end`, or the store's present if that is earlier; or find the plan that is being worked
-        off. With `seize` it is taken from an owner who is dead, if it still has that fence (19)."""
+        off. With `seize` it is taken from an owner who is dead, if it still has that fence; from one that has left, in
+        any case (19)."""
 
     async def advance_sweep(self, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
         """Create missing rows as nobody's, extend stretches, and move the cursor, together; with the last step the

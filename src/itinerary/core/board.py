@@ -17,7 +17,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.timeline import Timeline
 from itinerary.model.occurrence import Kind
-from itinerary.model.rows import JobNumber, Key, Ref
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 
@@ -36,6 +36,8 @@ class Board:
         self.plans = PlanBook(Timeline())
         self.scanned_until: int | None = None
         """Up to where the index has been gone through; None: it is another one, or another time."""
+        self.next_instant = 0
+        """The first instant of the index after what has been gone through: there is nothing before it."""
         self.is_stale = True
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
@@ -48,6 +50,8 @@ class Board:
         self.line = Line(settings.max_concurrent_jobs)
         self.lacking: dict[str, list[Course]] = {}
         """Who waits for a share of which limit."""
+        self.offers: list[OccurrenceRow] = []
+        """What anybody may start, and this node had no room for when it was offered."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
         self.asked = 0
@@ -126,7 +130,7 @@ class Board:
 
     def shift(self, by: int, now: int) -> None:
         """The clock has jumped by that much: all that is to happen after a while still does (N6)."""
-        self.scanned_until = None
+        self.scanned_until, self.next_instant = None, 0
         self.ends_at = None if self.ends_at is None else self.ends_at + by
         self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
         for course in self.by_ref.values():
@@ -135,6 +139,10 @@ class Board:
                 course.alarm_at = 0
                 if (at := lifecycle.wakes_at(course)) is not None:
                     self.alarms.put(at, course)
+            elif course.stage is Stage.LINED_UP and course.due_at > now:
+                self.line.leave(course)  # its time has not come after all
+                course.stage = Stage.CLAIMED
+                self.alarms.put(course.due_at, course)
             elif course.stage is Stage.CLAIMED:
                 self.alarms.put(max(course.due_at, now), course)
 

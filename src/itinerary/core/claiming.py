@@ -37,7 +37,10 @@ def want(board: Board, now: int, out: Outbox) -> None:
     if end <= start:
         return
     board.scanned_until = end
+    if end <= board.next_instant:
+        return
     runs = board.index.query(start, end)
+    board.next_instant = board.index.next_from(end)
     for number, instant in zip(runs.numbers.tolist(), runs.instants.tolist(), strict=True):
         plan = board.plans.plan(*board.jobs[number])
         if isinstance(plan, str) or not plan.is_runnable:
@@ -58,7 +61,7 @@ def take_index(board: Board, message: IndexBuilt) -> bool:
     board.revision = message.revision
     board.index, board.jobs, board.plans = message.index, message.jobs, message.plans
     board.is_stale = False
-    board.scanned_until = None
+    board.scanned_until, board.next_instant = None, 0
     return True
 
 
@@ -112,16 +115,24 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
     """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15).
 
-    What is this node's own already, nobody else will take for a while.
+    What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
+    others: it has the slot already, and whatever else of that job were tried would only wait for it.
     """
     room = board.line.free - len(board.line)
-    for row in sorted(rows, key=lambda row: (-row.priority, row.instant)):
+    board.offers = []
+    for row in sorted(rows, key=lambda row: (-row.priority, not _has_its_turn(row), row.instant)):
         if not board.takes_work or board.is_stale:
             return
         if room <= 0 and row.owner != board.here.node:
+            board.offers.append(row)
             continue
         if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
+
+
+def _has_its_turn(row: OccurrenceRow) -> bool:
+    """Whether it stood in line, and was handed the slot: it is nobody's, and pending."""
+    return row.owner is None and row.status is OccurrenceState.PENDING
 
 
 def _is_free(row: OccurrenceRow) -> bool:

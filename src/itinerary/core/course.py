@@ -263,6 +263,7 @@ class Course:
             OccurrenceState.CONDITION_PENDING if checks else OccurrenceState.RUNNING,
             tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
             attempts,
+            None if self.fence is not None else self.last_fence,
         )
 
     def _may_take(self) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from itinerary.errors import WindowError
-from itinerary.schedules.instants import MICROSECONDS, InstantLike, ceil_second, microseconds_of
+from itinerary.schedules.instants import LATEST, MICROSECONDS, InstantLike, ceil_second, microseconds_of
 
 __all__ = ["DueRuns", "JobTable", "RunPairs", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
 
@@ -131,7 +131,7 @@ RunPairs: TypeAlias = ScheduledRuns | Iterable[tuple[str, InstantLike]]
 class _Snapshot:
     """One finished index: sorted keys, and what they mean."""
 
-    __slots__ = ("_base", "_bits", "_ids", "_keys", "first")
+    __slots__ = ("_base", "_bits", "_ids", "_keys", "_none", "first")
 
     def __init__(self, runs: ScheduledRuns) -> None:
         seconds = runs.instants // MICROSECONDS
@@ -149,6 +149,7 @@ class _Snapshot:
         seconds.flags.writeable = False
         self._keys = seconds
         self.first = next(iter(self._runs(self._keys[:1])), None)
+        self._none = self._runs(self._keys[:0])
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -161,7 +162,12 @@ class _Snapshot:
         """The runs of the seconds `[start, end)`."""
         low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
         high = self._keys.searchsorted(max(end - self._base, 0) << self._bits)
-        return self._runs(self._keys[low:high])
+        return self._none if low == high else self._runs(self._keys[low:high])
+
+    def next_from(self, start: int) -> int:
+        """The first second with a run, from `start` on; the end of all time if there is none."""
+        low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
+        return LATEST if low == len(self._keys) else (int(self._keys[low]) >> self._bits) + self._base
 
     def _runs(self, keys: NDArray[np.int64]) -> DueRuns:
         instants = keys >> self._bits
@@ -181,6 +187,10 @@ class ScheduledRunIndex:
     def query(self, start: InstantLike, end: InstantLike) -> DueRuns:
         """The runs in `[start, end)`, by instant and then by job id."""
         return self._snapshot.query(ceil_second(start), ceil_second(end))
+
+    def next_from(self, start: InstantLike) -> int:
+        """The first instant with a run, from `start` on, in microseconds; the end of all time if there is none."""
+        return self._snapshot.next_from(ceil_second(start)) * MICROSECONDS
 
     def peek(self) -> ScheduledRun | None:
         """The earliest run, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from itinerary.core.commands import (
@@ -101,23 +101,39 @@ class Outbox:
         begun = {assignment.key for assignment in self.assignments} if self.kills or self.stops else frozenset()
         kills, kills_of_begun = _split(self.kills, begun)
         stops, stops_of_begun = _split(self.stops, begun)
-        found: list[tuple[Sequence[object] | str | bool | None, Callable[[], Command]]] = [
-            (kills, lambda: Kill(kills)),
-            (stops, lambda: Stop(stops)),
-            (self.starts, lambda: StartRuns(revision, self.starts)),
-            (self.follow, lambda: Follow(self.follow)),
-            (self.assignments, lambda: Launch(self.assignments)),
-            (stops_of_begun, lambda: Stop(stops_of_begun)),
-            (kills_of_begun, lambda: Kill(kills_of_begun)),
-            (self.changes or self.is_urgent, lambda: Write(self.changes, self.is_urgent)),
-            (self.wanted, lambda: Claim(revision, self.wanted)),
-            (self.releases, lambda: Release(self.releases)),
-            (self.forget, lambda: Forget(self.forget)),
-            (self.reads, lambda: ReadRows(self.reads)),
-            (self.news, lambda: Announce(self.news)),
-            (self._rebuild, lambda: RebuildIndex(self._rebuild or "")),
-        ]
-        return [make() for there_is_some, make in found if there_is_some] + self._others
+        found: list[Command] = []
+        if kills:
+            found.append(Kill(kills))
+        if stops:
+            found.append(Stop(stops))
+        if self.starts:
+            found.append(StartRuns(revision, self.starts))
+        if self.follow:
+            found.append(Follow(self.follow))
+        if self.assignments:
+            found.append(Launch(self.assignments))
+        if stops_of_begun:
+            found.append(Stop(stops_of_begun))
+        if kills_of_begun:
+            found.append(Kill(kills_of_begun))
+        if self.changes or self.is_urgent:
+            found.append(Write(self.changes, self.is_urgent))
+        found += self._what_can_wait(revision)
+        return found + self._others
+
+    def _what_can_wait(self, revision: int) -> Iterator[Command]:
+        if self.wanted:
+            yield Claim(revision, self.wanted)
+        if self.releases:
+            yield Release(self.releases)
+        if self.forget:
+            yield Forget(self.forget)
+        if self.reads:
+            yield ReadRows(self.reads)
+        if self.news:
+            yield Announce(self.news)
+        if self._rebuild:
+            yield RebuildIndex(self._rebuild)
 
 
 def _split(attempts: list[AttemptKey], begun: Collection[AttemptKey]) -> tuple[list[AttemptKey], list[AttemptKey]]:

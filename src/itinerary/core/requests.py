@@ -53,7 +53,13 @@ def look_at(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> None:
 
 
 def _look_at_waiting(board: Board, course: Course, row: OccurrenceRow, now: int, out: Outbox) -> None:
-    if row.cancelled_by is not None:
+    if row.started_at is not None and row.status not in FINAL and row.owner == board.here.node:
+        # A start that was given up has arrived after all. Asked for again, it is answered as the first time, and what
+        # somebody wants of it can be done.
+        course.cancelled_by = course.cancelled_by or row.cancelled_by
+        if course.stage is Stage.CLAIMED:
+            board.alarms.put(now, course)
+    elif row.cancelled_by is not None:
         cancel(board, CancelRequested(row.ref, row.cancelled_by), now, out)
     elif row.status in FINAL:
         board.over(course, now, row.status)

@@ -88,6 +88,8 @@ class Scheduler:
             self._reports.before(message, now, out)
             self._receive(message, now, out)
         self._reports.take_up(now, out)
+        if board.offers and not any(isinstance(message, WorkOffered) for message in messages):
+            claiming.offered(board, board.offers, now, out)  # there may be room by now
         self._starting.on_time(now, out)
         self._check_heartbeats(now, out)
         board.forget(now)

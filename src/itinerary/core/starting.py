@@ -144,7 +144,8 @@ class Starting:
         match answer.why:
             case Refusal.EARLY:
                 course.was_early += 1
-                board.alarms.put(now + min(_EARLY_AGAIN << _doublings(course.was_early), course.here.turn), course)
+                again_at = now + min(_EARLY_AGAIN << _doublings(course.was_early), course.here.turn)
+                board.alarms.put(max(again_at, course.due_at), course)
             case Refusal.LIMITED:
                 board.lacking.setdefault(answer.by, []).append(course)
                 board.alarms.put(course.next_ask(now), course)

@@ -161,6 +161,8 @@ class Sweep:
     # -- what is missing of it, job by job ---------------------------------------------------------------------------
 
     def _by_job(self, expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
+        if not len(expected) and not expected.gaps:
+            return  # as it is nearly always, live
         gaps = _joined(expected.gaps)
         missing = np.flatnonzero(self._missing_in(expected))
         jobs, firsts = np.unique(expected.jobs[missing], return_index=True)

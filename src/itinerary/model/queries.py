@@ -46,6 +46,8 @@ __all__ = [
     "LimitUse",
     "Mail",
     "Nodes",
+    "Offers",
+    "Open",
     "Page",
     "Partitions",
     "Query",
@@ -131,6 +133,22 @@ class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
     """What anybody may start, the longest due first."""
 
     due_before: int
+    limit: int
+
+
+class Offers(msgspec.Struct, frozen=True):
+    """Work for anybody, and the store's time when it was looked for."""
+
+    now: int
+    rows: tuple[OccurrenceRow, ...]
+
+
+class Open(Query[Offers], frozen=True):
+    """What a node may start that is not its own, at most `limit` of each: what waits for anybody, and what others have
+    claimed and left lying for `takeover_after`. Every node asks once a second, so it is one question."""
+
+    node: NodeNumber
+    takeover_after: int
     limit: int
 
 

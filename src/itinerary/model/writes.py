@@ -116,6 +116,9 @@ class Start(_Value, frozen=True):
     """Its first state after `pending`."""
     tasks: tuple[TaskRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    seen: int | None = None
+    """Of what is taken over: the fence that it was offered with. A try that was given up may arrive when the row has
+    been through other hands, and its asker has long forgotten it."""
 
 
 class Started(_Value, frozen=True):

@@ -38,7 +38,6 @@ Elsewhere = Callable[..., Awaitable[Any]]
 
 _PAGE: Final = 10_000
 _FIRST_RETRY: Final = 0.5
-_LONGEST_RETRY: Final = 5.0
 """Seconds until an index that could not be built is tried again."""
 _SHORTEST: Final = 8
 """How many times shorter than it should be a look ahead may become, when there is too much in it."""
@@ -98,7 +97,8 @@ class IndexBuilder:
             except ItineraryError as error:
                 say = self._log.error if retry_after is None else self._log.debug  # once for each time that it is so
                 say("index.not_rebuilt", why=why, error=str(error), hint="the old index stays; it is tried again")
-                retry_after = _FIRST_RETRY if retry_after is None else min(retry_after * 2, _LONGEST_RETRY)
+                longest = self._settings.node_heartbeat_interval / SECOND
+                retry_after = _FIRST_RETRY if retry_after is None else min(retry_after * 2, longest)
             else:
                 retry_after = None
                 await self._plan_ahead()

@@ -19,6 +19,7 @@ from itinerary.core.commands import Claim, Release, StartRuns
 from itinerary.core.messages import ClaimsAnswered, StartsAnswered, Unclaimable
 from itinerary.errors import StoreError
 from itinerary.model.rows import NodeNumber
+from itinerary.model.settings import Settings
 from itinerary.model.writes import Intervention, Refusal, Refused, Start, Started, Wanted
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
@@ -35,8 +36,8 @@ _PIECES_AT_ONCE: Final = 4
 class Claimer:
     """Creates and starts occurrences."""
 
-    def __init__(self, store: Store, node: NodeNumber, takeover_after: int, inbox: Inbox, log: Any) -> None:
-        self._store, self._node, self._takeover_after, self._inbox, self._log = store, node, takeover_after, inbox, log
+    def __init__(self, store: Store, node: NodeNumber, settings: Settings, inbox: Inbox, log: Any) -> None:
+        self._store, self._node, self._settings, self._inbox, self._log = store, node, settings, inbox, log
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
         self._releases: deque[Sequence[Intervention]] = deque()
@@ -69,7 +70,7 @@ class Claimer:
             group.create_task(self._run_releases(), name="releases")
 
     async def _run_claims(self) -> None:
-        patience = Patience("claimer", self._log)
+        patience = self._patience("claimer")
         while True:
             while not self._claims:
                 self._has_claims.clear()
@@ -83,7 +84,7 @@ class Claimer:
                 await self._inbox.deliver(ClaimsAnswered(wanted, answer))
 
     async def _run_starts(self) -> None:
-        patience = Patience("starter", self._log)
+        patience = self._patience("starter")
         while True:
             while not self._starts:
                 self._has_starts.clear()
@@ -93,16 +94,19 @@ class Claimer:
 
     async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started | Refused]:
         async def start(some: Sequence[Start]) -> Sequence[Started | Refused]:
-            return await self._store.start(self._node, revision, some, self._takeover_after)
+            return await self._store.start(self._node, revision, some, self._settings.takeover_after)
 
         return await patience.ask_each(start, starts, "start", _refused)
 
     async def _run_releases(self) -> None:
-        patience = Patience("claimer", self._log)
+        patience = self._patience("claimer")
         while True:
             await self._has_releases.wait()
             self._has_releases.clear()
             await self.release_all(patience)
+
+    def _patience(self, component: str) -> Patience:
+        return Patience(component, self._log, self._settings.node_heartbeat_interval)
 
     async def release_all(self, patience: Patience) -> None:
         """Give back what is left to be given back. Each piece stays in line until it is written: repeating it does no

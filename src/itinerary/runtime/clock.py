@@ -10,6 +10,9 @@ the node's own clock is a lower bound. The best of the last few is used. Nothing
 A measurement that cannot be true if the time that is known here is, give or take two seconds, is not believed at once:
 somebody has set one of the clocks. Until three in a row agree, time is `in doubt`, and whoever asks is told the old
 one. An answer that was only held up for long says little, but nothing that is strange.
+
+The machine's clock should never go back, and may do so all the same when a virtual machine moves to another host. Times
+that are waited for would lie ahead by as much: so here it stands still for a moment instead, and goes on from there.
 """
 
 from __future__ import annotations
@@ -41,16 +44,22 @@ class StoreClock:
 
     def __init__(self, elapsed: Callable[[], int] = boot_time) -> None:
         self._elapsed = elapsed
+        self._latest, self._behind = elapsed(), 0
         self._offsets: deque[int] = deque(maxlen=_REMEMBERED)
         self._strange: list[int] = []
         self._offset: int | None = None
 
     def elapsed(self) -> int:
-        return self._elapsed()
+        elapsed = self._elapsed() + self._behind
+        if elapsed < self._latest:
+            self._behind += self._latest - elapsed
+            return self._latest
+        self._latest = elapsed
+        return elapsed
 
     def now(self) -> int:
         assert self._offset is not None, "the store was asked for the time"
-        return self._elapsed() + self._offset
+        return self.elapsed() + self._offset
 
     @property
     def is_in_doubt(self) -> bool:
@@ -61,7 +70,7 @@ class StoreClock:
         """An answer has come that was given at this time of the store, to a question that was asked at `asked_at` of
         the node's own clock; None: just now. Returns by how much the time has changed: 0, unless a jump has just been
         confirmed."""
-        elapsed = self._elapsed()
+        elapsed = self.elapsed()
         offset, at_most = store_now - elapsed, store_now - (elapsed if asked_at is None else asked_at)
         if self._offset is None:
             self._adopt([offset])

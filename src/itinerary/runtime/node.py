@@ -138,7 +138,7 @@ class Node:
         store, settings, inbox, log = self._store, self._settings, self.inbox, self._log
         self.scheduler = Scheduler(settings, Here(number, self.name, settings.kill_grace, settings.loop_interval))
         self.builder = IndexBuilder(store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log)
-        self._claimer = Claimer(store, number, settings.takeover_after, inbox, log)
+        self._claimer = Claimer(store, number, settings, inbox, log)
         self._syncer = Syncer(store, number, settings, inbox, log)
         self._sweeper = Sweeper(
             store,
@@ -179,7 +179,8 @@ class Node:
 
     async def _boot(self) -> None:
         """Have run what wants to run at each start of a node (S1)."""
-        patience, number = Patience("booting", self._log), self._joined()
+        number = self._joined()
+        patience = Patience("booting", self._log, self._settings.node_heartbeat_interval)
         while True:
             timeline, now = self.builder.timeline, self.clock.now()
             rows = await patience.ask(

@@ -16,21 +16,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable
+from itinerary.schedules.durations import SECOND
 
-__all__ = ["Patience"]
+__all__ = ["FIRST_WAIT", "Patience"]
 
 Q = TypeVar("Q")
 T = TypeVar("T")
 
-_FIRST_WAIT: Final = 0.1
-_LONGEST_WAIT: Final = 5.0
+FIRST_WAIT: Final = 0.1
+"""Seconds; each wait is twice as long as the one before it."""
+_LONGEST_WAIT: Final = 5 * SECOND
 
 
 class Patience:
     """One component's way of asking its store."""
 
-    def __init__(self, component: str, log: Any) -> None:
-        self._component, self._log = component, log
+    def __init__(self, component: str, log: Any, longest_wait: int = _LONGEST_WAIT) -> None:
+        """It waits twice as long each time, up to `longest_wait` microseconds: a node's heartbeat interval, so that a
+        store which is away is asked about as often as it is when all is well."""
+        self._component, self._log, self._longest_wait = component, log, longest_wait / SECOND
         self.is_waiting = False
         """Whether the store does not answer at the moment."""
         self.failures = 0
@@ -38,7 +42,7 @@ class Patience:
 
     async def ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
         """What the store answers, however long that takes. Errors that asking again cannot mend are raised."""
-        wait = _FIRST_WAIT
+        wait = FIRST_WAIT
         while True:
             try:
                 answer = await call()
@@ -54,7 +58,7 @@ class Patience:
                         hint="it is asked again until it answers",
                     )
                 await asyncio.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT)
+                wait = min(wait * 2, self._longest_wait)
             else:
                 if self.is_waiting:
                     self.is_waiting = False

@@ -7,6 +7,9 @@ was only frozen, or cut off: what was taken from it stays taken, and it is watch
 
 What a dead node had not started is released, and anybody may start it. What it was running is `orphaned`: nobody knows
 how far it came.
+
+A heartbeat speaks of those who left within the last hour. One that left before that, when nobody else was there, and
+left work behind, is found by looking back once: at who has work, and is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, Final
 
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
-from itinerary.model.queries import Active, Details
+from itinerary.model.queries import Active, Details, Nodes
 from itinerary.model.rows import AttemptRow, NodeNumber, NodeRow, OccurrenceRow, TaskRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
@@ -45,6 +48,7 @@ class Rescuer:
         self._dead: dict[NodeNumber, str] = {}
         self._has_dead = asyncio.Event()
         self._rescued: set[NodeNumber] = set()
+        self._has_looked_back = False
 
     def hear(self, beat: Beat, *, was_out_of_touch: bool = False) -> frozenset[NodeNumber]:
         """The answer to a heartbeat has come. Returns who is dead."""
@@ -52,11 +56,12 @@ class Rescuer:
         if was_out_of_touch or now - self._heard_at > self._timeout // 2:
             self._seen = {number: (counter, now) for number, (counter, _) in self._seen.items()}
             self._dead.clear()
+            self._has_looked_back = False
         self._heard_at = now
         for other in beat.nodes:
             if other.number != self._node:
                 self._judge(other, now)
-        if self._dead:
+        if self._dead or not self._has_looked_back:
             self._has_dead.set()
         return frozenset(self._dead) | self._rescued
 
@@ -78,6 +83,8 @@ class Rescuer:
         while True:
             await self._has_dead.wait()
             self._has_dead.clear()
+            if not self._has_looked_back:
+                await self._look_back()
             for number, name in list(self._dead.items()):
                 if number not in self._dead:
                     continue  # it has been heard of meanwhile
@@ -88,6 +95,19 @@ class Rescuer:
                 else:
                     self._dead.pop(number, None)
                     self._rescued.add(number)
+
+    async def _look_back(self) -> None:
+        """Find who left long ago, and has work still."""
+        try:
+            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX))}
+            nodes = await self._store.read(Nodes())
+        except StoreError as error:
+            self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
+            return
+        self._has_looked_back = True
+        for node in nodes:
+            if node.left_at is not None and node.number in owners and node.number != self._node:
+                self._dead.setdefault(node.number, node.name)
 
     async def _rescue(self, number: NodeNumber, name: str) -> None:
         """Take everything from a node that is dead, then say that it is gone. What it had not started is looked at

@@ -45,7 +45,7 @@ class Sweeper:
     ) -> None:
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
         self._defaults, self._elsewhere, self._log = defaults, elsewhere, log
-        self._patience = Patience("sweeper", log)
+        self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
 
@@ -71,8 +71,9 @@ class Sweeper:
             plan = await self._work_off(plan)
 
     async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
-        """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile."""
-        timeline = await self._patience.ask(self._builder.read, "sweep")
+        """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
+        newest nothing is written, so it is read again only then."""
+        timeline = self._builder.timeline
         decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(
@@ -90,6 +91,7 @@ class Sweeper:
                 "sweep",
             )
             if answer is Refusal.MOVED:
+                await self._patience.ask(self._builder.read, "sweep")
                 return await self._patience.ask(lambda: self._store.begin_sweep(self._node, plan.end), "sweep")
             if isinstance(answer, Refusal):
                 self._log.info("sweep.taken_over", why=str(answer))

@@ -71,6 +71,7 @@ class Syncer:
         self._store, self._node, self._inbox, self._log = store, node, inbox, log
         self._changes = Buffer(settings.update_flush_threshold, settings.update_flush_interval)
         self._statistics = Buffer(settings.stats_flush_threshold, settings.stats_flush_interval)
+        self._longest_wait = settings.node_heartbeat_interval
         self._on_the_way = 0
         self._rows_on_the_way: list[StatisticsRow] = []
         self.dropped_statistics = 0
@@ -105,7 +106,7 @@ class Syncer:
             group.create_task(self._run_statistics(), name="statistics")
 
     async def _run_changes(self) -> None:
-        patience = Patience("syncer", self._log)
+        patience = Patience("syncer", self._log, self._longest_wait)
         while True:
             await self._changes.due()
             changes: list[Change] = self._changes.take(CHANGES_AT_ONCE)
@@ -118,7 +119,7 @@ class Syncer:
         return await patience.ask_each(lambda some: self._store.write(self._node, some), changes, "write", _refused)
 
     async def _run_statistics(self) -> None:
-        patience = Patience("statistics", self._log)
+        patience = Patience("statistics", self._log, self._longest_wait)
         while True:
             await self._statistics.due()
             await self._keep_some(patience)

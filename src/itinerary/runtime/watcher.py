@@ -20,10 +20,9 @@ from typing import Any, Final
 from itinerary.core.messages import ClockDoubted, ClockJumped, JobChanged, RowsRead, WorkOffered
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
-from itinerary.model.queries import Active, ByRef, Standing, Waiting
-from itinerary.model.rows import NodeNumber, OccurrenceRow, Ref
+from itinerary.model.queries import ByRef, Open
+from itinerary.model.rows import NodeNumber, Ref
 from itinerary.model.settings import Settings
-from itinerary.model.states import OccurrenceState
 from itinerary.ports import Store
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
@@ -38,8 +37,6 @@ _LOOKS: Final = 5
 _DOUBT_INTERVAL: Final = 0.1
 """Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
 _OFFERS_MAX: Final = 500
-_ACTIVE_MAX: Final = 100_000
-_UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
 class Watcher:
@@ -59,7 +56,7 @@ class Watcher:
         """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._on_beat, self._log = on_beat, log
-        self._patience = Patience("watcher", log)
+        self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
         self._is_called = asyncio.Event()
         self._asked: list[Ref] = []
@@ -136,34 +133,15 @@ class Watcher:
     # -- work for anybody --------------------------------------------------------------------------------------------
 
     async def _look_for_work(self) -> None:
+        query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX)
         while True:
             try:
                 asked_at = self._clock.elapsed()
-                status = await self._store.read(Standing())
-                await self._set_clock(status.now, asked_at)
-                rows = await self._open_to_anybody(status.now)
+                offers = await self._store.read(query)
+                await self._set_clock(offers.now, asked_at)
             except StoreError as error:
                 self._log.debug("watch.no_offers", error=str(error))
             else:
-                if rows:
-                    await self._inbox.send(WorkOffered(rows))
+                if offers.rows:
+                    await self._inbox.send(WorkOffered(offers.rows))
             await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / _LOOKS)
-
-    async def _open_to_anybody(self, now: int) -> list[OccurrenceRow]:
-        waiting = await self._store.read(Waiting(now, _OFFERS_MAX))
-        return [*waiting, *await self._left_lying(now - self._settings.takeover_after)]
-
-    async def _left_lying(self, due_before: int) -> list[OccurrenceRow]:
-        """What other nodes have claimed and not started. What runs for long is due for long too, and comes first: if
-        there is nothing else among the first, all are looked at."""
-        found: list[OccurrenceRow] = []
-        for limit in (_OFFERS_MAX, _ACTIVE_MAX):
-            overdue = await self._store.read(Active(None, due_before, limit))
-            found = [
-                row
-                for row in overdue
-                if row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, self._node)
-            ]
-            if found or len(overdue) < limit:
-                break
-        return found[:_OFFERS_MAX]

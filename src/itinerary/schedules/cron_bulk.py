@@ -11,7 +11,7 @@ instants. Groups whose stretches are equal (all zones with the same offset in th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -32,6 +32,8 @@ Rows: TypeAlias = NDArray[np.int64]
 
 _CELLS: Final = 1 << 18
 """How many (expression, day) pairs are looked at together: a few megabytes at a time."""
+_FEW_DAYS: Final = 8
+_KEPT_MAX: Final = 8
 _HOUR: Final = 3_600
 _YEAR_WORDS: Final = 5
 _YEAR_BASE: Final = YEAR_FIRST - 1
@@ -53,6 +55,8 @@ class CronBatch:
     on_the_minute: bool
     """Whether all expressions fire at second 0 alone."""
     groups: tuple[tuple[Zone, Policy, Rows], ...]
+    _kept: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict, repr=False, compare=False)
+    """Which days of a short window match: those that were asked for last."""
 
     @classmethod
     def compile(cls, expressions: Sequence[tuple[CronMasks, Policy, str | None]], zones: ZoneSource) -> CronBatch:
@@ -114,22 +118,44 @@ class CronBatch:
 
     def _readings(self, rows: Rows, first: int, until: int, stretch: Stretch, budget: Budget) -> Found:
         """The matching readings of the days `[first, until)` within a stretch: rows and wall-clock seconds."""
-        at, days = self._matching_days(rows, np.arange(first, until))
+        at, days = self._matching_days(rows, first, until)
+        if not len(at):
+            return at, days
         at, hours = self._matching_hours(at, days, stretch)
+        if not len(at):
+            return at, hours
         return self._matching_times(at, hours, stretch, budget)
 
-    def _matching_days(self, rows: Rows, days: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
+    def _matching_days(self, rows: Rows, first: int, until: int) -> tuple[Rows, NDArray[np.int64]]:
+        days = np.arange(first, until)
+        if until - first <= _FEW_DAYS and (until - first) * len(self.minute) <= _CELLS:
+            row, day = np.nonzero(self._few_days(first, until)[rows])
+        else:
+            row, day = np.nonzero(self._day_matches(rows, days))
+        return rows[row], days[day]
+
+    def _few_days(self, first: int, until: int) -> NDArray[np.bool_]:
+        """Which days match, for every row: a node asks for the same few days again and again, all day long."""
+        matching = self._kept.get((first, until))
+        if matching is None:
+            if len(self._kept) >= _KEPT_MAX:
+                self._kept.clear()
+            matching = self._kept[first, until] = self._day_matches(
+                np.arange(len(self.minute)), np.arange(first, until)
+            )
+        return matching
+
+    def _day_matches(self, rows: Rows, days: NDArray[np.int64]) -> NDArray[np.bool_]:
         words = day_words(days)
         by_date = (self.date[rows, None] & words.date) != 0
         by_weekday = (self.weekday[rows, None] & words.weekday) != 0
-        matching = np.where(self.either[rows, None], by_date | by_weekday, by_date & by_weekday)
+        matching: NDArray[np.bool_] = np.where(self.either[rows, None], by_date | by_weekday, by_date & by_weekday)
         matching &= (self.month[rows, None] >> words.month) & 1 != 0
         if self.years is not None:
             number = words.year - _YEAR_BASE
             allowed = self.years[rows][:, number >> 6] >> (number & 63).astype(np.uint64)
             matching &= allowed & np.uint64(1) != 0
-        row, day = np.nonzero(matching)
-        return rows[row], days[day]
+        return matching
 
     def _matching_hours(self, rows: Rows, days: NDArray[np.int64], stretch: Stretch) -> tuple[Rows, NDArray[np.int64]]:
         """Hours since the epoch, on the wall clock."""
@@ -138,6 +164,8 @@ class CronBatch:
         hours = self.hour[rows]
         hours[days == first_day] &= np.uint32(span_mask(first_hour, 24))
         hours[days == last_day] &= np.uint32(span_mask(0, last_hour + 1))
+        if not hours.any():
+            return rows[:0], days[:0]
         counts = count_bits(hours)
         return np.repeat(rows, counts), np.repeat(days * 24, counts) + expand_bits(hours)
 

@@ -2,6 +2,7 @@
 
     --seeds 0..999 | 7 | @FILE    which: a range, one, or those in a file (what follows a # is why they are kept)
     --nodes N, --hours N          instead of what the seed has drawn
+    --processes N                 so many seeds at a time; 0: as many as there are cores
     --history                     print all that happened
     --mutant MODULE:NAME          with a fault put into the program; succeeds when it is caught
     --life MODULE:NAME            with another node than the real one
@@ -13,55 +14,48 @@ did.
 from __future__ import annotations
 
 import argparse
-import importlib
+import multiprocessing
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from itinerary.errors import ConfigError
-from itinerary.schedules.durations import SECOND
-from itinerary.simulate.machines import NewLife
-from itinerary.simulate.options import DAY, Options, derive
-from itinerary.simulate.world import Outcome, run_seed
+from itinerary.simulate.living import Lived, Order, live
 
 __all__ = ["main", "read_seeds"]
-
-_SHOWN = 5
-"""Violations that are printed of a failing seed."""
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
     """The command. Returns its exit status."""
     given = _parser().parse_args(arguments)
-    new_life: NewLife = _named(given.life)
-    mutant: Callable[[], AbstractContextManager[None]] = nullcontext if given.mutant is None else _named(given.mutant)
     begun, failed, lived = time.monotonic(), 0, 0
-    for seed in read_seeds(given.seeds):
-        options = derive(seed, nodes=given.nodes, runs_for=DAY if given.hours is None else given.hours * 3600 * SECOND)
-        with mutant():
-            outcome = run_seed(options, new_life)
-        lived += 1
-        if given.history:
-            out.write("\n".join(outcome.history) + "\n")
-        if not outcome.is_fine:
-            failed += 1
-            _complain(options, outcome, out)
-            if given.mutant is not None:
-                break
-        elif lived % given.progress == 0:
-            out.write(f"{lived} seeds in {time.monotonic() - begun:.0f} s, {failed} failed\n")
+    order = Order(given.life, given.mutant, given.nodes, given.hours, given.history)
+    with closing(_lives(order, read_seeds(given.seeds), given.processes)) as lives:
+        for text, is_fine in lives:
+            lived += 1
+            failed += not is_fine
+            out.write(text)
+            if lived % given.progress == 0:
+                out.write(f"{lived} seeds in {time.monotonic() - begun:.0f} s, {failed} failed\n")
             out.flush()
+            if failed and given.mutant is not None:
+                break
     out.write(f"{lived} seeds in {time.monotonic() - begun:.1f} s: {failed} failed\n")
     return int(failed == 0) if given.mutant is not None else int(failed > 0)
 
 
-def _complain(options: Options, outcome: Outcome, out: TextIO) -> None:
-    out.write(f"{options}\nseed {outcome.seed} failed: {outcome.count} violations\n")
-    out.writelines(f"  {violation}\n" for violation in outcome.violations[:_SHOWN])
-    out.flush()
+def _lives(order: Order, seeds: Iterable[int], processes: int) -> Generator[Lived]:
+    """Each seed, in order."""
+    if processes == 1:
+        yield from map(partial(live, order), seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count()) as pool:
+        yield from pool.imap(partial(live, order), seeds)
 
 
 def read_seeds(text: str) -> Iterator[int]:
@@ -78,17 +72,14 @@ def read_seeds(text: str) -> Iterator[int]:
         raise ConfigError(f"seeds {text!r}: write one (7), a range (0..999), or a file (@seeds.txt)") from None
 
 
-def _named(name: str) -> Any:
-    """Something by its name, `package.module:thing`."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m itinerary.simulate", description="Simulated days, with faults.")
     parser.add_argument("--seeds", default="0..99", help="0..999, 7, or @FILE")
     parser.add_argument("--nodes", type=int, help="how many nodes, instead of what the seed has drawn")
     parser.add_argument("--hours", type=int, help="how long, instead of a day")
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="at a time; 0: as many as there are cores"
+    )
     parser.add_argument("--history", action="store_true", help="print all that happened")
     parser.add_argument("--mutant", metavar="MODULE:NAME", help="put a fault into the program, and see it caught")
     parser.add_argument("--life", metavar="MODULE:NAME", default="itinerary.simulate.binding:real_life")

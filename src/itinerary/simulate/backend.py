@@ -35,8 +35,11 @@ class Commit:
 
     def changed(self, table: Table[Any]) -> list[tuple[Any, Any]]:
         """Each row that it touched, as it was before (None: it was not there) and as it is now."""
+        touched = self._before.get(table.title)
+        if touched is None:
+            return []
         rows = self._backend.rows(table)
-        return [(before, rows.get(key)) for key, before in self._before.get(table.title, {}).items()]
+        return [(before, rows.get(key)) for key, before in touched.items()]
 
 
 class Looking(Protocol):

@@ -53,10 +53,10 @@ class NodeClock:
         return self._store() + self._wrong_by()
 
     def elapsed(self) -> int:
-        return microseconds(self._loop_time()) + self._wrong_by()
+        return round(self._loop_time() * _MILLION) + self._wrong_by()
 
     def _wrong_by(self) -> int:
-        return self._ahead + round(self._loop_time() * self._drift)
+        return self._ahead + round(self._loop_time() * self._drift) if self._drift else self._ahead
 
     def jump(self, by: int) -> None:
         """Set it: ahead, or, if negative, back."""

@@ -144,7 +144,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
-        self._push(max(when, self._time), 0, handle)
+        self._numbers += 1
+        heapq.heappush(self._timers, (max(when, self._time), 0, self._numbers, handle))
         return handle
 
     def call_soon_threadsafe(
@@ -171,9 +172,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """One round: everything that is ready, in an order that the dice choose. Called by `run_forever`."""
-        if not self._ready_now:
-            self._jump()
-        batch, self._ready_now = self._ready_now, []
+        batch = self._ready_now or self._jump()
+        self._ready_now = []
         self._rounds += 1
         if self._rounds > _ROUNDS_MAX:
             raise Stalled(f"time stands still at {self._time:.6f} s: there is always another callback ({batch[0]!r})")
@@ -187,19 +187,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
             elif not handle.cancelled():
                 process.parked.append((self._time, handle))
 
-    def _jump(self) -> None:
-        """Set the clock to the next timer, and make those of that time ready."""
+    def _jump(self) -> list[_Callback]:
+        """Set the clock to the next timer. Returns those of that time."""
         timers = self._timers
         while timers and timers[0][-1].cancelled():
             heapq.heappop(timers)
         if not timers:
             raise Stalled(f"nothing is left to happen at {self._time:.6f} s, and these wait: {self._waiting()}")
-        when, rank = timers[0][:2]
+        when, rank, _, handle = heapq.heappop(timers)
         if when > self._time:
             self._time = when
             self._rounds = 0
+        due = [handle]
         while timers and timers[0][0] == when and timers[0][1] == rank:
-            self._ready_now.append(heapq.heappop(timers)[-1])
+            due.append(heapq.heappop(timers)[-1])
+        return due
 
     def _waiting(self) -> str:
         return "; ".join(_shown(task) for task in self._unfinished()) or "nothing"

@@ -89,6 +89,7 @@ class Machine:
         self._ground = ground
         self._node: Life | None = None
         self._starts = 0
+        self._down_for = _RESTART_AFTER
         self._lives: list[asyncio.Task[None]] = []
 
     def boot(self) -> None:
@@ -101,9 +102,10 @@ class Machine:
         with in_process(process):
             self._lives.append(self._ground.loop.create_task(self._live(process)))
 
-    def ask_to_end(self) -> None:
-        """A signal: a frozen process gets it when it thaws."""
+    def ask_to_end(self, down_for: float = _RESTART_AFTER) -> None:
+        """A signal: a frozen process gets it when it thaws. The node is started again so many seconds after its end."""
         if self._node is not None and self.process is not None:
+            self._down_for = down_for
             with in_process(self.process):
                 self._ground.loop.call_soon(self._node.shut_down)
 
@@ -119,7 +121,7 @@ class Machine:
         ground = self._ground
         executor = SimulatedExecutor(process, ground.manners, ground.log, ground.clock, ground.history)
         surroundings = Surroundings(
-            SimulatedStore(ground.network, process),
+            SimulatedStore(ground.network, process, ground.options.settings.node_heartbeat_interval),
             self.name,
             process.incarnation,
             self.clock,
@@ -151,7 +153,8 @@ class Machine:
     def _ended(self, process: Process) -> None:
         if self.process is process:
             self.process = self._node = None
-            self._ground.loop.call_later(_RESTART_AFTER, self.boot, context=self._ground.network.context)
+            self._ground.loop.call_later(self._down_for, self.boot, context=self._ground.network.context)
+            self._down_for = _RESTART_AFTER
 
 
 def _causes(error: BaseException) -> list[BaseException]:

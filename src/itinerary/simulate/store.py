@@ -22,6 +22,7 @@ from typing import Any, Final
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Change, Refused, Written
+from itinerary.runtime.patience import FIRST_WAIT
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.clock import microseconds
 from itinerary.simulate.disturbances import Disturbances
@@ -111,7 +112,9 @@ class _Call:
             network.history.note(self.process.incarnation, "call", "is lost with its process")
             return
         if not network.reaches(self.process):
-            self._later(network.fates.weather.patience, self._away)
+            patience, now = network.fates.weather.patience, network.backend.clock()
+            network.disturbances.note(now, now + microseconds(patience), self.process)
+            self._later(patience, self._away)  # the store may be back long before, and the caller waits
             return
         try:
             result = network.backend.commit(self.work, self.process, self.request)
@@ -191,14 +194,29 @@ class SimulatedEngine(Engine):
 
 
 class SimulatedStore(EngineStore):
-    """A `ports.Store` over that engine, which tells the witness what it is asked to write."""
+    """A `ports.Store` over that engine, which tells the witness what it is asked to write.
 
-    def __init__(self, network: Network, process: Process) -> None:
+    Whose write has failed waits before it asks again (see `runtime.patience`): what ends meanwhile cannot be written at
+    once, and that is nobody's fault.
+    """
+
+    def __init__(self, network: Network, process: Process, longest_wait: int) -> None:
+        """`longest_wait`, in microseconds, is how long a node waits at most before it asks again."""
         super().__init__(SimulatedEngine(network, process))
+        self._network, self._process, self._longest_wait = network, process, longest_wait
+        self._wait = microseconds(FIRST_WAIT)
 
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
         token = _REQUEST.set(Writing(owner, changes))
         try:
-            return await super().write(owner, changes)
+            answer = await super().write(owner, changes)
+        except StoreUnavailable:
+            now = self._network.backend.clock()
+            self._network.disturbances.note(now, now + self._wait, self._process)
+            self._wait = min(self._wait * 2, self._longest_wait)
+            raise
+        else:
+            self._wait = microseconds(FIRST_WAIT)
+            return answer
         finally:
             _REQUEST.reset(token)

@@ -215,13 +215,14 @@ class Witness:
                 self._add(
                     Rule.STALE, f"{_shown(row)} had made write {row.sequence}, and took write {made} again", commit.at
                 )
+            if any((row.owner, row.fence) == (request.owner, change.fence) for change in changes):
+                continue  # it was that one's doing; an older one of the same batch, under another fence, was refused
             for change in changes:
-                if (row.owner, row.fence) != (request.owner, change.fence):
-                    message = (
-                        f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
-                        f"{change.sequence} of node {request.owner} under fence {change.fence}"
-                    )
-                    self._add(Rule.STALE, message, commit.at)
+                message = (
+                    f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
+                    f"{change.sequence} of node {request.owner} under fence {change.fence}"
+                )
+                self._add(Rule.STALE, message, commit.at)
 
     def hear(self, at: int, request: object, answer: object) -> None:
         """Whether somebody was told that a write stands who had lost the occurrence, and would go on with it."""

@@ -42,7 +42,7 @@ from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import JOBS, OCCURRENCES
+from itinerary.stores.tables import ACTIVE, JOBS, MAIL, OCCURRENCES, SWEEP
 
 __all__ = ["Outcome", "World", "run_seed"]
 
@@ -220,7 +220,7 @@ class World:
             self.network.cut_off[process] = None
             self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
         else:
-            machine.ask_to_end()
+            machine.ask_to_end(trouble.lasts)
 
     def _end_outage(self) -> None:
         self.network.is_down = False
@@ -264,10 +264,10 @@ class World:
             await asyncio.sleep(look_after)
 
     def _is_settled(self) -> bool:
-        snapshot = self.backend.commit(Snapshot)
-        end = self.options.begins_at + self.options.runs_for
-        is_swept = snapshot.sweep is not None and snapshot.sweep.watermark >= end
-        return is_swept and all(row.status in FINAL for row in snapshot.occurrences.values()) and not snapshot.mail
+        rows, end = self.backend.rows, self.options.begins_at + self.options.runs_for
+        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE):
+            return False
+        return all(row.status in FINAL for row in rows(OCCURRENCES).values())
 
     async def _check(self, owed_from: int) -> None:
         snapshot = self.backend.commit(Snapshot)

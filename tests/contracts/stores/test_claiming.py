@@ -6,7 +6,8 @@ import pytest
 
 from itinerary.model.ids import job_id, occurrence_id
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.queries import Active, ByKey, Decided, Waiting, Windows
+from itinerary.model.policies import Overlap
+from itinerary.model.queries import Active, ByKey, Decided, Open, Waiting, Windows
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Refusal, Wanted
@@ -136,3 +137,20 @@ async def test_an_instant_of_any_century_can_be_claimed(desk: Desk) -> None:
     claimed = await desk.claim(node, *[Wanted(key, 1, key.instant) for key in keys])
     assert [one.key for one in claimed] == keys
     assert list(await desk.store.read(Decided(-(10**16), 10**17))) == keys
+
+
+@pytest.mark.spec("N2")
+@told
+async def test_one_question_finds_what_a_node_may_start_that_is_not_its_own(desk: Desk) -> None:
+    me, other, job = await desk.node(), await desk.node(), await desk.job()
+    nobodys = await desk.due(None, job, ago=100)
+    left_lying, running, mine = [await desk.due(owner, job) for owner in (other, other, me)]
+    fresh = await desk.due(other, job, ago=1)
+    await desk.started(other, running, overlap=Overlap.ALLOW)
+    offers = await desk.store.read(Open(me, 20 * SECOND, 10))
+    assert [row.ref for row in offers.rows] == [nobodys.ref, left_lying.ref]
+    assert fresh.ref not in {row.ref for row in offers.rows}
+    assert mine.ref not in {row.ref for row in offers.rows}
+    assert offers.now <= await desk.now()
+    few = await desk.store.read(Open(me, 20 * SECOND, 1))
+    assert [row.ref for row in few.rows] == [nobodys.ref, left_lying.ref], "what runs is no reason to overlook others"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from itinerary.model.policies import Overlap
 from itinerary.model.queries import Waiting
 from itinerary.model.rows import TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
@@ -103,6 +104,29 @@ async def test_what_waits_for_a_node_with_room_may_be_started_by_any(desk: Desk)
     stolen = await desk.started(other, claimed, fence=None)
     assert stolen.fence == claimed.fence + 1
     assert await desk.store.read(Waiting(await desk.now(), 10)) == []
+
+
+@pytest.mark.spec("N2")
+@told
+async def test_a_late_try_to_take_over_what_has_been_through_other_hands_since_is_refused(desk: Desk) -> None:
+    first, second, job = await desk.node(), await desk.node(), await desk.job()
+    running = await desk.run(first, job, overlap=Overlap.QUEUE)
+    claimed = await desk.due(None, job)
+    late = desk.request(claimed, fence=None, seen=claimed.fence, overlap=Overlap.QUEUE)
+    for _ in range(2):
+        (queued,) = await desk.store.start(second, desk.revision, [late], 0)
+        assert isinstance(queued, Refused)
+        assert queued.why is Refusal.QUEUED, "asked again, it is answered as the first time"
+    await desk.finish(first, running)
+    row = await desk.row(claimed.ref)
+    assert (row.status, row.owner) == (OccurrenceState.PENDING, None), "its turn has come"
+    (refused,) = await desk.store.start(second, desk.revision, [late], 0)
+    assert isinstance(refused, Refused)
+    assert refused.why is Refusal.LOST, "who asks now has seen another row"
+    request = desk.request(claimed, fence=None, seen=row.fence, overlap=Overlap.QUEUE)
+    for _ in range(2):
+        (started,) = await desk.store.start(second, desk.revision, [request], 0)
+        assert isinstance(started, Started)
 
 
 @told

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from itinerary.model.occurrence import Window
+from itinerary.model.occurrence import Kind, Window
 from itinerary.model.queries import Standing, Waiting, Windows
+from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal, Wanted
@@ -87,6 +90,15 @@ async def test_a_plan_is_seized_once_for_the_fence_that_was_seen(desk: Desk) -> 
 
 
 @told
+async def test_the_plan_of_a_node_that_has_left_is_anybodys_however_long_ago_that_was(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    plan = await begun(desk, first)
+    await desk.store.leave(first)
+    taken = await begun(desk, second)
+    assert (taken.owner, taken.fence, taken.end) == (second, plan.fence + 1, plan.end)
+
+
+@told
 async def test_a_sweep_by_an_older_timeline_is_sent_back(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     plan = await begun(desk, node)
@@ -135,3 +147,53 @@ async def test_the_stretch_of_a_pause_is_one_row_that_grows(desk: Desk) -> None:
     assert (await desk.row(stretch.ref)).window == Window(start, start + 20, 2)
     assert len(await desk.store.read(Windows(start + 19))) == 1
     assert len(await desk.store.read(Windows(start + 20))) == 0
+
+
+async def moment(desk: Desk) -> int:
+    """A moment that is over when this returns."""
+    at = await desk.now()
+    await asyncio.sleep(0.002)
+    assert await desk.now() > at
+    return at
+
+
+@pytest.mark.spec("R2")
+@told
+async def test_a_late_claim_creates_nothing_that_the_sweep_has_come_to(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    early, claimed_in_time = await moment(desk), await moment(desk)
+    (before,) = await desk.claim(node, _wanted(job, claimed_in_time))
+    plan = await begun(desk, node)
+    assert early < plan.end
+    assert await desk.claim(node, _wanted(job, early)) == [], "the plan decides about it"
+    assert await desk.claim(node, _wanted(job, claimed_in_time)) == [before], "what was claimed before is there"
+    (after,) = await desk.claim(node, _wanted(job, early), _wanted(job, plan.end))
+    assert after.key.instant == plan.end, "from the end of the plan on, who comes first has it"
+    last = SweepStep(fence=plan.fence, step=1, cursor="", is_last=True)
+    assert await desk.store.advance_sweep(node, desk.revision, last) is None
+    assert await desk.claim(node, _wanted(job, early)) == [], "and all below the watermark is decided"
+
+
+@told
+async def test_what_is_asked_for_by_name_is_created_whatever_the_sweep_has_come_to(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    early = await moment(desk)
+    await begun(desk, node)
+    wanted = Wanted(Key(early, job, Kind.TRIGGER, "request"), 1, early)
+    assert [one.key for one in await desk.claim(None, wanted)] == [wanted.key]
+
+
+@pytest.mark.spec("R2")
+@told
+async def test_the_sweep_itself_creates_what_nobody_may_claim_any_more(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    missing = _wanted(job, await moment(desk))
+    plan = await begun(desk, node)
+    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(missing,), is_last=True)
+    assert await desk.store.advance_sweep(node, desk.revision, step) is None
+    (row,) = await desk.store.read(Waiting(await desk.now(), 10))
+    assert (row.key, row.owner) == (missing.key, None)
+
+
+def _wanted(job: JobNumber, instant: int) -> Wanted:
+    return Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant)

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Decided, Standing
-from itinerary.model.rows import EntryRow, NodeNumber, OccurrenceRow
+from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Entered, Judge, Verdict, VerdictKind
-from itinerary.model.writes import Refusal
+from itinerary.model.writes import Refusal, Wanted
 from itinerary.stores.tables import ENTRIES
 from itinerary.stores.transaction import Transaction
-from tests.contracts.stores.desk import Desk
+from tests.contracts.stores.desk import HOUR, Desk
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene, update
 from tests.integration.protocol.sessions import THE_END
@@ -152,6 +153,44 @@ def test_a_start_waits_for_an_update_and_starts_nothing_by_what_it_knew(scene: S
     assert refused.ref == request.ref
     assert getattr(refused, "why", None) is Refusal.MOVED
     assert scene.do(desk.status(request.ref)) is OccurrenceState.CANCELLED
+
+
+# -- 19: a plan and the claims below its end -------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R2")
+def test_a_plan_waits_for_the_claims_that_are_under_way_and_finds_their_rows(scene: Scene) -> None:
+    desk = scene.desk()
+    owner, job = scene.do(desk.node()), scene.do(desk.job())
+    at = scene.do(desk.now())
+    wanted = Wanted(Key(at, job, Kind.SCHEDULED), 1, at)
+    node = scene.session("node", lambda store: store.claim(owner, desk.revision, [wanted]))
+    sweep = scene.session("sweep", lambda store: store.begin_sweep(owner, at + HOUR))
+    node.until("after get books")
+    sweep.until_it_waits()
+    claimed, plan = node.finish(), sweep.finish()
+    assert isinstance(claimed, list)
+    assert [one.key for one in claimed] == [wanted.key]
+    assert plan is not None
+    assert plan.start <= at < plan.end
+    assert list(scene.do(desk.store.read(Decided(plan.start, plan.end)))) == [wanted.key]
+
+
+@pytest.mark.spec("R2")
+def test_a_claim_waits_for_a_plan_and_creates_nothing_below_its_end(scene: Scene) -> None:
+    desk = scene.desk()
+    owner, job = scene.do(desk.node()), scene.do(desk.job())
+    at = scene.do(desk.now())
+    wanted = Wanted(Key(at, job, Kind.SCHEDULED), 1, at)
+    node = scene.session("node", lambda store: store.claim(owner, desk.revision, [wanted]))
+    sweep = scene.session("sweep", lambda store: store.begin_sweep(owner, at + HOUR))
+    sweep.until(THE_END)
+    node.until_it_waits()
+    plan = sweep.finish()
+    assert plan is not None
+    assert plan.start <= at < plan.end
+    assert node.finish() == []
+    assert list(scene.do(desk.store.read(Decided(plan.start, plan.end)))) == []
 
 
 # -- 4b: the gate is a statement of its own --------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from itinerary.core.messages import ClockDoubted, ClockJumped, OccurrenceAsked
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
 from itinerary.model.work import AttemptKey, Ended, Succeeded
+from itinerary.schedules import every
+from itinerary.schedules.instants import from_seconds
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import fails, hangs, says, works
 
@@ -176,3 +178,20 @@ def test_while_the_time_is_in_doubt_nothing_is_begun() -> None:
     world.send(ClockJumped(0))
     world.run_to(6)
     assert world.launches() == [("main", 1, 5)]
+
+
+@pytest.mark.spec("N6")
+def test_what_lined_up_while_the_clock_was_ahead_waits_for_its_time_again() -> None:
+    world = World(max_concurrent_jobs=1)
+    world.job("etl")
+    world.does("main", works(30))
+    world.job("late", "late", schedule=every("24h", start=from_seconds(START // SECOND + 8)))
+    world.does("late", works())
+    world.run_to(1)
+    world._shared[0] += 8 * SECOND  # it is 9, as this node believes, and "late" waits for a slot
+    world.run()
+    assert len(world.scheduler._board.line) == 1
+    jump(world, -8)
+    assert len(world.scheduler._board.line) == 0
+    world.run_to(60)
+    assert [name for name, _, at in world.launches()] == ["main", "late"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from itinerary.core.commands import StartRuns, Write
-from itinerary.core.messages import ActiveAsked, OccurrenceAsked, StartsAnswered
+from itinerary.core.messages import ActiveAsked, OccurrenceAsked, RowsRead, StartsAnswered, WorkOffered
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.policies import Retry
-from itinerary.model.queries import LimitUse
-from itinerary.model.rows import Key, Ref
+from itinerary.model.policies import Overlap, Retry
+from itinerary.model.queries import ByRef, LimitUse
+from itinerary.model.rows import Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Refusal, Refused, Wanted
+from itinerary.model.writes import Cancellation, Refusal, Refused, Started, Wanted
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World, done
 from tests.unit.core.scripted import fails, hangs, works
@@ -289,3 +289,56 @@ def test_an_offered_one_that_lacks_a_share_is_asked_for_again() -> None:
     assert len(world.script.launched) + len(other.script.launched) == 2
     world.at_rest()
     other.at_rest()
+
+
+@pytest.mark.spec("X1")
+def test_what_was_offered_when_there_was_no_room_is_taken_as_soon_as_there_is() -> None:
+    world = World(max_concurrent_jobs=1)
+    number = world.job("etl", schedule=every("7h"), overlap=Overlap.ALLOW)
+    world.does("main", *[works(0.01)] * 20)
+    at = world.now
+    wanted = [Wanted(Key(at, number, Kind.TRIGGER, str(request)), 1, at) for request in range(20)]
+    done(world.store.claim(None, None, wanted))
+    world.run(2)
+    assert len(world.script.launched) == 20, "and not one for each look at what there is"
+    world.at_rest()
+
+
+@pytest.mark.spec("X6")
+def test_whose_turn_has_come_in_its_job_is_started_before_those_that_would_wait_for_it() -> None:
+    world = World(max_concurrent_jobs=1)
+    number = world.job("etl", schedule=every("7h"), overlap=Overlap.QUEUE)
+    world.does("main", *[works()] * 3)
+    at = world.now
+    rows = [
+        OccurrenceRow(
+            Ref(ref), at - ref, number, Kind.TRIGGER, str(ref), 1, at - ref, False, 0, at, None, status, None, 1
+        )
+        for ref, status in ((1, OccurrenceState.PENDING), (2, OccurrenceState.PRERUN), (3, OccurrenceState.PRERUN))
+    ]
+    world.keep(StartRuns)
+    world.rebuild()
+    world.send(WorkOffered(rows))
+    world.run()
+    (asked,) = [command for command in world.kept if isinstance(command, StartRuns)]
+    assert [start.ref for start in asked.starts] == [1]
+
+
+@pytest.mark.spec("O5")
+def test_a_start_that_was_given_up_and_arrives_after_all_is_not_forgotten_by_a_cancel() -> None:
+    world = World()
+    world.job("etl")
+    world.does("main", hangs())
+    world.keep(StartRuns)
+    world.run_to(0.5)
+    (kept,) = [command for command in world.kept if isinstance(command, StartRuns)]
+    world.send(StartsAnswered(kept.starts, [Refused(kept.starts[0].ref, Refusal.EARLY, "an earlier try's answer")]))
+    world.turn()
+    (started,) = done(world.store.start(world.node, kept.revision, kept.starts, 2 * SECOND))
+    assert isinstance(started, Started)
+    done(world.store.control(None, [Cancellation(started.ref, "anna")]))
+    world.kept, world._keeps = [], ()
+    world.send(RowsRead(list(done(world.store.read(ByRef((started.ref,)))).values())))
+    world.run_to(20)
+    assert world.statuses[0] == "cancelled"
+    assert world.scheduler._board.live == {}

@@ -110,3 +110,16 @@ def test_a_small_step_forward_is_followed_at_once() -> None:
 def test_the_machines_clock_goes_forward() -> None:
     before = boot_time()
     assert boot_time() >= before > 0
+
+
+@pytest.mark.spec("N6", "the node's own clock")
+def test_a_machine_whose_clock_goes_back_stands_still_for_a_moment_and_goes_on() -> None:
+    machine, clock = known()
+    machine.time += MINUTE
+    assert clock.now() == 1_060 * SECOND
+    machine.time -= 10 * MINUTE
+    assert clock.now() == 1_060 * SECOND
+    machine.time += MINUTE
+    assert (clock.now(), clock.elapsed()) == (1_120 * SECOND, 125 * SECOND)
+    clock.observe(1_120 * SECOND)
+    assert not clock.is_in_doubt

@@ -75,7 +75,27 @@ def test_when_the_nodes_own_clock_jumps_everything_goes_on_at_the_stores_time(by
         for row in rows:
             if row.started_at is not None:
                 assert 0 <= row.started_at - row.instant <= 2 * SECOND
-        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [-by]
+        jumps = [line["by_microseconds"] for line in world.log.said("clock.jumped")]
+        assert jumps == ([-by] if by > 0 else []), "one that goes back is made to stand still, and is right soon"
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "the node's own clock")
+def test_what_runs_when_the_nodes_own_clock_goes_back_has_no_more_time_than_before() -> None:
+    async def story(world: World) -> None:
+        overrides = Overrides(task_timeout="20s")
+        await world.register(
+            "long", world.task(1_000.0), schedule=every("24h", start="2026-03-28T12:00:10Z"), overrides=overrides
+        )
+        node, ahead = world.node(), 0
+        node.clock._elapsed = lambda: world.elapsed() + ahead
+        async with world.running(node):
+            await world.sleep_until(15.0)
+            ahead = -7 * 24 * 3_600 * SECOND
+            await world.sleep_until(40.0)
+            (row,) = await world.rows("long")
+            assert row.status is OccurrenceState.FAILED
 
     played(story)
 

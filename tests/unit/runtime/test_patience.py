@@ -44,6 +44,17 @@ def test_it_asks_again_after_longer_and_longer_waits_and_says_so_once_at_each_en
 
 
 @pytest.mark.spec("N5")
+def test_it_waits_no_longer_than_it_was_told() -> None:
+    async def story(world: World) -> None:
+        call = Failing(world, *([StoreUnavailable("away")] * 4))
+        await Patience("syncer", world.log, longest_wait=300_000).ask(call, "write")
+        waits = [round(b - a, 6) for a, b in zip(call.asked_at, call.asked_at[1:], strict=False)]
+        assert waits == [0.1, 0.2, 0.3, 0.3]
+
+    played(story)
+
+
+@pytest.mark.spec("N5")
 def test_a_store_without_room_is_waited_for_and_what_no_waiting_mends_is_raised_at_once() -> None:
     async def story(world: World) -> None:
         patience = Patience("syncer", world.log)

@@ -249,6 +249,22 @@ def test_what_a_node_leaves_behind_when_it_says_goodbye_is_taken_at_once() -> No
     played(story)
 
 
+@pytest.mark.spec("N3", "release and orphan")
+def test_who_left_long_ago_with_work_left_over_is_found_by_the_next_node_that_comes() -> None:
+    async def story(world: World) -> None:
+        async with rescuing(world) as scene:
+            (running,), (unstarted,) = await scene.claimed(scene.other, 0), await scene.claimed(scene.other, 60)
+            await scene.start(scene.other, running)
+            await world.store.leave(scene.other)
+            await asyncio.sleep(2 * 3_600.0)
+            assert scene.other not in {node.number for node in (await world.store.beat(scene.me)).nodes}
+            await scene.watch(2.0)
+            assert (await scene.row(running.ref)).status is OccurrenceState.ORPHANED
+            assert (await scene.row(unstarted.ref)).owner is None
+
+    played(story)
+
+
 @pytest.mark.spec("N2", "a node that comes back")
 def test_what_was_taken_is_refused_to_the_node_that_comes_back() -> None:
     async def story(world: World) -> None:

@@ -37,7 +37,9 @@ class Scene:
         self.clock.observe(world.now())
         settings, inbox = Settings(), Inbox(1_000, SECOND, world.log)
         store = world.store if store is None else store
-        builder = IndexBuilder(store, settings, self.clock, inbox, PlanBook(Timeline()), elsewhere=here, log=world.log)
+        self.builder = builder = IndexBuilder(
+            store, settings, self.clock, inbox, PlanBook(Timeline()), elsewhere=here, log=world.log
+        )
         self.sweeper = Sweeper(
             store, node, settings, self.clock, builder, defaults=NOTHING, elsewhere=here, log=world.log
         )
@@ -183,7 +185,9 @@ def test_who_lost_its_plan_stops() -> None:
                 await super().begin_sweep(other, EPOCH, seize=step.fence)
                 return await super().advance_sweep(by, revision, step)
 
-        await Scene(world, me, Seized(world.engine)).sweeper.sweep()
+        scene = Scene(world, me, Seized(world.engine))
+        await scene.builder.read()
+        await scene.sweeper.sweep()
         assert await seconds(world, "tick") == []
         assert world.log.said("sweep.taken_over") == [{"why": "lost"}]
 

@@ -51,7 +51,7 @@ class Scene:
             self.backend, fates or Fates(Weather(), dice_for(1, "scene")), self.history, self.disturbances
         )
         self.process = Process("a", 1)
-        self.store = SimulatedStore(self.network, self.process)
+        self.store = SimulatedStore(self.network, self.process, longest_wait=5_000_000)
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Begin something inside the process."""

@@ -170,13 +170,19 @@ class RunChecks:
         last = max(runs, key=lambda run: _at(run.ended_at))
         if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
             return
-        if any(
-            line.after is OccurrenceState.RETRYING and line.at >= last.began_at for line in self.snapshot.trail(row)
-        ):
+        if self._retried_after(row, last):
             return  # it waited to retry, and was ended there
         if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):
             late = row.ended_at - last.ended_at
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
+
+    def _retried_after(self, row: OccurrenceRow, last: Run) -> bool:
+        """Whether it was retrying after this run. A trail has its node's times, and that clock may lie behind the
+        store's, or jump: so the order of the lines counts too, and what was retrying when it ended was so after all."""
+        lines = self.snapshot.trail(row)
+        if lines[-1].before is OccurrenceState.RETRYING:
+            return True
+        return any(line.after is OccurrenceState.RETRYING and line.at >= last.began_at for line in lines)
 
     def _taken_after(self, row: OccurrenceRow) -> bool:
         return any(taken.at > (row.started_at or 0) for taken in self.taken.get(row.ref, ()))

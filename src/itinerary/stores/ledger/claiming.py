@@ -2,6 +2,12 @@
 
 The row's name is (instant, job, kind, request); whoever creates it has won. Created and read are two calls: an earlier
 try of the same asker, whose answer was lost, may be committing at this moment, and its rows are the asker's too.
+
+**What the sweep has come to is the sweep's** (rule 19). It reads what exists below the end of its plan, and decides
+about the rest, often in one row for a whole window of instants. A claim that comes late, of a node that was frozen or
+cut off, would put a second row into that window, or would bring back what was removed long ago. So below the end of the
+plan, or the watermark if there is no plan, nothing by schedule is created any more: the race for those instants is over
+and the sweep has won it. Who claims is told what every loser is told. Its rows are nobody's, and offered to everybody.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
 from itinerary.stores.ledger.pages import clean, is_open
-from itinerary.stores.tables import ACTIVE, BOOKS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.tables import ACTIVE, BOOKS, JOBS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of"]
@@ -59,13 +65,26 @@ def claim(
     tx.gate()
     if revision is not None and revision_of(tx) != revision:
         return Refusal.MOVED
-    created = create(tx, owner, wanted)
+    created = create(tx, owner, _not_swept(tx, wanted))
     rows = created
     if len(created) < len(wanted):
         names = {tuple(item.key) for item in wanted}.difference(OCCURRENCES.names_of(created))
         found = tx.named(OCCURRENCES, names).values() if names else ()
         rows = created + [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
     return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in rows]
+
+
+def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+    """What the sweep has not come to. A plan never lies ahead of the store's clock, so what is claimed ahead of its
+    instant, which is nearly everything, needs no look at it. Before the first job was registered nothing was expected,
+    and no sweep has decided anything."""
+    now = tx.now()
+    if not any(item.key.instant < now and item.key.kind.is_by_schedule for item in wanted):
+        return wanted
+    sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
+    end = sweep.watermark if sweep.plan_to is None else sweep.plan_to
+    start = min((job.registered_at for job in tx.scan(JOBS, limit=1)), default=end)
+    return [item for item in wanted if not (item.key.kind.is_by_schedule and start <= item.key.instant < end)]
 
 
 def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from itinerary.model import queries as q
 from itinerary.model.evidence import Inspect, Pointers
-from itinerary.model.rows import EntryRow, Key, OccurrenceRow, Ref
+from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.states import OccurrenceState
 from itinerary.model.trails import whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.evidence import inspect, pointers
@@ -36,6 +37,7 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["answer"]
 
 _ACTIVE_MAX = 1_000_000
+_UNSTARTED = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 _OF_ONE_MAX = 100_000
 """The most tasks, attempts or transitions of one occurrence."""
 
@@ -68,6 +70,29 @@ def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
 
 def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
     return _by_ref(tx, [row.ref for row in tx.scan(WAITING, high=(query.due_before,), limit=query.limit)])
+
+
+def _open(tx: Transaction, query: q.Open) -> q.Offers:
+    now = tx.now()
+    waiting = _waiting(tx, q.Waiting(now, query.limit))
+    return q.Offers(now, (*waiting, *_left_lying(tx, query, now - query.takeover_after)))
+
+
+def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
+    """What others have claimed and not started. What runs for long is due for long too, and comes first: if there is
+    nothing else among the first, all are looked at."""
+    due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < due_before)
+    found: list[OccurrenceRow] = []
+    for some in (due[: query.limit], due[query.limit :]):
+        rows = _by_ref(tx, [ref for _, ref in some]) if some else []
+        found = [row for row in rows if _is_left_lying(row, query.node)]
+        if found:
+            break
+    return found[: query.limit]
+
+
+def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
+    return row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, node)
 
 
 def _windows(tx: Transaction, query: q.Windows) -> list[OccurrenceRow]:
@@ -115,6 +140,7 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.History: lambda tx, query: history(tx, query.job, query.before, query.limit, query.states),
     q.Active: _active,
     q.Waiting: _waiting,
+    q.Open: _open,
     q.Windows: _windows,
     q.Decided: _decided,
     q.ByKey: lambda tx, query: {

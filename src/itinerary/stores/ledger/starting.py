@@ -107,9 +107,9 @@ class _Starting:
         return sorted(ready, key=OCCURRENCES.name_of)
 
     def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
-        mine = row.owner == self.owner and request.fence in (None, row.fence)
-        if mine and row.status is OccurrenceState.PRERUN and self._is_as_claimed(row, request):
+        if self._is_as_claimed(row, request):
             return None  # nearly always
+        mine = row.owner == self.owner and request.fence in (None, row.fence)
         refusal: tuple[Refusal, str] | None = None
         if (begun := _begun(row, self.owner, request)) is not None:
             return begun
@@ -119,8 +119,10 @@ class _Starting:
             refusal = Refusal.CANCELLED, row.cancelled_by
         elif row.started_at is not None or row.status in FINAL:
             refusal = Refusal.LOST, whose(row)
-        elif row.status is OccurrenceState.QUEUED and request.fence is not None:
+        elif row.status is OccurrenceState.QUEUED and (request.fence is not None or _has_moved_on(row, request)):
             refusal = Refusal.QUEUED, row.reason or ""
+        elif _has_moved_on(row, request):
+            refusal = Refusal.LOST, whose(row)
         elif self.pages.now < row.due_at:
             refusal = Refusal.EARLY, str(row.due_at)
         elif not mine and (request.fence is not None or not self._is_free(row)):
@@ -132,7 +134,10 @@ class _Starting:
     def _is_as_claimed(self, row: OccurrenceRow, request: Start) -> bool:
         """Whether nothing has happened to it since it was claimed, but that its time has come."""
         return (
-            row.started_at is None
+            row.owner == self.owner
+            and row.fence == request.fence
+            and row.status is OccurrenceState.PRERUN
+            and row.started_at is None
             and row.cancelled_by is None
             and self.pages.now >= row.due_at
             and row.adjustments == request.adjustments
@@ -254,6 +259,10 @@ class _Starting:
             pages.turn(row, (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step), **values)
         pages.begin(row.ref, request.tasks, request.attempts)
         self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
+
+
+def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
+    return request.fence is None and request.seen not in (None, row.fence)
 
 
 def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:

@@ -3,6 +3,10 @@
 Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
 the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
 move in one transaction, and the watermark moves with the last of them.
+
+A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
+reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so
+until it has decided, and a window of instants has no row inside it.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.stores.ledger.claiming import THE_ONE, create, revision_of
 from itinerary.stores.ledger.pages import Pages
-from itinerary.stores.tables import SWEEP, WINDOWS
+from itinerary.stores.tables import NODES, SWEEP, WINDOWS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["advance_sweep", "begin_sweep"]
@@ -28,9 +32,11 @@ _COLUMNS = ("watermark", "owner", "fence", "step", "plan_from", "plan_to", "curs
 def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) -> SweepPlan | None:
     """Begin a plan from the watermark to `end`, or find the one that is being worked off, whose owner may be another.
 
-    With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. None: all is decided.
+    With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. From one who has left it
+    is taken in any case: who comes an hour later hears of that node no more, and would wait for it for ever. None: all
+    is decided.
     """
-    tx.gate()
+    tx.gate(exclusive=True)
     row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
     if row.plan_to is None:
         end = min(end, tx.now())
@@ -38,10 +44,15 @@ def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) ->
             return None
         row = replace(row, owner=by, fence=row.fence + 1, step=0, cursor="", plan_from=row.watermark, plan_to=end)
         tx.save(SWEEP, [row], _COLUMNS)
-    elif row.owner != by and seize == row.fence:
+    elif row.owner != by and (seize == row.fence or _has_left(tx, row.owner)):
         row = replace(row, owner=by, fence=row.fence + 1)
         tx.save(SWEEP, [row], _COLUMNS)
     return _plan(row)
+
+
+def _has_left(tx: Transaction, owner: NodeNumber | None) -> bool:
+    row = tx.get(NODES, [(owner,)]).get((owner,))
+    return row is None or row.left_at is not None
 
 
 def _plan(row: SweepRow) -> SweepPlan:

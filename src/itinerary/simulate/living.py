@@ -1,0 +1,62 @@
+"""Living through one seed as somebody has asked for it: in this process, or in another one.
+
+What is asked for goes from process to process, so it says everything by name; and what comes back is text, since a
+history is long and nobody wants it but for the seed that failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, NamedTuple
+
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.machines import NewLife
+from itinerary.simulate.options import DAY, derive
+from itinerary.simulate.world import run_seed
+
+__all__ = ["Lived", "Order", "live"]
+
+_SHOWN: Final = 5
+"""Violations that are printed of a failing seed."""
+
+
+class Order(NamedTuple):
+    """How seeds are to be lived through."""
+
+    life: str
+    """The node, `package.module:thing`."""
+    mutant: str | None = None
+    """A fault that is put into the program, named like that."""
+    nodes: int | None = None
+    hours: int | None = None
+    with_history: bool = False
+
+
+class Lived(NamedTuple):
+    """What became of a seed."""
+
+    text: str
+    """What there is to say about it."""
+    is_fine: bool
+
+
+def live(order: Order, seed: int) -> Lived:
+    """One seed."""
+    new_life: NewLife = _named(order.life)
+    mutant: Callable[[], AbstractContextManager[None]] = nullcontext if order.mutant is None else _named(order.mutant)
+    options = derive(seed, nodes=order.nodes, runs_for=DAY if order.hours is None else order.hours * 3600 * SECOND)
+    with mutant():
+        outcome = run_seed(options, new_life)
+    lines = list(outcome.history) if order.with_history else []
+    if not outcome.is_fine:
+        lines += [str(options), f"seed {outcome.seed} failed: {outcome.count} violations"]
+        lines += [f"  {violation}" for violation in outcome.violations[:_SHOWN]]
+    return Lived("".join(f"{line}\n" for line in lines), outcome.is_fine)
+
+
+def _named(name: str) -> Any:
+    """Something by its name, `package.module:thing`."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
