@@ -18,6 +18,7 @@ from bench.peers import PEERS, peer_herd
 from bench.places import DURABLE, opened, place
 from itinerary.core.news import Finished, News
 from itinerary.executors import ExecutionContext, Registry
+from itinerary.runtime.garbage import relax_collector
 
 __all__ = ["run"]
 
@@ -61,6 +62,7 @@ async def _herd(url: str, count: int) -> Herd:
         await register(store, names, function, due_at)
         node = node_of(store, registry, 2 * count, observe)
         await node.start()
+        relax_collector()  # as `itinerary up` does
         running = asyncio.create_task(node.run())
         await asyncio.sleep(due_at - 1 - clock())
         gc.collect()

@@ -35,6 +35,7 @@ from itinerary.cli.auditing import ProgressLine, words
 from itinerary.cli.loading import load_app
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError, ItineraryError, WindowError
+from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.opening import open_store
 
@@ -102,12 +103,13 @@ def up(
 
 def _run(found: Itinerary, *, quiet: bool) -> int:
     if quiet:
-        return found.run()
+        return found.run(lambda _: relax_collector())
     console = Console(highlight=False)
     ticker = Ticker(console)
     found.observe(ticker.hear)
 
     def greet(node: RunningNode) -> None:
+        relax_collector()
         console.print(header(found, node), end="", soft_wrap=True)
 
     try:
