@@ -1,12 +1,13 @@
-"""What executors report, taken up when there is time for it: a start comes before an end.
+"""What executors report, taken up when there is time for it: in a herd, starts come before ends.
 
 Ten thousand occurrences that are due together begin one batch after another, and the first have ended long before the
 last has begun. To work off these ends costs as much as the starts do, so it would make the last ones twice as late. So
-while starts are on their way to the store, reports wait, half a second at the most; and then they are taken up
-some at a time, so that whatever comes next does not wait for all of them.
+while hundreds of starts are on their way to the store reports wait, half a second at the most; and then they are taken
+up some at a time, so that whatever comes next does not wait for all of them. With fewer starts an end is not held up at
+all: what follows it may depend on it (PROTOCOL 10).
 
-Nothing else is held up or judged wrongly for that: as soon as time has come for anything, or anybody asks or tells
-anything but how starts and claims went, all that has been reported is taken up before it.
+Nothing is judged wrongly for that: as soon as time has come for anything, or anybody asks or tells anything but how
+starts, claims and writes went, all that has been reported is taken up before it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ __all__ = ["Reports"]
 
 HELD_MAX: Final = SECOND // 2
 AT_ONCE: Final = 1_024
+HERD: Final = 512
+"""So many starts on their way are worth it."""
 _CAN_WAIT_FOR: Final = (StartsAnswered, AttemptsReported, ClaimsAnswered, WritesAnswered, Heartbeats)
 """Messages that reports may stay behind: none of them says anything about an attempt that runs."""
 
@@ -60,7 +63,7 @@ class Reports:
     @property
     def can_go_on(self) -> bool:
         """Whether some wait that need not."""
-        return bool(self._waiting) and not self._board.starting
+        return bool(self._waiting) and self._board.starting < HERD
 
     def before(self, message: Message, now: int, out: Outbox) -> None:
         """Take up all of them, if this is a message that they must not stay behind."""
@@ -74,7 +77,7 @@ class Reports:
         alarm_at, is_held = self._board.alarms.next_at, self._since <= now < self._since + HELD_MAX
         if alarm_at is not None and alarm_at <= now:
             self._take(len(self._waiting), now, out)
-        elif not (self._board.starting and is_held):
+        elif not (self._board.starting >= HERD and is_held):
             self._take(AT_ONCE, now, out)
 
     def _take(self, count: int, now: int, out: Outbox) -> None:

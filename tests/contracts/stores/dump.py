@@ -142,6 +142,11 @@ class Dump:
 def _check_row(row: OccurrenceRow, trail: list[TransitionRow]) -> None:
     if not trail or trail[0].before is not None:  # then the row itself says how it was made
         trail.insert(0, TransitionRow(row.ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, row.created_by))
+    prerun, pending, running = OccurrenceState.PRERUN, OccurrenceState.PENDING, OccurrenceState.RUNNING
+    if row.started_at is not None and not any(line.before is prerun for line in trail):  # and how it was started
+        at, by = row.started_at, row.created_by
+        trail.insert(1, TransitionRow(row.ref, 1, 0, prerun, pending, at, by))
+        trail.insert(2, TransitionRow(row.ref, 1, 1, pending, running, at, by))
     assert [line.before for line in trail].count(None) == 1
     for line, following in zip(trail, [*trail[1:], None], strict=True):
         _check_line(line)

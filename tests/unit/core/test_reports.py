@@ -6,7 +6,7 @@ import pytest
 
 from itinerary.core import commands as c
 from itinerary.core import messages as m
-from itinerary.core.reports import AT_ONCE, HELD_MAX
+from itinerary.core.reports import AT_ONCE, HELD_MAX, HERD
 from itinerary.model.work import AttemptKey, Ended, Succeeded
 from itinerary.model.writes import Change
 from itinerary.schedules import every
@@ -20,21 +20,22 @@ def written(asked: list[c.Command]) -> list[Change]:
     return [change for command in asked if isinstance(command, c.Write) for change in command.changes]
 
 
-def world_with_a_start_on_its_way(**of_first: object) -> World:
-    """`first` runs since START; a second later `second` is being started, and the store has not answered."""
-    world = World()
+def world_with_a_herd_on_its_way(count: int = HERD, **of_first: object) -> World:
+    """`first` runs since START; a few seconds later others are being started, and the store has not answered."""
+    world = World(max_concurrent_jobs=4 * HERD)
     world.job("first", **of_first)  # type: ignore[arg-type]  # overrides of a job
-    world.job("second", schedule=every("7s"))
+    for number in range(count):
+        world.job(f"other {number}", schedule=every("7s"), is_heard=number == count - 1)
     world.does("main", hangs())
     world.run_to(0.5)
     world.keep(c.StartRuns)
-    world.run_to(first_of_second(world))
-    assert world.kept, "its start is on its way"
+    world.run_to(next_of_the_others(world))
+    assert world.kept, "their starts are on their way"
     return world
 
 
-def first_of_second(world: World) -> float:
-    """When `second` is due: every seven seconds, counted from the epoch."""
+def next_of_the_others(world: World) -> float:
+    """When the others are due: every seven seconds, counted from the epoch."""
     return (-(-world.now // (7 * SECOND)) * 7 * SECOND - START) / SECOND
 
 
@@ -47,15 +48,15 @@ def ended(world: World) -> m.AttemptsReported:
     return m.AttemptsReported([Ended(key_of_first(world), Succeeded())])
 
 
-def test_a_report_waits_while_a_start_is_on_its_way_and_is_taken_up_when_that_is_answered() -> None:
-    world = world_with_a_start_on_its_way()
+def test_a_report_waits_while_a_herd_is_on_its_way_and_is_taken_up_when_that_is_answered() -> None:
+    world = world_with_a_herd_on_its_way()
     assert written(world.turn(ended(world))) == []
     world.let_go(settle=False)
     assert len(written(world.turn())) == 1
 
 
 def test_a_report_waits_for_half_a_second_and_no_longer() -> None:
-    world = world_with_a_start_on_its_way()
+    world = world_with_a_herd_on_its_way()
     world.turn(ended(world))
     reported_at = world.now
     assert world.scheduler.next_at == reported_at + HELD_MAX
@@ -66,7 +67,7 @@ def test_a_report_waits_for_half_a_second_and_no_longer() -> None:
 
 
 def test_what_ended_before_somebody_cancelled_it_has_completed() -> None:
-    world = world_with_a_start_on_its_way()
+    world = world_with_a_herd_on_its_way()
     asked = world.turn(ended(world), m.CancelRequested(key_of_first(world).ref, "anna"))
     (change,) = written(asked)
     assert [str(step.to) for step in change.steps] == ["completed"]
@@ -74,18 +75,16 @@ def test_what_ended_before_somebody_cancelled_it_has_completed() -> None:
 
 
 def test_what_ended_in_time_is_not_over_its_time_though_its_report_waits() -> None:
-    world = world_with_a_start_on_its_way(task_timeout="10s")
+    world = world_with_a_herd_on_its_way(task_timeout="10s")
     world.turn(ended(world))
     world._shared[0] = START + 10 * SECOND
     (change,) = written(world.turn())
     assert [str(step.to) for step in change.steps] == ["completed"]
 
 
-def test_with_nothing_on_its_way_a_report_is_taken_up_at_once() -> None:
-    world = World()
-    world.job("first")
-    world.does("main", hangs())
-    world.run_to(0.5)
+@pytest.mark.parametrize("count", [1, HERD - 1])
+def test_fewer_starts_on_their_way_hold_up_nothing(count: int) -> None:
+    world = world_with_a_herd_on_its_way(count)
     assert len(written(world.turn(ended(world)))) == 1
 
 
