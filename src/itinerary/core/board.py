@@ -90,16 +90,20 @@ class Board:
         if course.stage in LIVE:
             if lifecycle.is_waiting(course):
                 self.line.release(course)
-            at = lifecycle.wakes_at(course)
-            if at is not None and not now < course.alarm_at <= at:
-                course.alarm_at = at
-                self.alarms.put(at, course)
+            self.watch(course, now)
         else:
             self.line.leave(course)
             self.line.release(course)
             if course.stage is Stage.OVER and self.live.pop(course.ref, None) is not None:
                 out.forget.append(course.ref)
                 self.over(course, now)
+
+    def watch(self, course: Course, now: int) -> None:
+        """Look at it again when something must be done about it."""
+        at = lifecycle.wakes_at(course)
+        if at is not None and not now < course.alarm_at <= at:
+            course.alarm_at = at
+            self.alarms.put(at, course)
 
     def over(self, course: Course, now: int, ended_as: OccurrenceState | None = None) -> None:
         """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""

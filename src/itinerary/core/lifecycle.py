@@ -39,11 +39,14 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
     course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
     out.follow.append(course.ref)
     out.news.append(Began(course.ref, course.key, course.plan.name, course.due_at, course.started_at))
-    if course.plan.definition.requires:
+    definition = course.plan.definition
+    if definition.requires:
         course.stage = Stage.CHECKING
         errands.check(course, 0, now, out)
-    else:
+    elif definition.on_start:
         _greet(course, 0, now, out)
+    else:
+        _work(course, now, out)
 
 
 def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
@@ -55,12 +58,14 @@ def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
 def _work(course: Course, now: int, out: Outbox) -> None:
     course.stage = Stage.WORKING
     course.expires_at = now + course.terms.config.job.execution_timeout
-    why = "its requirements are met" if course.plan.definition.requires else None
-    course.pen.step(OccurrenceState.RUNNING, now, why)
-    first = [task for task in course.tasks if task.phase is Phase.GATED]  # their rows were written with the start
-    for task in first:
-        working.launch(course, task, now, out)
-    if not first:
+    if course.pen.state is not OccurrenceState.RUNNING:
+        course.pen.step(OccurrenceState.RUNNING, now, "its requirements are met")
+    has_begun = False
+    for task in course.tasks:
+        if task.phase is Phase.GATED:  # its row was written with the start
+            working.launch(course, task, now, out)
+            has_begun = True
+    if not has_begun:
         _settle(course, now, out)
 
 

@@ -48,26 +48,29 @@ class Starting:
 
     def on_time(self, now: int, out: Outbox) -> None:
         """Do what time has come for, and give slots to those who wait for one."""
-        board = self._board
-        woken = board.alarms.due(now)
-        for course in woken:
+        board, line = self._board, self._board.line
+        live: list[Course] = []
+        for course in board.alarms.due(now):
             if course.stage is Stage.CLAIMED:
                 course.stage = Stage.LINED_UP
-                board.line.put(course, now)
+                line.put(course, now)
                 self._unmarked.append(course)
             elif course.stage in LIVE:
+                live.append(course)
                 self._wake(course, now, out)
         if self._gives_slots:
-            for first in islice(iter(board.line.take, None), _SLOTS_AT_ONCE):
+            for first in islice(iter(line.take, None), _SLOTS_AT_ONCE):
                 self._give_slot(first, now, out)
-        for course in woken:
+        for course in live:
             if course.place and lifecycle.has_waited_too_long(course, now, out):
                 board.after(course, now, out)
-        self._unmarked = [course for course in self._unmarked if course.place]
-        if board.line.free <= 0:
+        if not line:
+            self._unmarked.clear()
+        elif line.free <= 0:
             for course in self._unmarked:
-                self._mark(course, out)
-            self._unmarked = []
+                if course.place:
+                    self._mark(course, out)
+            self._unmarked.clear()
 
     @property
     def _gives_slots(self) -> bool:
@@ -123,16 +126,19 @@ class Starting:
                 self._refused(course, answer, now, out)
 
     def _begin(self, course: Course, answer: Started, now: int, out: Outbox) -> None:
-        board, job, instant = self._board, course.key.job, course.key.instant
-        course.last_run_at = self._last_run.get(job)
-        if course.key.kind is Kind.SCHEDULED:
-            self._last_run[job] = max(instant, self._last_run.get(job, instant))
+        board, key = self._board, course.key
+        course.last_run_at = last_run = self._last_run.get(key.job)
+        if key.kind is Kind.SCHEDULED and (last_run is None or last_run < key.instant):
+            self._last_run[key.job] = key.instant
         board.live[course.ref] = course
         lifecycle.begin(course, answer, now, out)
         if course.cancelled_by is not None:
             lifecycle.close(course, cancelling(course.cancelled_by), now, out)
         elif board.ends_at is not None:
             lifecycle.close(course, board.shutdown_closing(), now, out)
+        elif course.stage is Stage.WORKING and course.tasks:  # nearly always
+            board.watch(course, now)
+            return
         board.after(course, now, out)
 
     def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:
