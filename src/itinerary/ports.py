@@ -108,6 +108,9 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish what was asked, and let go of everything. Closing twice has no effect."""
 
+    async def get_ready(self) -> None:
+        """A node is about to run: do now what would make its first writes slower than later ones. Changes nothing."""
+
     # -- nodes and the timeline --------------------------------------------------------------------------------------
 
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:

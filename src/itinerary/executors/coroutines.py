@@ -212,20 +212,18 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         if running.is_stop_asked:
             outcome = Stopped()
         else:
+            assignment = running.assignment
             try:
-                outcome = await self._called(running)
-            except BaseException as error:  # noqa: BLE001 - an attempt ends here, and never the loop
-                outcome = raised(error, running)
+                function = self._function(assignment)
+            except Exception as error:  # noqa: BLE001 - an attempt ends here
+                outcome = could_not_begin(error)
+            else:
+                try:
+                    arguments = arguments_of(function, assignment, running, self._transactions)
+                    outcome = returned(await function.call(*arguments), assignment.facts)
+                except BaseException as error:  # noqa: BLE001 - an attempt ends here, and never the loop
+                    outcome = raised(error, running)
         self._ended(running, outcome)
-
-    async def _called(self, running: _Running) -> Outcome:
-        assignment = running.assignment
-        try:
-            function = self._function(assignment)
-        except Exception as error:  # noqa: BLE001 - an attempt ends here
-            return could_not_begin(error)
-        arguments = arguments_of(function, assignment, running, self._transactions)
-        return returned(await function.call(*arguments), assignment.facts)
 
     def _function(self, assignment: Assignment) -> Function:
         name = assignment.run.get("python")

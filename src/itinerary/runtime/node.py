@@ -154,6 +154,7 @@ class Node:
         self._watcher = Watcher(store, number, settings, self.clock, inbox, on_beat=self._heard, log=log)
         try:
             await self._orchestrators.open()
+            await store.get_ready()
             await self.builder.build("the node starts")
             await self._recover()
             await self._boot()

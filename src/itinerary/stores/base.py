@@ -36,6 +36,9 @@ POLL_INTERVAL: Final = 0.25
 class Engine(ABC):
     """The part of a store that knows where the rows are."""
 
+    rehearses_with = 0
+    """With how many occurrences everything should be gone through once, if that makes later times quicker."""
+
     @property
     @abstractmethod
     def url(self) -> str:

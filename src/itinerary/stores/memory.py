@@ -96,6 +96,9 @@ class MemoryTransaction:
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         return self.get(table, sorted(keys))
 
+    def expect(self, table: Table[R], keys: Collection[Values]) -> None:
+        """Nothing is remembered here."""
+
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         by_name = self._tables[table.title].by_name
         return {name: by_name[name] for name in names if name in by_name}

@@ -8,7 +8,7 @@ Configurations are numbered once and remembered. A task's commit whose answer wa
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -76,6 +76,11 @@ class EngineStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def get_ready(self) -> None:
+        if count := self._engine.rehearses_with:
+            with suppress(ledger.Rehearsed):
+                await self._engine.write(lambda tx: ledger.rehearse(tx, count))
 
     # -- nodes and the timeline --------------------------------------------------------------------------------------
 

@@ -44,6 +44,9 @@ class Transaction(Protocol):
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         """The rows that are there under these keys, locked in the order of the keys, and read when they are."""
 
+    def expect(self, table: Table[R], keys: Collection[Values]) -> None:
+        """These rows will be locked soon, by another transaction: a store that can remember them may read them now."""
+
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         """The rows that are there under these names."""
 

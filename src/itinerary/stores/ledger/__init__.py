@@ -11,6 +11,7 @@ in which an occurrence meets them:
     sweeping      that nothing due is without a row
     attendance, events, history, pruning, reading     nodes, logs, what was, forgetting, queries
     pages         the rows under lock, and the invariants that hold whoever changes them
+    rehearsing    all of it once, to be undone, so that the first time is not the slowest
 
 Whatever writes passes the gate first: it finds out there that a migration has changed the schema under it (rule 26).
 
@@ -25,12 +26,14 @@ from itinerary.stores.ledger.events import append_events, lease_partitions, stre
 from itinerary.stores.ledger.pages import mail_topic
 from itinerary.stores.ledger.pruning import prune
 from itinerary.stores.ledger.reading import answer
+from itinerary.stores.ledger.rehearsing import Rehearsed, rehearse
 from itinerary.stores.ledger.starting import start
 from itinerary.stores.ledger.sweeping import advance_sweep, begin_sweep
 from itinerary.stores.ledger.writing import control, has_made, intervene, write, write_once
 
 __all__ = [
     "TIMELINE_TOPIC",
+    "Rehearsed",
     "advance_sweep",
     "amend",
     "answer",
@@ -49,6 +52,7 @@ __all__ = [
     "number_configs",
     "prepare",
     "prune",
+    "rehearse",
     "start",
     "stream_topic",
     "write",

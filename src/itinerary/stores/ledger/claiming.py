@@ -31,7 +31,7 @@ from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
 from itinerary.stores.ledger.pages import clean, is_open
-from itinerary.stores.tables import ACTIVE, BOOKS, JOBS, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.tables import ACTIVE, BOOKS, JOBS, OCCURRENCES, SLOTS, SWEEP, TRANSITIONS, WAITING, WINDOWS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of"]
@@ -97,6 +97,8 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
         tx.insert(TRANSITIONS, lines)
     if active := [ActiveRow(row.job, row.ref, row.due_at) for row in created if row.ended_at is None]:
         tx.insert(ACTIVE, active)
+    if owner is not None:
+        tx.expect(SLOTS, {(row.job,) for row in created})  # they will be locked when it starts, and then time is short
     if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:
         tx.insert(WAITING, waiting)
     if windows := [WindowRow(row.window_end, row.ref) for row in created if row.window_end is not None]:

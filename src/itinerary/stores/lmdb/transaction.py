@@ -62,6 +62,9 @@ class LmdbTransaction:
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         return self.get(table, sorted(keys))
 
+    def expect(self, table: Table[R], keys: Collection[Values]) -> None:
+        """Nothing is remembered here."""
+
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         place = PLACES[table.title]
         assert place.names is not None

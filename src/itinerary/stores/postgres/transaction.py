@@ -87,6 +87,9 @@ class PostgresTransaction:
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         return self._under(table, table.key, keys, locked=True)
 
+    def expect(self, table: Table[R], keys: Collection[Values]) -> None:
+        """Nothing is remembered here."""
+
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         return self._under(table, table.name, names, locked=False)
 

@@ -28,6 +28,7 @@ from itinerary.stores.sqlite.connections import Synchronous
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
 from itinerary.stores.sqlite.readers import Readers
 from itinerary.stores.sqlite.session import SqliteSession
+from itinerary.stores.sqlite.statements import SIZES
 from itinerary.stores.sqlite.tasks import refuse_inside, task_transaction
 from itinerary.stores.sqlite.watching import Lookout
 from itinerary.stores.writer import Writer
@@ -49,6 +50,9 @@ class _Open(NamedTuple):
 
 class SqliteEngine(Engine):
     """A store in one file."""
+
+    rehearses_with = sum(SIZES)
+    """So many go through one statement of each size, and so every statement is parsed."""
 
     def __init__(
         self,

@@ -74,6 +74,9 @@ class SqliteTransaction:
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         return self.get(table, keys)
 
+    def expect(self, table: Table[R], keys: Collection[Values]) -> None:
+        self.get(table, keys)
+
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         return self._by_values(table, table.name, table.names_of, names)
 

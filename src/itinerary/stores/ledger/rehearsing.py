@@ -1,0 +1,72 @@
+"""A rehearsal: the lives of some made-up occurrences, which are undone.
+
+The first time that a store does something it has to get ready for it: SQLite parses every statement, and asks about all
+its parts, which takes longer than to run it. A node that has been started a moment ago should not be late because of
+that. So it goes through everything once, ahead of time, with as many occurrences as the caller says.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import AttemptRow, EntryKind, Key, TaskRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.writes import Change, Start, Started, Step, Wanted
+from itinerary.stores.ledger.amending import amend
+from itinerary.stores.ledger.attendance import join
+from itinerary.stores.ledger.claiming import claim
+from itinerary.stores.ledger.configs import number_configs
+from itinerary.stores.ledger.starting import start
+from itinerary.stores.ledger.writing import write
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["Rehearsed", "rehearse"]
+
+_NAME: Final = "itinerary.rehearsal"
+_CONFIG: Final = "{}"
+
+
+class Rehearsed(Exception):
+    """Everything went well, and has to be undone."""
+
+
+def rehearse(tx: Transaction, count: int) -> NoReturn:
+    """Claim, start and end so many occurrences, each of a job of its own. Raises Rehearsed, so that nothing stands."""
+    node, now = join(tx, _NAME, _NAME, "{}"), tx.now()
+    entries = [
+        NewEntry(job=f"{_NAME} {number}", kind=EntryKind.VERSION, request=_NAME, by=_NAME, from_version=0, body="{}")
+        for number in range(count)
+    ]
+    entered = [one for one in amend(tx, entries, None) if isinstance(one, Entered)]
+    revision, configs = entered[-1].revision, number_configs(tx, [_CONFIG])
+    claimed = claim(tx, node, revision, [Wanted(Key(now, one.job, Kind.SCHEDULED), 1, now) for one in entered])
+    assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"
+    starts = [
+        Start(
+            one.ref,
+            one.fence,
+            one.adjustments,
+            _CONFIG,
+            1,
+            Overlap.SKIP,
+            attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING),),
+        )
+        for one in claimed
+    ]
+    started = [one for one in start(tx, node, revision, starts, 0, configs) if isinstance(one, Started)]
+    ends = [
+        Change(
+            one.ref,
+            one.fence,
+            one.sequence + 1,
+            (Step(OccurrenceState.COMPLETED, now),),
+            (TaskRow(one.ref, 0, "main", TaskState.SUCCESS),),
+            (AttemptRow(one.ref, 0, 1, TaskState.SUCCESS, now, now),),
+        )
+        for one in started
+    ]
+    write(tx, node, ends)
+    raise Rehearsed
