@@ -68,11 +68,11 @@ class SqliteTransaction:
         if len(found) < len(keys):
             read = self._by_values(table, table.key, table.keys_of, [key for key in keys if key not in found])
             self._known.keep(table, list(read.values()))
-            found |= read
+            found = {key: row for key in keys if (row := found.get(key) or read.get(key)) is not None}
         return found
 
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        return self.get(table, keys)
+        return self.get(table, sorted(keys))
 
     def expect(self, table: Table[R], keys: Collection[Values]) -> None:
         self.get(table, keys)
