@@ -147,6 +147,9 @@ def _check_row(row: OccurrenceRow, trail: list[TransitionRow]) -> None:
         at, by = row.started_at, row.created_by
         trail.insert(1, TransitionRow(row.ref, 1, 0, prerun, pending, at, by))
         trail.insert(2, TransitionRow(row.ref, 1, 1, pending, running, at, by))
+    completed = OccurrenceState.COMPLETED
+    if row.status is completed and not any(line.after is completed for line in trail):  # and how it ended
+        trail.append(TransitionRow(row.ref, row.sequence, 0, running, completed, row.ended_at or 0, row.owner))
     assert [line.before for line in trail].count(None) == 1
     for line, following in zip(trail, [*trail[1:], None], strict=True):
         _check_line(line)

@@ -77,8 +77,8 @@ class Office:
         answers = await self.store.start(self.node, self.revision, starts, 0)
         return [answer for answer in answers if isinstance(answer, Started)]
 
-    async def ended(self, started: Sequence[Started]) -> None:
-        end = (Step(OccurrenceState.COMPLETED),)
+    async def ended(self, started: Sequence[Started], state: OccurrenceState = OccurrenceState.COMPLETED) -> None:
+        end = (Step(state),)
         await self.store.write(self.node, [Change(one.ref, one.fence, one.sequence + 1, end) for one in started])
 
     async def audited(self) -> Audited:
@@ -97,7 +97,8 @@ def test_what_waits_what_runs_and_what_has_ended_is_audited_and_what_contradicts
         await office.open()
         claims = await office.claimed(range(1_200))
         started = await office.started(claims[:900])
-        await office.ended(started[:600])
+        await office.ended(started[1:600])
+        await office.ended(started[:1], OccurrenceState.FAILED)
         found = await office.audited()
         assert (found.occurrences, told(found)) == (1_200, [])
 
@@ -108,7 +109,7 @@ def test_what_waits_what_runs_and_what_has_ended_is_audited_and_what_contradicts
         found = await office.audited()
         assert sorted(message.partition(") ")[2] for message in told(found)) == [
             "holds a share of limit api, and the limit does not know of it",
-            "is completed, and its trail ends with running",
+            "is failed, and its trail ends with running",
             "is running, and the table of what is active lacks it",
         ]
         await office.store.close()

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.trails import is_plain_start, is_plainly_made, whole_trail
+from itinerary.model.trails import is_plain_end, is_plain_start, is_plainly_made, whole_trail
+from itinerary.model.writes import Step
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -64,6 +65,22 @@ def test_a_row_that_was_made_for_a_reason_has_its_first_line_and_no_start_is_mad
     kept = line(0, 0, None, S.SKIPPED, 90, MADE_BY)
     assert not is_plainly_made(row)
     assert states(row, kept) == [(0, 0, None, S.SKIPPED, 90, MADE_BY)]
+
+
+def test_a_plain_end_is_told_by_its_row_with_the_owner_that_wrote_it() -> None:
+    row = replace(ROW, status=S.COMPLETED, started_at=101, ended_at=200, sequence=4, owner=OTHER, fence=2)
+    kept = (line(2, 0, S.PRERUN, S.PENDING, 101, OTHER), line(2, 1, S.PENDING, S.RUNNING, 101, OTHER))
+    assert states(row, *kept)[-1] == (4, 0, S.RUNNING, S.COMPLETED, 200, OTHER)
+    assert is_plain_end(replace(row, status=S.RUNNING), (Step(S.COMPLETED, 190),), OTHER)
+
+
+def test_an_end_that_its_row_could_not_tell_is_not_plain() -> None:
+    running = replace(ROW, status=S.RUNNING)
+    assert not is_plain_end(running, (Step(S.COMPLETED, why="a task failed, and was spared"),), MADE_BY)
+    assert not is_plain_end(running, (Step(S.FAILED),), MADE_BY)
+    assert not is_plain_end(running, (Step(S.COMPLETED),), OTHER)
+    assert not is_plain_end(replace(ROW, status=S.RETRYING), (Step(S.COMPLETED),), MADE_BY)
+    assert not is_plain_end(replace(ROW, status=S.RETRYING), (Step(S.RUNNING), Step(S.COMPLETED)), MADE_BY)
 
 
 @pytest.mark.parametrize(

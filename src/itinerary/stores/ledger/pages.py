@@ -31,6 +31,7 @@ from itinerary.model.rows import (
 )
 from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.text import clean_text
+from itinerary.model.trails import is_plain_end
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.history import lengthened
 from itinerary.stores.tables import (
@@ -148,6 +149,8 @@ class Pages:
     ) -> OccurrenceRow:
         """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
         sequence, status, lines = row.sequence + 1, row.status, []
+        if is_plain_end(row, steps, self.by):
+            status, steps = steps[0].to, ()  # the row says it
         for line, step in enumerate(steps):
             before, status = status, advance(status, step.to, by_update=by_update)
             why = clean(step.why) if step.why is not None else None
