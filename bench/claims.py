@@ -25,7 +25,8 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["run"]
 
 JOBS = 10_000
-AT_ONCE = 3
+AT_ONCE = 4
+"""Batches on their way, as many as a node has."""
 RACERS = (1, 2, 4)
 
 
