@@ -1,15 +1,21 @@
 """The examples of a page, run in order in one namespace, as a reader would type them.
 
 `python` blocks are run, `pycon` blocks are run and their output is compared. A failure names the page and its line. The
-working directory is a scratch one, so an example may name a file as a reader would: `sqlite:///itinerary.db`.
+working directory is a scratch one, so an example may name a file as a reader would: `sqlite:///itinerary.db`. What its
+jobs log goes to standard error, as with `itinerary up`: whether one of them happens to be due is not up to the page.
 """
 
 from __future__ import annotations
 
 import doctest
 import runpy
+import sys
 from contextlib import chdir
 from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from itinerary.app.logs import configure_logging
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +25,12 @@ if TYPE_CHECKING:
 
 def failures(page: Page, scratch: Path) -> list[str]:
     """What the page says that is not so; `scratch` is a folder to run in."""
-    with chdir(scratch):
-        return _failures(page, scratch)
+    configure_logging(stream=sys.stderr)
+    try:
+        with chdir(scratch):
+            return _failures(page, scratch)
+    finally:
+        structlog.reset_defaults()
 
 
 def _failures(page: Page, scratch: Path) -> list[str]:
