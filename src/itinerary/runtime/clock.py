@@ -13,6 +13,7 @@ one. An answer that was only held up for long says little, but nothing that is s
 
 The machine's clock should never go back, and may do so all the same when a virtual machine moves to another host. Times
 that are waited for would lie ahead by as much: so here it stands still for a moment instead, and goes on from there.
+That is on record like any other jump (N6), though nothing has to be put off for it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class StoreClock:
     def __init__(self, elapsed: Callable[[], int] = boot_time) -> None:
         self._elapsed = elapsed
         self._latest, self._behind = elapsed(), 0
+        self._looked_at = (0, 0)
+        """How far it was behind, and the store ahead of the machine, when somebody asked whether it had gone back."""
         self._offsets: deque[int] = deque(maxlen=_REMEMBERED)
         self._strange: list[int] = []
         self._offset: int | None = None
@@ -61,6 +64,16 @@ class StoreClock:
         assert self._offset is not None, "the store was asked for the time"
         return self.elapsed() + self._offset
 
+    def went_back_by(self) -> int:
+        """By how much the machine's clock has gone back since this was last asked: 0, if not by much.
+
+        To be asked after an answer of the store: what passed between the last look at the clock and its step back is
+        lost here, and the store knows it.
+        """
+        assert self._offset is not None, "the store was asked for the time"
+        (behind, ahead), self._looked_at = self._looked_at, (self._behind, self._behind + self._offset)
+        return self._looked_at[1] - ahead if self._behind - behind > _FAR else 0
+
     @property
     def is_in_doubt(self) -> bool:
         """Whether measurements disagree."""
@@ -74,6 +87,7 @@ class StoreClock:
         offset, at_most = store_now - elapsed, store_now - (elapsed if asked_at is None else asked_at)
         if self._offset is None:
             self._adopt([offset])
+            self._looked_at = (self._behind, self._behind + offset)
             return 0
         if offset - _FAR <= self._offset <= max(at_most, offset) + _FAR:
             self._strange.clear()

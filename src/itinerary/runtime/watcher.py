@@ -117,6 +117,8 @@ class Watcher:
         elif is_in_doubt and not was_in_doubt:
             self._is_called.set()  # the next measurements decide
             await self._inbox.deliver(ClockDoubted(store_now - before))
+        if went_back_by := self._clock.went_back_by():
+            await self._inbox.deliver(ClockJumped(went_back_by, is_absorbed=True))
 
     async def _listen(self) -> None:
         """What is told brings the next heartbeat forward."""

@@ -123,3 +123,4 @@ def test_a_machine_whose_clock_goes_back_stands_still_for_a_moment_and_goes_on()
     assert (clock.now(), clock.elapsed()) == (1_120 * SECOND, 125 * SECOND)
     clock.observe(1_120 * SECOND)
     assert not clock.is_in_doubt
+    assert [clock.went_back_by(), clock.went_back_by()] == [10 * MINUTE, 0], "it is told once"
