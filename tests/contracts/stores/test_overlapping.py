@@ -182,12 +182,10 @@ async def test_replace_ends_one_whose_turn_has_come_and_that_nobody_has_started(
     running = await desk.run(owner, job)
     waiting, newest = await desk.due(node, job), await desk.due(node, job)
     await hand_over(desk, owner, running, node, waiting)
-    (refused,) = await desk.start(node, newest, overlap=Overlap.REPLACE)
-    assert isinstance(refused, Refused)
-    assert refused.why is Refusal.QUEUED
+    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE)
+    assert isinstance(started, Started), "nobody is left that it would wait for"
     assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
-    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
-    assert isinstance(started, Started), "the slot was handed on"
+    assert await desk.start(node, newest, overlap=Overlap.REPLACE) == [started], "asked again, it is told the same"
 
 
 @pytest.mark.spec("X6", "replace")
@@ -198,10 +196,12 @@ async def test_of_two_that_replace_in_one_batch_the_newer_one_gets_the_slot(desk
     waiting, older, newest = [await desk.due(node, job) for _ in range(3)]
     await hand_over(desk, owner, running, node, waiting)
     answers = await desk.start(node, older, newest, overlap=Overlap.REPLACE)
-    assert [answer.why for answer in answers if isinstance(answer, Refused)] == [Refusal.SKIPPED, Refusal.QUEUED]
-    assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
-    (started,) = await desk.start(node, newest, overlap=Overlap.REPLACE, fence=None)
+    skipped, started = answers
+    assert skipped == Refused(older.ref, Refusal.SKIPPED, f"replaced by occurrence {newest.ref}")
     assert isinstance(started, Started)
+    assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
+    assert await desk.trail(older.ref) == ["prerun", "skipped"], "it never began"
+    assert await desk.start(node, older, newest, overlap=Overlap.REPLACE) == answers
 
 
 @pytest.mark.spec("X6", "replace")

@@ -67,6 +67,8 @@ class _Starting:
         self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
         self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
         self.answer: dict[Ref, Started | Refused] = {}
+        self.newest: dict[JobNumber, OccurrenceRow] = {}
+        """The last one of each job that would replace others."""
         self.let_in: dict[Ref, None] = {}
         """Who will have begun when the batch is through, in order. Numbers and not rows: another of the same batch may
         ask one to end before it has."""
@@ -153,6 +155,7 @@ class _Starting:
         """Say which of them may begin: each gets everything that it needs, or nothing."""
         slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
         lines: dict[JobNumber, list[OccurrenceRow]] = {}
+        self.newest = {row.job: row for row in rows if self.starts[row.ref].overlap is Overlap.REPLACE}
         for row in rows:
             request = self.starts[row.ref]
             needs_slot = request.overlap is not Overlap.ALLOW
@@ -160,8 +163,8 @@ class _Starting:
                 slot = slots[row.job]
                 if row.job not in lines:
                     lines[row.job] = stand_in_line(self.tx, slot) if slot.has_line else []
-                if not self._gets(row, slot, lines[row.job]):
-                    self._give_up(row, slots[row.job], lines[row.job], request)
+                gets_it = self._gets(row, slot, lines[row.job])
+                if not gets_it and not self._gets_after_all(row, slots[row.job], lines[row.job], request):
                     continue
             if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
                 self._wait(row, lacking)
@@ -195,42 +198,50 @@ class _Starting:
         self.pages.hand_over(slot, ahead)  # a line that nobody had woken
         return False
 
-    def _give_up(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow], request: Start) -> None:
+    def _gets_after_all(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow], request: Start) -> bool:
+        """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         overlaps = f"overlaps occurrence {slot.ref}"
         is_in_line = row.status is OccurrenceState.QUEUED
         if request.overlap is Overlap.SKIP:
             self._skip(row, overlaps)
         elif request.overlap is Overlap.REPLACE:
-            self._replace(row, slot.ref, line)
+            if self._replace(row, slot.ref, line):
+                return True
         elif not is_in_line and len(line) >= (LINE_MAX if request.max_queued is None else request.max_queued):
             self._skip(row, f"{overlaps}, and {len(line)} stand in line already")
         if row.ref not in self.answer:
             if not is_in_line:
                 line.append(self.pages.join_line(self._mine(row), f"waits for occurrence {slot.ref}"))
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
+        return False
 
-    def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> None:
+    def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> bool:
         """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
 
         Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
-        replaced like those in line. It may have been, by another of the same batch.
+        replaced like those in line, by the newest of the batch. Nobody is left then that this one would wait for, and
+        it is not sent into a line from which it would be called in the same moment: True.
         """
         holds = self.pages.look_at(holder)
         has_begun = holds.started_at is not None or holder in self.let_in
-        may_begin = not has_begun and holds.status not in FINAL
-        newest = max([*line, row, *((holds,) if may_begin else ())], key=lambda other: other.key)
+        rivals = [*line, row] if has_begun else [*line, self.newest[row.job], holds]
+        newest = max(rivals, key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
         for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
             line.remove(other)
             self.pages.leave_line(other, why)
         if has_begun:
             self.pages.ask_to_end(holds, why)
-        elif may_begin and newest.ref != holder:
+        elif newest.ref == row.ref or newest.ref not in (holder, *self.starts):
             self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
-            line[:] = [newest] if newest.ref != holder else []
+            line[:] = [other for other in line if other.ref == newest.ref]
             self._skip(row, why)
+        elif not has_begun:
+            line.clear()
+            return True
+        return False
 
     def _skip(self, row: OccurrenceRow, why: str) -> None:
         steps = [Step(OccurrenceState.SKIPPED, why=why)]
