@@ -68,7 +68,7 @@ async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[
             CONFIG,
             HOUR,
             Overlap.SKIP,
-            attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING, one.key.instant),),
+            attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING),),
         )
         for one in claimed
     ]

@@ -6,21 +6,27 @@ A line is kept for every step of an occurrence's life but the plainest ones, whi
     started by the one who made it, as it was      the row says when; its first owner is the one who made it
     completed, from `running`, by its owner        the row says when that was written, and keeps its owner
 
-Not keeping these saves four rows of a dozen that are written about an occurrence. Whatever is not plain is kept, so
-what is missing can only have been plain: nothing else has to be remembered.
+A plain start begins with the first attempt of the first task, and that is not kept either as long as there is nothing
+to say of it but that it was begun. Its row is written with whatever comes of it.
+
+Whatever is not plain is kept, so what is missing can only have been plain: nothing else has to be remembered. Of an
+occurrence with one task, which succeeds, five rows are kept that would otherwise be ten: itself, a place among those
+that have not ended, a place in its job's history, its task, and the attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from itinerary.model.rows import NodeNumber, OccurrenceRow, TransitionRow
-from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Step
+from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow, Ref, TransitionRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.writes import Start, Step
 
-__all__ = ["is_plain_end", "is_plain_start", "is_plainly_made", "whole_trail"]
+__all__ = ["all_attempts", "is_plain_end", "is_plain_start", "is_plainly_made", "unsaid_attempts", "whole_trail"]
 
 _FIRST_FENCE = 1
+_RUNNING = TaskState.RUNNING
+_NOTHING = (None, None, None, None)
 _COMPLETED = OccurrenceState.COMPLETED
 
 
@@ -29,16 +35,25 @@ def is_plainly_made(row: OccurrenceRow) -> bool:
     return row.status is OccurrenceState.PRERUN and row.reason is None
 
 
-def is_plain_start(row: OccurrenceRow, owner: NodeNumber, to: OccurrenceState) -> bool:
+def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> bool:
     """Whether a row that is as this one, and starts, will say all that there is to say of its start: it goes through
     `pending` to `running`, which the transition table has for everybody who is in `prerun`."""
     return (
         row.fence == _FIRST_FENCE
         and row.sequence == 0
         and row.status is OccurrenceState.PRERUN
-        and to is OccurrenceState.RUNNING
+        and request.to is OccurrenceState.RUNNING
         and row.created_by == owner
+        and bool(request.attempts)
+        and _is_first(request.attempts[0])
     )
+
+
+def unsaid_attempts(attempts: tuple[AttemptRow, ...]) -> tuple[AttemptRow, ...]:
+    """Those of the first attempts of a plain start that its row does not say."""
+    first = attempts[0]
+    has_more = first.status is not _RUNNING or (first.started_at, first.ended_at, first.error, first.output) != _NOTHING
+    return attempts if has_more else attempts[1:]
 
 
 def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | None) -> bool:
@@ -53,13 +68,34 @@ def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | Non
     )
 
 
+def _is_first(attempt: AttemptRow) -> bool:
+    return attempt.place == 0 and attempt.number == 1
+
+
+def _first_attempt(ref: Ref) -> AttemptRow:
+    return AttemptRow(ref, 0, 1, _RUNNING)
+
+
+def _has_started_plainly(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> bool:
+    return row.started_at is not None and not any(line.before is OccurrenceState.PRERUN for line in kept)
+
+
+def all_attempts(
+    row: OccurrenceRow, trail: Sequence[TransitionRow], kept: Sequence[AttemptRow]
+) -> tuple[AttemptRow, ...]:
+    """All attempts, in order, from those that are kept, and the lines that are kept."""
+    if not _has_started_plainly(row, trail) or any(map(_is_first, kept)):
+        return tuple(kept)
+    return (_first_attempt(row.ref), *kept)
+
+
 def whole_trail(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
     """All lines, in order."""
     ref, by = row.ref, row.created_by
     unsaid: list[TransitionRow] = []
     if not kept or kept[0].before is not None:
         unsaid.append(TransitionRow(ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, by))
-    if row.started_at is not None and not any(line.before is OccurrenceState.PRERUN for line in kept):
+    if row.started_at is not None and _has_started_plainly(row, kept):
         unsaid += [
             TransitionRow(ref, 1, 0, OccurrenceState.PRERUN, OccurrenceState.PENDING, row.started_at, by),
             TransitionRow(ref, 1, 1, OccurrenceState.PENDING, OccurrenceState.RUNNING, row.started_at, by),

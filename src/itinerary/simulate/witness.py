@@ -19,8 +19,9 @@ import msgspec
 from itinerary.model.config import FrozenConfig
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
+from itinerary.model.trails import all_attempts
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Written
 from itinerary.simulate.backend import Backend, Commit
@@ -28,7 +29,7 @@ from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
-from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP, TASKS
+from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP, TASKS, TRANSITIONS
 
 __all__ = ["Taken", "Witness", "frozen_config"]
 
@@ -67,6 +68,8 @@ class Witness:
         self._launchable: dict[AttemptKey, tuple[Process | None, int]] = {}
         """Attempts that a commit has allowed: who asked for it, and when that was."""
         self._launched: dict[AttemptKey, Process] = {}
+        self._trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
+        """The lines that are kept of each."""
 
     # -- what the world tells it -------------------------------------------------------------------------------------
 
@@ -241,18 +244,29 @@ class Witness:
                 self._add(Rule.STALE, message, at)
 
     def _attempts(self, commit: Commit) -> None:
+        for _, line in commit.changed(TRANSITIONS):
+            if line is not None:
+                self._trails[line.ref].append(line)
+        for before, after in commit.changed(OCCURRENCES):
+            if before is not None and before.started_at is None and after.started_at is not None:
+                for attempt in all_attempts(after, self._trails[after.ref], ()):  # the one that the row says, if any
+                    self._allow(attempt, commit)
         for before, after in commit.changed(ATTEMPTS):
             if after is None:
                 continue
             key = AttemptKey(after.ref, after.place, after.number)
             if before is None:
-                if after.status in (TaskState.RUNNING, TaskState.PENDING):
-                    self._launchable.setdefault(key, (commit.by, commit.at))
+                self._allow(after, commit)
             elif before.status in TASK_FINAL and after.status is not before.status:
                 message = (
                     f"occurrence {key.ref} task {key.place} attempt {key.number} was {before.status}, is {after.status}"
                 )
                 self._add(Rule.ATTEMPT, message, commit.at)
+
+    def _allow(self, attempt: AttemptRow, commit: Commit) -> None:
+        if attempt.status in (TaskState.RUNNING, TaskState.PENDING):
+            key = AttemptKey(attempt.ref, attempt.place, attempt.number)
+            self._launchable.setdefault(key, (commit.by, commit.at))
 
 
 def _is_restored(before: OccurrenceRow, after: OccurrenceRow) -> bool:

@@ -87,7 +87,7 @@ class Desk:
 
     def request(self, claimed: Claimed, **values: Any) -> Start:
         """The start of an occurrence with one task."""
-        first = AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING, 1)
+        first = AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING)
         given = {"overlap": Overlap.SKIP, "attempts": (first,), "fence": claimed.fence, **values}
         return Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given)
 

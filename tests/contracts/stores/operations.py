@@ -69,7 +69,7 @@ async def start(
             overlap,
             max_queued=2,
             limits=tuple(Limit(f"limit {number}", 1) for number in range(limits)),
-            attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, 1),),
+            attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, (row.instant // SECOND) % 2 or None),),
         )
         for row in {row.ref: row for row in rows}.values()
     ]

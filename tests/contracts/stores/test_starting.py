@@ -6,7 +6,7 @@ import pytest
 
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Waiting
-from itinerary.model.rows import TaskRow
+from itinerary.model.rows import AttemptRow, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import (
     Adjustment,
@@ -39,6 +39,18 @@ async def test_a_start_writes_state_attempt_configuration_and_trail_together(des
     assert detail.tasks == (task,)
     assert [(attempt.number, attempt.status) for attempt in detail.attempts] == [(1, TaskState.RUNNING)]
     assert await desk.trail(claimed.ref) == ["prerun", "pending", "running"]
+
+
+@pytest.mark.spec("D2")
+@told
+async def test_the_first_attempt_is_told_from_the_start_on_and_none_is_made_up_where_none_was_begun(desk: Desk) -> None:
+    node = await desk.node()
+    plain, waits = await desk.due(node, await desk.job()), await desk.due(node, await desk.job("waits"))
+    await desk.started(node, plain)
+    await desk.started(node, waits, attempts=())
+    assert (await desk.detail(plain.ref)).attempts == (AttemptRow(plain.ref, 0, 1, TaskState.RUNNING),)
+    assert (await desk.detail(waits.ref)).attempts == ()
+    assert await desk.trail(waits.ref) == ["prerun", "pending", "running"]
 
 
 @pytest.mark.spec("N2")

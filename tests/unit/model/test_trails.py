@@ -8,10 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.occurrence import Kind
-from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, TransitionRow
-from itinerary.model.states import OccurrenceState
-from itinerary.model.trails import is_plain_end, is_plain_start, is_plainly_made, whole_trail
-from itinerary.model.writes import Step
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow, Ref, TransitionRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.trails import (
+    all_attempts,
+    is_plain_end,
+    is_plain_start,
+    is_plainly_made,
+    unsaid_attempts,
+    whole_trail,
+)
+from itinerary.model.writes import Start, Step
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -20,6 +28,8 @@ ROW = OccurrenceRow(
     REF, 100, JobNumber(1), Kind.SCHEDULED, "", 1, 100, False, 0, 90, MADE_BY, OccurrenceState.PRERUN, MADE_BY, 1
 )
 S = OccurrenceState
+FIRST = AttemptRow(REF, 0, 1, TaskState.RUNNING)
+START = Start(REF, 1, 0, "{}", 60, Overlap.SKIP, attempts=(FIRST,))
 
 
 def line(
@@ -84,15 +94,46 @@ def test_an_end_that_its_row_could_not_tell_is_not_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "to"),
+    ("row", "start"),
     [
-        (replace(ROW, fence=2), S.RUNNING),
-        (replace(ROW, sequence=1), S.RUNNING),
-        (replace(ROW, status=S.PENDING), S.RUNNING),
-        (replace(ROW, created_by=OTHER), S.RUNNING),
-        (ROW, S.CONDITION_PENDING),
+        (replace(ROW, fence=2), START),
+        (replace(ROW, sequence=1), START),
+        (replace(ROW, status=S.PENDING), START),
+        (replace(ROW, created_by=OTHER), START),
+        (ROW, replace(START, to=S.CONDITION_PENDING)),
+        (ROW, replace(START, attempts=())),
+        (ROW, replace(START, attempts=(replace(FIRST, place=1),))),
+        (ROW, replace(START, attempts=(replace(FIRST, number=2),))),
     ],
 )
-def test_a_start_that_its_row_could_not_tell_is_not_plain(row: OccurrenceRow, to: OccurrenceState) -> None:
-    assert is_plain_start(ROW, MADE_BY, S.RUNNING)
-    assert not is_plain_start(row, MADE_BY, to)
+def test_a_start_that_its_row_could_not_tell_is_not_plain(row: OccurrenceRow, start: Start) -> None:
+    assert is_plain_start(ROW, MADE_BY, START)
+    assert not is_plain_start(row, MADE_BY, start)
+
+
+def test_the_first_attempt_of_a_plain_start_is_told_by_its_row_until_there_is_more_to_say() -> None:
+    row = replace(ROW, status=S.RUNNING, started_at=101, sequence=1)
+    assert unsaid_attempts(START.attempts) == ()
+    assert all_attempts(row, (), ()) == (FIRST,)
+    done = replace(FIRST, status=TaskState.SUCCESS, started_at=101, ended_at=150)
+    assert all_attempts(row, (), (done,)) == (done,)
+    second = replace(FIRST, number=2)
+    assert all_attempts(row, (), (second,)) == (FIRST, second)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"status": TaskState.PENDING}, {"started_at": 5}, {"ended_at": 5}, {"error": "none yet"}, {"output": "none yet"}],
+    ids=str,
+)
+def test_a_first_attempt_with_more_to_say_is_kept(said: dict[str, Any]) -> None:
+    attempts = (replace(FIRST, **said), replace(FIRST, place=1))
+    assert unsaid_attempts(attempts) == attempts
+    assert unsaid_attempts((FIRST, attempts[1])) == attempts[1:]
+
+
+def test_no_attempt_is_made_up_for_one_that_has_not_started_or_whose_start_was_not_plain() -> None:
+    assert all_attempts(ROW, (), ()) == ()
+    row = replace(ROW, status=S.CONDITION_PENDING, started_at=101, sequence=1)
+    kept = (line(1, 0, S.PRERUN, S.PENDING, 101), line(1, 1, S.PENDING, S.CONDITION_PENDING, 101))
+    assert all_attempts(row, kept, ()) == ()

@@ -185,7 +185,12 @@ def went_on_after_its_end(book: Book) -> None:
 
 
 def unknown_to_the_store(book: Book) -> None:
-    book.without(ATTEMPTS, (1, 0, 1))
+    book.without(OCCURRENCES, (1,))
+    book.check()
+
+
+def its_end_forgotten(book: Book) -> None:
+    book.without(ATTEMPTS, (1, 0, 1))  # its row still says that it was begun
     book.check()
 
 
@@ -206,12 +211,12 @@ def too_many_attempts(book: Book) -> None:
 
 
 def an_attempt_left_out(book: Book) -> None:
-    book.without(ATTEMPTS, (1, 0, 1))
-    book.falsify(ATTEMPTS, AttemptRow(Ref(1), 0, 2, TaskState.SUCCESS))
+    book.without(ATTEMPTS, (1, 0, 1))  # its row still says that it was begun
+    book.falsify(ATTEMPTS, AttemptRow(Ref(1), 0, 3, TaskState.SUCCESS))
     run = book.log.runs[0]
-    run.attempt = run.attempt._replace(number=2)
+    run.attempt = run.attempt._replace(number=3)
     book.log.by_attempt = {run.attempt: [run]}
-    book.falsify(TASKS, replace(book.backend.rows(TASKS)[1, 0], result='"1/0/2"'))
+    book.falsify(TASKS, replace(book.backend.rows(TASKS)[1, 0], result='"1/0/3"'))
     book.check()
 
 
@@ -241,10 +246,11 @@ def an_attempt_left_out(book: Book) -> None:
         (completed_with_a_failed_task, Rule.RESULTS, "is completed, and task 0 is failed"),
         (went_on_after_its_end, Rule.RESULTS, "goes on after the end of its occurrence was written"),
         (unknown_to_the_store, Rule.RESULTS, "the store has no row of it"),
+        (its_end_forgotten, Rule.RESULTS, "really succeeded, and is stored as running"),
         (really_beside, Rule.BESIDE, "began while backup:1774699200"),
         (written_late, Rule.PROMPT, "before the end was written"),
         (too_many_attempts, Rule.RETRIES, "has 2 attempts, 1 are allowed"),
-        (an_attempt_left_out, Rule.RETRIES, "has attempts [2]"),
+        (an_attempt_left_out, Rule.RETRIES, "has attempts [1, 3]"),
     ],
 )
 def test_each_falsified_history_is_found_out(falsified: Callable[[Book], None], rule: Rule, message: str) -> None:

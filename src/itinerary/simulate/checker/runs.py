@@ -81,7 +81,7 @@ class RunChecks:
         return self.snapshot.occurrences.get(ref)
 
     def _attempt(self, key: AttemptKey) -> AttemptRow | None:
-        rows = self.snapshot.attempts.get(key.ref, [])
+        rows = self.snapshot.attempts.get(key.ref, ())
         return next((row for row in rows if (row.place, row.number) == (key.place, key.number)), None)
 
     def _lost_at(self, run: Run) -> int:
@@ -121,7 +121,7 @@ class RunChecks:
         config = self._config(row)
         names = {task.place: task for task in self.snapshot.tasks.get(row.ref, [])}
         numbers: defaultdict[int, list[int]] = defaultdict(list)
-        for attempt in self.snapshot.attempts.get(row.ref, []):
+        for attempt in self.snapshot.attempts.get(row.ref, ()):
             numbers[attempt.place].append(attempt.number)
         reruns = sum(1 for line in self.snapshot.trail(row) if line.after is OccurrenceState.RETRYING)
         for place, found in numbers.items():

@@ -21,7 +21,7 @@ from itinerary.model.rows import (
     TaskRow,
     TransitionRow,
 )
-from itinerary.model.trails import whole_trail
+from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores import tables
 from itinerary.stores.transaction import Transaction
 
@@ -43,12 +43,15 @@ class Snapshot:
         self.tasks: defaultdict[Ref, list[TaskRow]] = defaultdict(list)
         for task in tx.scan(tables.TASKS, limit=_ALL_OF_THEM):
             self.tasks[task.ref].append(task)
-        self.attempts: defaultdict[Ref, list[AttemptRow]] = defaultdict(list)
-        for attempt in tx.scan(tables.ATTEMPTS, limit=_ALL_OF_THEM):
-            self.attempts[attempt.ref].append(attempt)
         self.trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
         for line in tx.scan(tables.TRANSITIONS, limit=_ALL_OF_THEM):
             self.trails[line.ref].append(line)
+        kept: defaultdict[Ref, list[AttemptRow]] = defaultdict(list)
+        for attempt in tx.scan(tables.ATTEMPTS, limit=_ALL_OF_THEM):
+            kept[attempt.ref].append(attempt)
+        self.attempts: dict[Ref, tuple[AttemptRow, ...]] = {
+            ref: all_attempts(row, self.trails.get(ref, []), kept.get(ref, [])) for ref, row in self.occurrences.items()
+        }
         self.configs: dict[int, ConfigRow] = {row.number: row for row in tx.scan(tables.CONFIGS, limit=_ALL_OF_THEM)}
         self.slots: dict[JobNumber, SlotRow] = {row.job: row for row in tx.scan(tables.SLOTS, limit=_ALL_OF_THEM)}
         self.shares: list[ShareRow] = tx.scan(tables.SHARES, limit=_ALL_OF_THEM)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from sys import byteorder
 from typing import Final
 
 from msgspec.structs import replace
@@ -32,7 +33,8 @@ __all__ = ["CHAPTER", "append", "history", "lengthened", "refs_in"]
 
 CHAPTER: Final = 16
 """How many occurrences a chapter has. More: fewer random writes, and a larger slot to rewrite with each end."""
-_CHAPTER_BYTES: Final = CHAPTER * array("q").itemsize
+_REF_BYTES: Final = array("q").itemsize
+_CHAPTER_BYTES: Final = CHAPTER * _REF_BYTES
 _CHAPTERS_AT_ONCE: Final = 8
 _LOOKED_AT_MAX: Final = 10_000
 """How many occurrences one call looks at, however few of them it is asked for."""
@@ -45,7 +47,7 @@ def refs_in(packed: bytes) -> list[Ref]:
 
 def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[ChapterRow]]:
     """A slot with more of its job's history, and the chapters that are full by that. The first has place `count`."""
-    packed = slot.recent + array("q", refs).tobytes()
+    packed = slot.recent + (array("q", refs).tobytes() if len(refs) > 1 else refs[0].to_bytes(_REF_BYTES, byteorder))
     count = slot.count + len(refs)
     if len(packed) < _CHAPTER_BYTES:  # as mostly
         return replace(slot, count=count, recent=packed), []

@@ -57,6 +57,7 @@ OUTPUT_MAX: Final = 1_000_000
 """The longest output of an attempt that is kept, in characters (Q4)."""
 
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
+_BEGUN: Final = frozenset({"status", "sequence", "started_at", "expires_at", "config"})
 _SLOT: Final = ("ref", "fence", "has_line")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 _OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
@@ -148,17 +149,19 @@ class Pages:
         self, row: OccurrenceRow, steps: Sequence[Step], *, by_update: bool = False, **values: Any
     ) -> OccurrenceRow:
         """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
-        sequence, status, lines = row.sequence + 1, row.status, []
+        sequence, status = row.sequence + 1, row.status
         if is_plain_end(row, steps, self.by):
-            status, steps = steps[0].to, ()  # the row says it
-        for line, step in enumerate(steps):
-            before, status = status, advance(status, step.to, by_update=by_update)
-            why = clean(step.why) if step.why is not None else None
-            at = self.now if step.at is None else step.at
-            lines.append(TransitionRow(row.ref, sequence, line, before, status, at, self.by, why))
-            if why is not None:
-                values["reason"] = why
-        self._log += lines
+            status = steps[0].to  # the row says it
+        else:
+            lines = []
+            for line, step in enumerate(steps):
+                before, status = status, advance(status, step.to, by_update=by_update)
+                why = clean(step.why) if step.why is not None else None
+                at = self.now if step.at is None else step.at
+                lines.append(TransitionRow(row.ref, sequence, line, before, status, at, self.by, why))
+                if why is not None:
+                    values["reason"] = why
+            self._log += lines
         if status in FINAL:
             values["ended_at"] = self.now
             self._ended[row.ref] = None
@@ -179,6 +182,19 @@ class Pages:
         self.rows[row.ref] = row
         if self._before.get(row.ref) is row:
             del self._before[row.ref]
+
+    def begin_plainly(self, row: OccurrenceRow, config: int, expires_at: int) -> None:
+        """Begin an occurrence whose row says all that there is to say of its start."""
+        self._before.setdefault(row.ref, row)
+        self._columns |= _BEGUN
+        self.rows[row.ref] = replace(
+            row,
+            status=OccurrenceState.RUNNING,
+            sequence=row.sequence + 1,
+            started_at=self.now,
+            expires_at=expires_at,
+            config=config,
+        )
 
     def begin(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
         """Write the first tasks and attempts of an occurrence: it starts once, so its attempts are new."""
@@ -233,9 +249,10 @@ class Pages:
 
     def slots(self, jobs: Iterable[JobNumber]) -> dict[JobNumber, SlotRow]:
         """The slots of jobs, locked, as they are by now."""
-        missing = [(job,) for job in dict.fromkeys(jobs) if job not in self._slots]
+        missing = {(job,) for job in jobs if job not in self._slots}
         if missing:
-            self._slots.update({row.job: row for row in self.tx.lock(SLOTS, missing).values()})
+            for slot in self.tx.lock(SLOTS, missing).values():
+                self._slots[slot.job] = slot
         return self._slots
 
     def put_in(self, row: OccurrenceRow) -> None:
@@ -271,24 +288,26 @@ class Pages:
         by_job: defaultdict[JobNumber, list[Ref]] = defaultdict(list)
         for ref in self._ended:
             by_job[self.rows[ref].job].append(ref)
-        slots = self.slots(sorted(by_job))
+        slots = self.slots(by_job)
         closed: list[ChapterRow] = []
         self._columns.add("place")
         for job, refs in by_job.items():
             for place, ref in enumerate(refs, slots[job].count):
                 self.rows[ref] = replace(self.rows[ref], place=place)  # it is changed already: it has ended
-            slot, chapters = lengthened(slots[job], refs)
-            self._set_slot(slot)
+            slots[job], chapters = lengthened(slots[job], refs)
             closed += chapters
+        self._changed_slots.update(by_job)
         if closed:
             self.tx.insert(CHAPTERS, closed)
 
     def _free_slots(self) -> None:
-        """Each slot that is given back goes to the oldest in line; with nobody in line it is free."""
+        """Each slot that is given back goes to the oldest in line; with nobody in line it is free.
+
+        What gives one back has ended, so all of these are locked already, for the history.
+        """
         freed, self._freed = self._freed, {}
-        slots = self.slots(sorted({self.rows[ref].job for ref in freed}))
         for ref in freed:
-            slot = slots[self.rows[ref].job]
+            slot = self._slots[self.rows[ref].job]
             if slot.ref != ref:
                 continue
             line = self._line(slot) if slot.has_line else []

@@ -9,7 +9,7 @@ from itinerary.model import queries as q
 from itinerary.model.evidence import Inspect, Pointers
 from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.trails import whole_trail
+from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.evidence import inspect, pointers
 from itinerary.stores.ledger.history import history
@@ -111,16 +111,14 @@ def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
 def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
     rows = _by_ref(tx, query.refs)
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
-    return [
-        q.Detail(
-            row,
-            row.own_config if row.config is None else configs[row.config,].body,
-            tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX)),
-            tuple(tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX)),
-            whole_trail(row, tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)),
-        )
-        for row in rows
-    ]
+    details = []
+    for row in rows:
+        config = row.own_config if row.config is None else configs[row.config,].body
+        tasks = tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX))
+        lines = tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)
+        attempts = all_attempts(row, lines, tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX))
+        details.append(q.Detail(row, config, tasks, attempts, whole_trail(row, lines)))
+    return details
 
 
 def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:

@@ -21,8 +21,8 @@ from typing import Any, Final
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.trails import is_plain_start
-from itinerary.model.writes import Refusal, Refused, Start, Started, Step
+from itinerary.model.trails import is_plain_start, unsaid_attempts
+from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
 from itinerary.stores.ledger.claiming import revision_of
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.pages import LINE_MAX, Pages, is_open, stand_in_line, whose
@@ -69,22 +69,18 @@ class _Starting:
         self.answer: dict[Ref, Started | Refused] = {}
         self.newest: dict[JobNumber, OccurrenceRow] = {}
         """The last one of each job that would replace others."""
-        self.let_in: dict[Ref, None] = {}
-        """Who will have begun when the batch is through, in order. Numbers and not rows: another of the same batch may
-        ask one to end before it has."""
+        self.lines: dict[JobNumber, list[OccurrenceRow]] = {}
+        """Who stands in line, as far as it has been looked at."""
 
     def answers(self) -> list[Started | Refused]:
         """Decide about each, then write everything."""
-        self._let_in(self._ready())
-        for ref in self.let_in:
-            self._begin(self.pages.rows[ref])
+        self._begin_each(self._ready())
         self.pages.save()
-        return [self._as_it_came(self.answer[ref]) for ref in self.order]
+        answers = [self.answer[ref] for ref in self.order]
+        return [answer if isinstance(answer, Started) else self._as_it_came(answer) for answer in answers]
 
-    def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
-        """An answer as it is in the end: what stood in line may have been replaced by another of the same batch."""
-        if isinstance(answer, Started):
-            return answer
+    def _as_it_came(self, answer: Refused) -> Refused:
+        """A refusal as it is in the end: what stood in line may have been replaced by another of the same batch."""
         row = self.pages.rows.get(answer.ref)
         if row is None or row.status is not OccurrenceState.SKIPPED:
             return answer
@@ -151,29 +147,19 @@ class _Starting:
 
     # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
 
-    def _let_in(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Say which of them may begin: each gets everything that it needs, or nothing."""
+    def _begin_each(self, rows: Sequence[OccurrenceRow]) -> None:
+        """Begin those that may: each gets everything that it needs, or nothing."""
         slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
-        lines: dict[JobNumber, list[OccurrenceRow]] = {}
         self.newest = {row.job: row for row in rows if self.starts[row.ref].overlap is Overlap.REPLACE}
         for row in rows:
             request = self.starts[row.ref]
-            needs_slot = request.overlap is not Overlap.ALLOW
-            if needs_slot:
-                slot = slots[row.job]
-                if row.job not in lines:
-                    lines[row.job] = stand_in_line(self.tx, slot) if slot.has_line else []
-                gets_it = self._gets(row, slot, lines[row.job])
-                if not gets_it and not self._gets_after_all(row, slots[row.job], lines[row.job], request):
-                    continue
+            slot = None if request.overlap is Overlap.ALLOW else slots[row.job]
+            if slot is not None and not self._gets(row, slot, request):
+                continue
             if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
                 self._wait(row, lacking)
                 continue
-            if needs_slot:
-                self.pages.put_in(self._mine(row))  # the slot is held under the fence that it starts with
-            for limit in request.limits:
-                self.shares[limit.name] += 1
-            self.let_in[row.ref] = None
+            self._begin(row, request, needs_slot=slot is not None)
 
     def _wait(self, row: OccurrenceRow, limit: str) -> None:
         if row.status is OccurrenceState.PRERUN:
@@ -185,8 +171,17 @@ class _Starting:
         """The row as the asker's own; taken from another, it has a higher fence."""
         return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
 
-    def _gets(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow]) -> bool:
-        """Whether it may have the slot: it is in there already, or it is free and nobody stands in line before it."""
+    def _gets(self, row: OccurrenceRow, slot: SlotRow, request: Start) -> bool:
+        """Whether it may have the slot: it is free, and nobody stands in line; or it is its own, or is to be."""
+        if slot.ref is None and not slot.has_line:
+            return True  # nearly always
+        if row.job not in self.lines:
+            self.lines[row.job] = stand_in_line(self.tx, slot) if slot.has_line else []
+        line = self.lines[row.job]
+        return self._is_next(row, slot, line) or self._gets_after_all(row, line, request)
+
+    def _is_next(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow]) -> bool:
+        """Whether it is in there already, or nobody is, and nobody stands in line before it."""
         if slot.ref == row.ref:
             return True
         if slot.ref is not None:
@@ -198,8 +193,9 @@ class _Starting:
         self.pages.hand_over(slot, ahead)  # a line that nobody had woken
         return False
 
-    def _gets_after_all(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow], request: Start) -> bool:
+    def _gets_after_all(self, row: OccurrenceRow, line: list[OccurrenceRow], request: Start) -> bool:
         """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
+        slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         overlaps = f"overlaps occurrence {slot.ref}"
         is_in_line = row.status is OccurrenceState.QUEUED
@@ -224,7 +220,7 @@ class _Starting:
         it is not sent into a line from which it would be called in the same moment: True.
         """
         holds = self.pages.look_at(holder)
-        has_begun = holds.started_at is not None or holder in self.let_in
+        has_begun = holds.started_at is not None
         rivals = [*line, row] if has_begun else [*line, self.newest[row.job], holds]
         newest = max(rivals, key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
@@ -252,10 +248,17 @@ class _Starting:
 
     # -- then it has begun -------------------------------------------------------------------------------------------
 
-    def _begin(self, row: OccurrenceRow) -> None:
-        request, row, pages = self.starts[row.ref], self._mine(row), self.pages
+    def _begin(self, row: OccurrenceRow, request: Start, *, needs_slot: bool) -> None:
+        row, pages = self._mine(row), self.pages
+        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
+        if needs_slot:
+            pages.put_in(row)  # the slot is held under the fence that it starts with
+        if self._is_plain(row, request):
+            config, expires_at = self.configs[request.config], pages.now + request.execution_timeout
+            pages.begin_plainly(row, config, expires_at)
+            return
         if request.limits:
-            row = pages.hold(row, [limit.name for limit in request.limits])
+            row = self._hold(row, request.limits)
         values: dict[str, Any] = {"started_at": pages.now, "expires_at": pages.now + request.execution_timeout}
         if row.overrides is None:
             values["config"] = self.configs[request.config]
@@ -263,13 +266,30 @@ class _Starting:
             values["own_config"] = request.config
         if row.reason is not None:
             values["reason"] = None
-        if is_plain_start(row, self.owner, request.to):
+        attempts = request.attempts
+        if is_plain_start(row, self.owner, request):
             pages.change(row, status=request.to, sequence=row.sequence + 1, **values)
+            attempts = unsaid_attempts(attempts)
         else:
             step = _STEPS[request.to]
             pages.turn(row, (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step), **values)
-        pages.begin(row.ref, request.tasks, request.attempts)
-        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
+        pages.begin(row.ref, request.tasks, attempts)
+
+    def _is_plain(self, row: OccurrenceRow, request: Start) -> bool:
+        """Whether there is nothing to it but that it begins, as with nearly all."""
+        return (
+            is_plain_start(row, self.owner, request)
+            and not unsaid_attempts(request.attempts)
+            and not request.tasks
+            and not request.limits
+            and row.overrides is None
+            and row.reason is None
+        )
+
+    def _hold(self, row: OccurrenceRow, limits: Sequence[Limit]) -> OccurrenceRow:
+        for limit in limits:
+            self.shares[limit.name] += 1
+        return self.pages.hold(row, [limit.name for limit in limits])
 
 
 def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:

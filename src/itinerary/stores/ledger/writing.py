@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from itinerary.errors import IllegalTransition
 from itinerary.model.rows import NodeNumber, OccurrenceRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
+from itinerary.model.trails import all_attempts
 from itinerary.model.writes import (
     Adjustment,
     Cancellation,
@@ -27,7 +28,7 @@ from itinerary.model.writes import (
 )
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.pages import Pages, is_open, whose
-from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS
+from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["control", "has_made", "intervene", "write", "write_once"]
@@ -35,6 +36,8 @@ __all__ = ["control", "has_made", "intervene", "write", "write_once"]
 _NOBODYS: Final = FINAL | {OccurrenceState.QUEUED}
 ATTEMPTS_MAX: Final = 100_000
 """The most attempts of one occurrence that are looked through."""
+LINES_MAX: Final = 100_000
+"""The most lines of its trail that are."""
 _BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
 
 Q = TypeVar("Q", Intervention, Cancellation | Adjustment)
@@ -115,9 +118,10 @@ def _ends_after_all(pages: Pages, row: OccurrenceRow, change: Change) -> bool:
     if row.status in FINAL or not change.steps or change.steps[-1].to not in FINAL:
         return False
     said = {(attempt.place, attempt.number) for attempt in change.attempts}
+    lines = pages.tx.scan(TRANSITIONS, (row.ref,), limit=LINES_MAX)
     unbegun = [
         replace(attempt, status=TaskState.CANCELLED, ended_at=pages.now, error="it was never begun")
-        for attempt in pages.tx.scan(ATTEMPTS, (row.ref,), limit=ATTEMPTS_MAX)
+        for attempt in all_attempts(row, lines, pages.tx.scan(ATTEMPTS, (row.ref,), limit=ATTEMPTS_MAX))
         if attempt.status not in TASK_FINAL and (attempt.place, attempt.number) not in said
     ]
     pages.note(row.ref, (), unbegun)
