@@ -10,8 +10,8 @@ A plain start begins with the first attempt of the first task, and that is not k
 to say of it but that it was begun. Its row is written with whatever comes of it.
 
 Whatever is not plain is kept, so what is missing can only have been plain: nothing else has to be remembered. Of an
-occurrence with one task, which succeeds, five rows are kept that would otherwise be ten: itself, a place among those
-that have not ended, a place in its job's history, its task, and the attempt.
+occurrence with one task, which succeeds, three rows are left that would otherwise be seven: itself, its task and the
+attempt.
 """
 
 from __future__ import annotations

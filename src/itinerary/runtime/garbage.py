@@ -1,10 +1,10 @@
 """Python's collector of cyclic garbage, in a process that is a node and nothing else.
 
-A node keeps some twenty objects for each job, and makes a few for each occurrence, none of them part of a cycle. In its
-usual setting the collector looks at all of them whenever their number has grown by a quarter: in the middle of ten
-thousand starts, and for a tenth of a second. What is there when a node has started stays, so it is not looked at again,
-and what comes later is looked at less often. Memory is freed as ever: all but cycles is freed at once, without the
-collector.
+A node keeps some eight objects that the collector knows for each occurrence that waits for its instant, and makes more
+when it starts, none of them part of a cycle. In its usual setting the collector looks at all that there is whenever
+that has grown by a quarter: in the middle of ten thousand starts, and for a tenth of a second. What is there when a
+node has started stays, so it is not looked at again, and what comes later is looked at less often. Memory is freed as
+ever: all but cycles is freed at once, without the collector.
 
 `itinerary up` does this. An embedding program decides for itself: the collector is its own.
 """

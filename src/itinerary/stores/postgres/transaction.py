@@ -20,12 +20,13 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import psycopg
 from msgspec.structs import astuple, replace
 from psycopg import Connection, RawCursor
 from psycopg.types.numeric import Int8
 
-from itinerary.errors import SchemaError
+from itinerary.errors import SchemaError, StoreError
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.statements import Span, Statements
 from itinerary.stores.tables import SIGNALS, R, Table, Values
@@ -155,7 +156,7 @@ class PostgresTransaction:
     ) -> list[R]:
         span = Span(len(prefix), len(low), len(high))
         sql = self._made.scan(table, span, newest_first=newest_first, by_name=by_name)
-        return [table.build(values) for values in self._ask(sql, _plain((*prefix, *low, *high, limit)))]
+        return self._read(table, sql, _plain((*prefix, *low, *high, limit)))
 
     def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
         sql = self._made.scan(table, Span(0, len(low), len(high)), by_name=True, whole=False)
@@ -177,7 +178,7 @@ class PostgresTransaction:
         if not asked:
             return {}
         arrays = statements.arguments(table, by, zip(*asked, strict=True))
-        rows = list(map(table.build, self._ask(self._made.select(table, by, locked=locked), arrays)))
+        rows = self._read(table, self._made.select(table, by, locked=locked), arrays)
         found_under = table.keys_of(rows) if by == table.key else table.names_of(rows)
         found = dict(zip(found_under, rows, strict=True))
         return found if locked else {key: found[key] for key in asked if key in found}
@@ -195,6 +196,15 @@ class PostgresTransaction:
         names, same, packed = statements.shared_arguments(present)
         assert names, f"the same row of {table.title}, {len(rows)} times"
         return self._made.insert(table, names, same, over=over), packed
+
+    def _read(self, table: Table[R], sql: str, arguments: Sequence[Any]) -> list[R]:
+        try:
+            return table.build(self._ask(sql, arguments))
+        except msgspec.ValidationError as error:
+            raise StoreError(
+                f"schema {self._made.title}: a row of {table.title} is not what it should be: {error}; was it written"
+                " by hand?"
+            ) from error
 
     def _send(self, sql: str, arguments: Sequence[Any] = ()) -> RawCursor[Any]:
         cursor = RawCursor(self._connection)

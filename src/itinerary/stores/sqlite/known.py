@@ -6,7 +6,7 @@ is so: `PRAGMA data_version` is another number as soon as another connection has
 that may write nobody else can. So the rows are kept as long as the number stays, and all of them are forgotten when it
 changes, or when anything is undone.
 
-It saves a sixth of the time of a claim, a start and an end together.
+It saves a quarter of what a claim, a start and an end together cost the thread that writes.
 """
 
 from __future__ import annotations
