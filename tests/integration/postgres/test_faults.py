@@ -10,9 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from itinerary.errors import SchemaError, StoreError, StoreUnavailable, Unwritable
-from itinerary.model.rows import StreamRow
+from itinerary.model.rows import Ref, StreamRow, TaskRow
+from itinerary.model.states import TaskState
 from itinerary.stores.postgres import PostgresEngine
-from itinerary.stores.tables import STREAMS
+from itinerary.stores.tables import STREAMS, TASKS
 from itinerary.stores.transaction import Transaction
 from tests.integration.postgres.sessions import ask
 from tests.servers import PostgresServer
@@ -205,5 +206,16 @@ def test_settings_that_would_break_our_promises_are_named(url: str) -> None:
         async with PostgresEngine(url) as engine:
             (warning,) = await engine.warnings()
             assert warning.startswith("synchronous_commit is off")
+
+    asyncio.run(main())
+
+
+def test_a_row_that_was_changed_by_hand_into_what_cannot_be_is_told_with_its_table_and_the_value(url: str) -> None:
+    async def main() -> None:
+        async with PostgresEngine(url) as engine:
+            await engine.write(lambda tx: tx.put(TASKS, [TaskRow(Ref(7), 0, "main", TaskState.SUCCESS)]))
+            ask(url, "UPDATE itinerary.tasks SET status = 'splendid'")
+            with pytest.raises(StoreError, match=r"a row of tasks is not .* 'splendid'.*by hand"):
+                await engine.read(lambda tx: tx.get(TASKS, [(7, 0)]))
 
     asyncio.run(main())
