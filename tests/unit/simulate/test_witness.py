@@ -176,6 +176,16 @@ def told_that_a_stale_write_stands(court: Court) -> None:
     court.backend.commit(lambda _: [Written(Ref(1))], A, late)
 
 
+def told_that_a_stale_write_stands_beside_one_that_does(court: Court) -> None:
+    court.rows(row())
+    court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
+    both = Writing(NodeNumber(1), [Change(Ref(1), 1, 2), Change(Ref(1), 2, 2)])
+    court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=both)
+    court.backend.commit(lambda _: [Refused(Ref(1), Refusal.LOST), Written(Ref(1))], A, both)
+    assert court.rules() == [], "the one was refused, the other was its owner's to make"
+    court.backend.commit(lambda _: [Written(Ref(1)), Written(Ref(1))], A, both)
+
+
 def wrote_twice(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=4))
@@ -248,6 +258,7 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
         (was_active_too_often, Rule.LIMIT),
         (wrote_under_a_stale_fence, Rule.STALE),
         (told_that_a_stale_write_stands, Rule.STALE),
+        (told_that_a_stale_write_stands_beside_one_that_does, Rule.STALE),
         (wrote_twice, Rule.STALE),
         (changed_an_attempt_that_had_ended, Rule.ATTEMPT),
         (moved_the_watermark_back, Rule.WATERMARK),
