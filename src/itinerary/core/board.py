@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from itinerary.core import lifecycle
 from itinerary.core.agenda import Agenda, Line
 from itinerary.core.course import LIVE, Closing, Course, Here, Stage
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
+from itinerary.core.sharing import ALONE
 from itinerary.core.timeline import Timeline
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
@@ -33,6 +36,10 @@ class Board:
         self.index = ScheduledRunIndex()
         self.jobs: Sequence[tuple[JobNumber, int]] = ()
         """What the numbers of the index stand for."""
+        self.job_numbers = np.empty(0, np.int64)
+        """The jobs alone, as a column."""
+        self.members = ALONE
+        """Who shares the work with this node."""
         self.plans = PlanBook(Timeline())
         self.scanned_until: int | None = None
         """Up to where the index has been gone through; None: it is another one, or another time."""

@@ -11,13 +11,14 @@ from itinerary.core.course import Course, Stage
 from itinerary.core.ending import named
 from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
+from itinerary.core.sharing import Members, is_mine
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
 
-__all__ = ["claims_answered", "offered", "release", "take_index", "want"]
+__all__ = ["claims_answered", "offered", "release", "take_index", "take_members", "want"]
 
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
@@ -27,6 +28,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
 
     Of an index that has been gone through up to some point only the rest is looked at. What became older than the grace
     period while this node took no work is left to the sweep: it is for the job's recovery strategy to decide about.
+    What another node goes first for is left to that one (`sharing`).
     """
     if board.is_stale or not board.takes_work:
         return
@@ -41,7 +43,11 @@ def want(board: Board, now: int, out: Outbox) -> None:
         return
     runs = board.index.query(start, end)
     board.next_instant = board.index.next_from(end)
-    for number, instant in zip(runs.numbers.tolist(), runs.instants.tolist(), strict=True):
+    numbers, instants = runs.numbers, runs.instants
+    if board.members.lacks:
+        mine = is_mine(board.members, board.here.node, board.job_numbers[numbers], instants)
+        numbers, instants = numbers[mine], instants[mine]
+    for number, instant in zip(numbers.tolist(), instants.tolist(), strict=True):
         plan = board.plans.plan(*board.jobs[number])
         if isinstance(plan, str) or not plan.is_runnable:
             continue  # whoever built the index has said so
@@ -60,9 +66,17 @@ def take_index(board: Board, message: IndexBuilt) -> bool:
         return False
     board.revision = message.revision
     board.index, board.jobs, board.plans = message.index, message.jobs, message.plans
+    board.job_numbers = message.job_numbers
     board.is_stale = False
     board.scanned_until, board.next_instant = None, 0
     return True
+
+
+def take_members(board: Board, members: Members, out: Outbox) -> None:
+    """Share the work with others than before: what has become this node's to claim is within what was gone through."""
+    board.members = members
+    board.scanned_until, board.next_instant = None, 0
+    out.log(Level.INFO, "nodes.sharing", others=sorted(members.lacks))
 
 
 def claims_answered(board: Board, message: ClaimsAnswered | Unclaimable, now: int, out: Outbox) -> None:

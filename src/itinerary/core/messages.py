@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.plans import PlanBook
+from itinerary.core.sharing import Members
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.work import AttemptKey, Report
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
@@ -29,6 +32,7 @@ __all__ = [
     "IndexBuilt",
     "JobAsked",
     "JobChanged",
+    "MembersChanged",
     "Message",
     "OccurrenceAsked",
     "ReplyTo",
@@ -61,6 +65,8 @@ class IndexBuilt(_Message, frozen=True):
     index: ScheduledRunIndex
     jobs: Sequence[tuple[JobNumber, int]]
     """What the numbers of the index stand for: a job, at the version that is in force at those instants."""
+    job_numbers: NDArray[np.int64]
+    """The jobs alone, as a column."""
     plans: PlanBook
 
 
@@ -68,6 +74,12 @@ class JobChanged(_Message, frozen=True):
     """The timeline is at another revision."""
 
     revision: int
+
+
+class MembersChanged(_Message, frozen=True):
+    """Others are there to share the work with than before."""
+
+    members: Members
 
 
 class ClockDoubted(_Message, frozen=True):
@@ -215,6 +227,7 @@ class ShutdownRequested(_Message, frozen=True):
 Message: TypeAlias = (
     IndexBuilt
     | JobChanged
+    | MembersChanged
     | ClockDoubted
     | ClockJumped
     | ClaimsAnswered

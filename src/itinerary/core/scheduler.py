@@ -37,6 +37,7 @@ from itinerary.core.messages import (
     IndexBuilt,
     JobAsked,
     JobChanged,
+    MembersChanged,
     Message,
     OccurrenceAsked,
     RowsRead,
@@ -64,7 +65,7 @@ OVERLOAD_MAX: Final = 60 * SECOND
 """How long a node goes on that has more unwritten updates than it may have (L8)."""
 
 _OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | WritesAnswered
-_OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | ClockDoubted | ClockJumped
+_OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | MembersChanged | ClockDoubted | ClockJumped
 _OfTheWork: TypeAlias = AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered
 _OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | ShutdownRequested
 
@@ -119,7 +120,7 @@ class Scheduler:
                 self._hear_the_store(message, now, out)
             case AttemptsReported() | Heartbeats() | TransactionOpened() | TransactionEnded() | WorkOffered():
                 self._hear_of_work(message, now, out)
-            case IndexBuilt() | JobChanged() | ClockDoubted() | ClockJumped():
+            case IndexBuilt() | JobChanged() | MembersChanged() | ClockDoubted() | ClockJumped():
                 self._hear_of_the_timeline(message, now, out)
             case RowsRead() | CancelRequested() | ConfigurationUpdated() | ShutdownRequested():
                 self._hear_people(message, now, out)
@@ -167,6 +168,8 @@ class Scheduler:
                 if revision > board.revision:
                     board.is_stale = True
                     out.rebuild("the timeline has changed")
+            case MembersChanged(members):
+                claiming.take_members(board, members, out)
             case ClockDoubted(by):
                 board.is_in_doubt = True
                 out.log(Level.WARNING, "clock.doubted", by_microseconds=by)

@@ -36,7 +36,7 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.course import Here
-from itinerary.core.messages import Message, ShutdownRequested, WorkOffered
+from itinerary.core.messages import MembersChanged, Message, ShutdownRequested, WorkOffered
 from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
@@ -58,6 +58,7 @@ from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rescuer import Rescuer
+from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
@@ -151,11 +152,23 @@ class Node:
             log=log,
         )
         self._rescuer = Rescuer(store, number, settings, self.clock, log)
-        self._watcher = Watcher(store, number, settings, self.clock, inbox, on_beat=self._heard, log=log)
+        self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._watcher = Watcher(
+            store,
+            number,
+            settings,
+            self.clock,
+            inbox,
+            on_beat=self._heard,
+            about=lambda: told_about(self._about, self.builder.lacks),
+            log=log,
+        )
         try:
             await self._orchestrators.open()
             await store.get_ready()
             await self.builder.build("the node starts")
+            await self.builder.plan_ahead()
+            await self._watcher.greet()
             await self._recover()
             await self._boot()
         except BaseException as error:
@@ -194,8 +207,12 @@ class Node:
         if rows:
             await self.inbox.deliver(WorkOffered(rows))
 
-    def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
+    async def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
         self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
+        members = self._roll.hear(beat, shares=len(self.builder.lacks) <= LACKS_MAX)
+        if members is not None:
+            self._sweeper.is_shared = bool(members.lacks)
+            await self.inbox.deliver(MembersChanged(members))
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"

@@ -9,12 +9,12 @@ are carried out, one plan at a time, by whoever holds it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Decided, Windows
+from itinerary.model.queries import Decided, Standing, Windows
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
@@ -26,6 +26,9 @@ from itinerary.runtime.patience import Patience
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Sweeper"]
+
+_LOOKS: Final = 5
+"""How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
 
 
 class Sweeper:
@@ -48,15 +51,28 @@ class Sweeper:
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
+        self.is_shared = False
+        """Others are there: what one of them does not get to is looked for more often, by whoever comes first."""
 
     async def run(self) -> None:
         """Sweep, again and again."""
         while True:
             try:
-                await self.sweep()
+                if not self.is_shared or await self._is_time():
+                    await self.sweep()
             except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
-            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND)
+            await asyncio.sleep(self._interval / SECOND)
+
+    @property
+    def _interval(self) -> int:
+        usual = self._settings.node_heartbeat_interval
+        return usual // _LOOKS if self.is_shared else usual
+
+    async def _is_time(self) -> bool:
+        """Whether nobody else has swept just now. A sweep holds everybody up for a moment, so one is enough."""
+        status = await self._patience.ask(lambda: self._store.read(Standing()), "sweep")
+        return status.now - self._settings.takeover_after - status.watermark >= self._interval
 
     async def sweep(self) -> None:
         """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""

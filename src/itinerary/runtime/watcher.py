@@ -14,7 +14,7 @@ node with room, and those that lie unstarted since `takeover_after`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from itinerary.core.messages import ClockDoubted, ClockJumped, JobChanged, RowsRead, WorkOffered
@@ -50,12 +50,15 @@ class Watcher:
         clock: StoreClock,
         inbox: Inbox,
         *,
-        on_beat: Callable[[Beat, bool], None],
+        on_beat: Callable[[Beat, bool], Awaitable[None]],
+        about: Callable[[], str],
         log: Any,
     ) -> None:
-        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it."""
+        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it; `about`
+        says what others should know of this node."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
-        self._on_beat, self._log = on_beat, log
+        self._on_beat, self._about, self._log = on_beat, about, log
+        self._said: str | None = None
         self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
         self._is_called = asyncio.Event()
@@ -66,6 +69,10 @@ class Watcher:
         """Read these occurrences, now."""
         self._asked += refs
         self._is_called.set()
+
+    async def greet(self) -> None:
+        """Say that the node is there, and hear who else is, before it claims anything."""
+        await self._beat()
 
     async def run(self) -> None:
         """Watch, for ever."""
@@ -98,13 +105,15 @@ class Watcher:
 
     async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
         """One heartbeat, and what its answer means to everybody."""
-        asked_at = self._clock.elapsed()
-        beat = await self._patience.ask(lambda: self._store.beat(self._node, seen), "heartbeat")
+        asked_at, about = self._clock.elapsed(), self._about()
+        news = None if about == self._said else about
+        beat = await self._patience.ask(lambda: self._store.beat(self._node, seen, news), "heartbeat")
+        self._said = about
         await self._set_clock(beat.now, asked_at)
         if beat.revision != self._revision:
             self._revision = beat.revision
             await self._inbox.deliver(JobChanged(beat.revision))
-        self._on_beat(beat, self._patience.failures > self._failures)
+        await self._on_beat(beat, self._patience.failures > self._failures)
         self._failures = self._patience.failures
         return beat
 
