@@ -23,6 +23,7 @@ from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.work import Assignment
+from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
@@ -79,7 +80,9 @@ class World:
         self.violations = Violations()
         self.disturbances = Disturbances()
         self.backend = Backend(self.clock)
-        self.witness = Witness(self.backend, options.settings.limits, self.violations)
+        # An observer's clock may jump by up to half a timeout, and that goes unnoticed: so half of one is enough here.
+        silence_min = options.settings.node_heartbeat_interval * MISSES_MAX // 2
+        self.witness = Witness(self.backend, options.settings.limits, self.violations, silence_min=silence_min)
         self.backend.witness = self.witness
         self.log = RunLog(self.witness.began)
         fates = Fates(options.weather, dice_for(options.seed, "fates"))
@@ -199,6 +202,7 @@ class World:
         self.history.note(whom, str(trouble.kind), f"{trouble.lasts:.6f} s")
         if trouble.kind is TroubleKind.OUTAGE:
             self.network.is_down = True
+            self.witness.silence.store_goes(at)
             self.disturbances.note(at, over_at, None)
             self.loop.call_later(trouble.lasts, self._end_outage)
         elif trouble.kind is TroubleKind.JUMP:
@@ -224,6 +228,7 @@ class World:
 
     def _end_outage(self) -> None:
         self.network.is_down = False
+        self.witness.silence.store_is_back(self.clock())
 
     def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
         """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
@@ -250,7 +255,7 @@ class World:
         self.history.note("world", "heals")
         self.is_healing = True
         self.network.fates = Fates(CALM, dice_for(self.options.seed, "healing"))
-        self.network.is_down = False
+        self._end_outage()
         self.network.cut_off.clear()
         for machine in self.machines:
             if machine.process is None:

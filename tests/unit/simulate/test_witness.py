@@ -42,13 +42,17 @@ pytestmark = pytest.mark.spec("U6", "simulation")
 SKIP, ALLOW = 1, 2
 A, B = Process("a", 1), Process("b", 1)
 S = OccurrenceState
+SILENCE = 15_000_000
 
 
 class Clock:
     begins_at = EPOCH
 
+    def __init__(self) -> None:
+        self.at = EPOCH
+
     def __call__(self) -> int:
-        return EPOCH
+        return self.at
 
 
 class Court:
@@ -56,8 +60,9 @@ class Court:
 
     def __init__(self) -> None:
         self.violations = Violations()
-        self.backend = Backend(Clock())  # type: ignore[arg-type]  # it is only called
-        self.witness = Witness(self.backend, {"api": 1}, self.violations)
+        self.clock = Clock()
+        self.backend = Backend(self.clock)  # type: ignore[arg-type]  # it is only called
+        self.witness = Witness(self.backend, {"api": 1}, self.violations, silence_min=SILENCE)
         self.backend.witness = self.witness
         self.put(
             None, (NODES, [NodeRow(NodeNumber(n), f"{name}/1", name, "{}", 0) for n, name in ((1, "a"), (2, "b"))])
@@ -221,6 +226,24 @@ def run(by: Process) -> Run:
     return Run(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
 
 
+def takes_for_dead(court: Court, *, silent_for: int) -> None:
+    """A runs something and has a heartbeat; after so long B takes that from it."""
+    court.rows(started())
+    court.put(A, (NODES, [NodeRow(NodeNumber(1), "a/1", "a", "{}", 0, counter=1)]))
+    court.clock.at += silent_for
+    court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.ORPHANED), by=B)
+
+
+def taken_from_a_node_that_is_well(court: Court) -> None:
+    takes_for_dead(court, silent_for=SILENCE - 1)
+
+
+def taken_for_dead_because_the_store_was_away(court: Court) -> None:
+    court.witness.silence.store_goes(EPOCH + 1_000_000)
+    court.witness.silence.store_is_back(EPOCH + 2_000_000)
+    takes_for_dead(court, silent_for=SILENCE)
+
+
 def launched_unwritten(court: Court) -> None:
     court.witness.began(run(A))
 
@@ -244,6 +267,20 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
     assert [(taken.fence, taken.owner) for taken in court.witness.taken[Ref(1)]] == [(2, 2)]
 
 
+def test_what_is_taken_from_the_dead_is_not_objected_to() -> None:
+    court = Court()
+    takes_for_dead(court, silent_for=SILENCE)
+    assert court.violations.found == []
+
+
+def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
+    court = Court()
+    court.put(A, (NODES, [NodeRow(NodeNumber(1), "a/1", "a", "{}", 0, left_at=EPOCH)]))
+    court.rows(started())
+    court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.ORPHANED), by=B)
+    assert court.violations.found == []
+
+
 @pytest.mark.parametrize(
     ("story", "rule"),
     [
@@ -264,6 +301,8 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
         (moved_the_watermark_back, Rule.WATERMARK),
         (moved_the_watermark_too_far, Rule.WATERMARK),
         (moved_the_watermark_past_what_is_not_decided, Rule.WATERMARK),
+        (taken_from_a_node_that_is_well, Rule.DEAD),
+        (taken_for_dead_because_the_store_was_away, Rule.DEAD),
         (launched_unwritten, Rule.GATED),
         (launched_by_another, Rule.GATED),
         (launched_twice, Rule.ONE_START),
