@@ -229,8 +229,8 @@ class _Session:
                 " error of its statement through, or go back to a savepoint"
             )
         try:
-            with self._connection.pipeline():
-                books.within(self._connection, end)
+            with self._connection.pipeline() as pipeline:
+                books.within(self._connection, pipeline, end)
         except psycopg.Error as error:
             failure = as_store_error(error, self._shown)
             raise TransactionError(f"a task's transaction was rolled back at its end: {failure}") from error
