@@ -132,8 +132,11 @@ class Updates:
             (answer,) = await self._store.amend([entry], judge_by(timeline))
             if isinstance(answer, Denied):
                 await self._denied(job, base, answer, terms)
-            else:
-                await self._view.changed(f"version {answer.version} of {name}")
+                continue
+            await self._view.changed(f"version {answer.version} of {name}")
+            timeline = self._view.timeline
+            made = _version(timeline, job, answer.version)
+            return terms.diff(job, timeline.entries(job.number), made, is_applied=True)
         raise NodeError(f"job {name!r} was not updated: the timeline changes all the time; try again")
 
     def _newest(self, timeline: Timeline, job: JobRow) -> EntryRow:
