@@ -44,7 +44,7 @@ from itinerary.schedules.instants import from_seconds
 
 __all__ = ["Requests"]
 
-_LOOK_AGAIN_AFTER: Final = 0.5
+_LOOK_AGAIN_AFTER: Final = 0.2
 """Seconds between two looks at what a backfill has running."""
 _PAGE: Final = 100_000
 _ROWS_AT_ONCE: Final = 5_000
