@@ -5,7 +5,7 @@
     engine         a node in a thread with a loop of its own            signals         … until it is told to end
     desk           what people ask of it, on its loop                   occurrences, contexts, transactions
     changing       pause, stop, skip, remove: the job's timeline        updating        … and its versions
-    requesting     trigger, replay, backfill, cancel                    backfills, views
+    requesting     trigger, replay, backfill, cancel                    backfills, views, operators
     sources        where settings come from                             options, naming, logs
 
 Nothing here decides about time or states: that is the core's. Nothing here is needed to run a node by other means.

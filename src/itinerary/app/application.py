@@ -15,7 +15,6 @@ The engine is in a thread of its own (see `engine`). An app runs one node at a t
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
@@ -29,6 +28,7 @@ from itinerary.app.engine import Engine, Observer
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
+from itinerary.app.operators import local_user
 from itinerary.app.options import JobOptions, UpdatePolicyLike
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
@@ -317,7 +317,7 @@ class Itinerary:
             self.configuration,
             self._rules,
             self._declared,
-            by=_local_user(),
+            by=local_user(),
             log=engine_log() if self.log is None else self.log,
             loop=loop,
             observers=self._observers,
@@ -342,10 +342,3 @@ def _on(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(what)
     except RuntimeError:
         return  # the program's loop is closed, and nobody waits on it
-
-
-def _local_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a user database
-        return "local"
