@@ -197,7 +197,8 @@ class Requests:
         return far
 
     async def _backfilled(self, job: JobRow, choice: Choice, asked: Asked, version: str) -> tuple[Run, bool]:
-        use = self._version_now(job) if version == "current" else choice.version
+        original = choice.version if choice.original is None else choice.original.version
+        use = self._version_now(job) if version == "current" else original
         overrides = self._in_line(job, use)
         if choice.original is not None:
             return await self._replayed(job, choice.original, use, asked, overrides)

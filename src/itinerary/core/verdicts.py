@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from itinerary.core.stretches import Active, Paused
+from itinerary.core.stretches import Active, Paused, Removed
 from itinerary.core.timeline import Timeline
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
@@ -51,8 +51,9 @@ def _verdicts(
     after: Timeline, job: JobNumber, entries: Sequence[EntryRow], rows: Sequence[OccurrenceRow]
 ) -> list[Verdict]:
     if entries[-1].kind is EntryKind.REMOVE:
-        why = str(_standing(after, entries[-1]))
-        return [Verdict(row.ref, VerdictKind.CANCEL, entries[-1].version, why) for row in rows if not row.is_withdrawn]
+        last = entries[-1]
+        why = str(Removed(last.entered_by, last.effective_from, last.reason))
+        return [Verdict(row.ref, VerdictKind.CANCEL, last.version, why) for row in rows if not row.is_withdrawn]
     since = min(entry.effective_from for entry in entries)
     ahead = [row for row in rows if row.kind.is_by_schedule and row.window_start is None and row.instant >= since]
     if not ahead:
@@ -82,8 +83,3 @@ def _verdict(after: Timeline, row: OccurrenceRow, version: int | None) -> Verdic
     else:
         why = str(stretch.standing)
     return Verdict(row.ref, VerdictKind.WITHDRAW, stretch.version, why)
-
-
-def _standing(after: Timeline, entry: EntryRow) -> object:
-    stretch = after.in_force(entry.job, entry.effective_from)
-    return "removed" if stretch is None else stretch.standing
