@@ -92,6 +92,13 @@ class Board:
             return self.plans.plan_at(key.job, key.instant)
         return self.plans.plan(key.job, version)
 
+    def why_skipped(self, course: Course) -> str | None:
+        """Why an occurrence is to be skipped when it is due: its job is paused, or it was named. What somebody asked
+        for by hand never is, and what answers for a window was decided about when it was made."""
+        if course.key.kind is not Kind.SCHEDULED or course.window is not None:
+            return None
+        return self.plans.timeline.why_skipped(course.key.job, course.key.instant)
+
     def after(self, course: Course, now: int, out: Outbox) -> None:
         """What follows from any change of a course that has started."""
         if course.stage in LIVE:

@@ -13,6 +13,7 @@ from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
 from itinerary.core.sharing import Members, is_mine
 from itinerary.errors import ItineraryError
+from itinerary.model.asked import read_asked
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
@@ -170,8 +171,11 @@ def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
     course = board.new(row.key, plan, row.due_at)
     course.ref, course.last_fence = row.ref, row.fence
     course.window, course.is_recovery = row.window, row.is_recovery
+    course.skip = board.why_skipped(course)
     board.by_ref[row.ref] = course
     try:
+        asked = read_asked(row.details)
+        course.only_tasks = None if asked is None else asked.only_tasks
         course.refit(plan, row.overrides, row.adjustments)
     except ItineraryError as error:
         out.log(Level.ERROR, "occurrence.unstartable", **named(course), why=str(error))

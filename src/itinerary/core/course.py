@@ -13,6 +13,8 @@ from __future__ import annotations
 from enum import Enum, IntEnum, auto
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from itinerary.core.pen import Pen
 from itinerary.core.plans import HOOK_TIMEOUT, JobPlan, Terms
 from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
@@ -130,6 +132,7 @@ class Course:
         "last_fence",
         "last_run_at",
         "lined_up_at",
+        "only_tasks",
         "overrides",
         "pen",
         "place",
@@ -138,6 +141,7 @@ class Course:
         "request",
         "resume_at",
         "seen_at",
+        "skip",
         "stage",
         "started_at",
         "tasks",
@@ -162,6 +166,10 @@ class Course:
         self.terms: Terms = plan.terms
         self.tasks: list[TaskProgress] = []
         self.request: Start | None = None
+        self.only_tasks: tuple[str, ...] | None = None
+        """Of a replay: the tasks that are run again, if not all."""
+        self.skip: str | None = None
+        """Why it is recorded as skipped when it is due, in place of its start."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.place = 0
         """Where it stands in line; 0: nowhere."""
@@ -230,6 +238,12 @@ class Course:
         self.plan, self.overrides, self.adjustments = plan, overrides, adjustments
         self.prepare()
 
+    def pass_over(self, why: str | None) -> None:
+        """Its instant is to be skipped, for this reason, or is to run after all."""
+        self.skip = why
+        if self.request is not None:
+            self.request = replace(self.request, skip=why)
+
     def shift(self, by: int) -> None:
         """The clock has jumped: what is to happen after so long still does (N6)."""
         self.seen_at, self.expires_at = self.seen_at + by, self.expires_at + by
@@ -245,7 +259,11 @@ class Course:
         """Make the request that starts it, ahead of its instant: then there is no time to lose."""
         plan, terms = self.plan, self.terms
         overlap = terms.config.job.overlap
-        self.tasks = [TaskProgress(task, config) for task, config in zip(plan.tasks, terms.tasks, strict=True)]
+        self.tasks = [
+            TaskProgress(task, config)
+            for task, config in zip(plan.tasks, terms.tasks, strict=True)
+            if self.only_tasks is None or task.name in self.only_tasks
+        ]
         attempts: tuple[AttemptRow, ...] = ()
         checks = bool(plan.definition.requires)
         if not checks and not plan.definition.on_start:
@@ -264,6 +282,7 @@ class Course:
             tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
             attempts,
             None if self.fence is not None else self.last_fence,
+            self.skip,
         )
 
     def _may_take(self) -> int:

@@ -52,9 +52,7 @@ class Starting:
         live: list[Course] = []
         for course in board.alarms.due(now):
             if course.stage is Stage.CLAIMED:
-                course.stage = Stage.LINED_UP
-                line.put(course, now)
-                self._unmarked.append(course)
+                self._line_up(course, now, out)
             elif course.stage in LIVE:
                 live.append(course)
                 self._wake(course, now, out)
@@ -71,6 +69,14 @@ class Starting:
                 if course.place:
                     self._mark(course, out)
             self._unmarked.clear()
+
+    def _line_up(self, course: Course, now: int, out: Outbox) -> None:
+        if course.skip is not None and self._gives_slots:
+            self._ask(course, out)  # nothing of it will run, so it needs no slot
+            return
+        course.stage = Stage.LINED_UP
+        self._board.line.put(course, now)
+        self._unmarked.append(course)
 
     @property
     def _gives_slots(self) -> bool:
@@ -92,14 +98,17 @@ class Starting:
     def _give_slot(self, course: Course, now: int, out: Outbox) -> None:
         """It has a slot: it starts, or goes on."""
         if course.stage is Stage.LINED_UP:
-            assert course.request is not None, "it was prepared when it was claimed"
-            course.stage = Stage.STARTING
-            out.starts.append(course.request)
+            self._ask(course, out)
         elif course.stage in LIVE and lifecycle.wants_slot(course, now):
             lifecycle.on_time(course, now, out)
             self._board.after(course, now, out)
         else:
             self._board.line.release(course)
+
+    def _ask(self, course: Course, out: Outbox) -> None:
+        assert course.request is not None, "it was prepared when it was claimed"
+        course.stage = Stage.STARTING
+        out.starts.append(course.request)
 
     def _mark(self, course: Course, out: Outbox) -> None:
         """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
@@ -193,6 +202,8 @@ class Starting:
             board.alarms.put(now, course)
 
     def _renew(self, course: Course, out: Outbox) -> None:
+        if (why := self._board.why_skipped(course)) != course.skip:
+            course.pass_over(why)
         plan = self._board.plan_of(course.key, course.plan.version)
         if isinstance(plan, str) or plan is course.plan:
             return  # what is no longer in force was taken back in the store, and its start will be refused

@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import ConfigError
+from itinerary.model.policies import UpdatePolicy
 from itinerary.model.text import shown
-from itinerary.model.values import Check, check_keys, duration, whole, word
+from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
 __all__ = ["Settings", "read_settings"]
@@ -52,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stats_flush_interval: int = 30 * SECOND
     limits: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many occurrences, over all nodes, may hold each named limit at a time (X11): `{api = 5}`."""
+    update_policy: UpdatePolicy = UpdatePolicy.IMMEDIATE
+    """When a new version takes the place of the old one, if an update does not say (R7)."""
 
     def __post_init__(self) -> None:
         if self.index_rebuild_interval >= self.lookahead_window:
@@ -108,4 +111,5 @@ _COUNTS: Final = frozenset(
 _CHECKS: Final[dict[str, Check]] = {
     **{field: _count if field in _COUNTS else _time for field in Settings.__struct_fields__},
     "limits": _limits,
+    "update_policy": one_of(UpdatePolicy),
 }

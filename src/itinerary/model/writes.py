@@ -119,6 +119,9 @@ class Start(_Value, frozen=True):
     seen: int | None = None
     """Of what is taken over: the fence that it was offered with. A try that was given up may arrive when the row has
     been through other hands, and its asker has long forgotten it."""
+    skip: str | None = None
+    """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
+    here, when it is due, and by the newest timeline (PROTOCOL 3)."""
 
 
 class Started(_Value, frozen=True):

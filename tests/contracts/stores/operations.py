@@ -13,7 +13,7 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import History, Standing
 from itinerary.model.retention import PruneCursor, Retention
-from itinerary.model.rows import AttemptRow, Key, OccurrenceRow, TaskRow
+from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskRow
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Verdict, VerdictKind
@@ -143,7 +143,7 @@ async def ask(world: World, *, which: int, adjusts: bool) -> Any:
 async def update(world: World, *, job: int, repeats: bool, is_stale: bool, verdict: VerdictKind) -> Any:
     world.updates += not repeats
 
-    def judge(rows: Sequence[OccurrenceRow]) -> list[Verdict]:
+    def judge(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
         return [Verdict(row.ref, verdict, 1, "an update") for row in rows if row.instant % (2 * SECOND) == 0]
 
     made_from = world.versions[job] - is_stale

@@ -36,11 +36,12 @@ def amend(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> 
     known = _entered_before(tx, entries, jobs)
     fresh = [entry for entry in entries if (entry.job, entry.request) not in known]
     versions = {name: row.version for name, row in jobs.items()}
-    if denied := [denial for entry in fresh if (denial := _denied(entry, versions, earliest)) is not None]:
+    revision = revision_of(tx)
+    if denied := [denial for entry in fresh if (denial := _denied(entry, versions, earliest, revision)) is not None]:
         return denied
     if fresh:
         jobs.update(_created(tx, fresh, jobs, now))
-        rows = _rows(fresh, jobs, revision_of(tx) + 1, earliest, now)
+        rows = _rows(fresh, jobs, revision + 1, earliest, now)
         tx.insert(ENTRIES, rows)
         tx.put(BOOKS, [BooksRow(0, rows[0].revision)])
         tx.save(JOBS, _with_new_versions(rows, jobs), ("version",))
@@ -66,7 +67,7 @@ def _may_exist(entry: NewEntry, jobs: dict[str, JobRow]) -> bool:
     return not entry.job or entry.job in jobs
 
 
-def _denied(entry: NewEntry, versions: dict[str, int], earliest: int) -> Denied | None:
+def _denied(entry: NewEntry, versions: dict[str, int], earliest: int, revision: int) -> Denied | None:
     """Why it cannot be made, if it cannot; versions are counted up, since one call may hold several of one job."""
     version = versions.get(entry.job, 0)
     why: Denial | None = None
@@ -74,6 +75,8 @@ def _denied(entry: NewEntry, versions: dict[str, int], earliest: int) -> Denied 
         why = Denial.UNKNOWN
     elif entry.kind is EntryKind.VERSION and entry.from_version != version:
         why = Denial.STALE
+    elif entry.revision not in (None, revision):
+        why = Denial.MOVED
     elif entry.effective_from is not None and entry.effective_from < earliest:
         why = Denial.EARLY
     if why is None and entry.kind is EntryKind.VERSION:
@@ -136,7 +139,7 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
         refs += [row.ref for row in ahead if row.status not in FINAL]
     pages = Pages(tx, sorted(set(refs)), None)
     shown = [row for row in pages.rows.values() if row.started_at is None]
-    for verdict in judge(shown):
+    for verdict in judge(shown, entries):
         _carry_out(pages, pages.rows[verdict.ref], verdict)
     pages.save()
 

@@ -104,6 +104,8 @@ class _Starting:
                 self.answer[ref] = Refused(ref, Refusal.GONE)
             elif (answer := self._hindered(row, request)) is not None:
                 self.answer[ref] = answer
+            elif request.skip is not None:
+                self._skip(row, request.skip)
             else:
                 ready.append(row)
         return sorted(ready, key=OCCURRENCES.name_of)
