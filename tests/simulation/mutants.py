@@ -16,6 +16,7 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     shares_kept           13       what ends keeps its shares of limits
+    no_gate               4        nobody compares the revision that it knows with the timeline's
     same_fence            9, 15    what is taken over keeps its fence
     no_plan               19       a sweep's plan is not stored: whoever sweeps has an end of its own
     wall_clock_death      16       a node is dead when its last heartbeat is long ago by the store's clock
@@ -44,6 +45,7 @@ from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
 from itinerary.stores.ledger.claiming import create as created
+from itinerary.stores.ledger.claiming import revision_of
 from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
@@ -267,6 +269,23 @@ def shares_kept() -> Any:
     return _put((MemoryTransaction, "remove", keep))
 
 
+def no_gate() -> Any:
+    claim: Any = ledger.claim
+    start: Any = ledger.start
+    advance: Any = ledger.advance_sweep
+
+    def claims(tx: Transaction, owner: NodeNumber | None, _revision: int | None, *rest: Any) -> Any:
+        return claim(tx, owner, None, *rest)
+
+    def starts(tx: Transaction, owner: NodeNumber, _revision: int, *rest: Any) -> Any:
+        return start(tx, owner, revision_of(tx), *rest)
+
+    def sweeps(tx: Transaction, by: NodeNumber, _revision: int, *rest: Any) -> Any:
+        return advance(tx, by, revision_of(tx), *rest)
+
+    return _put((ledger, "claim", claims), (ledger, "start", starts), (ledger, "advance_sweep", sweeps))
+
+
 def same_fence() -> Any:
     def take_over(self: Pages, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
         return self.change(row, owner=owner, touched_by=self.by)
@@ -382,6 +401,7 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         early_watermark,
         node_clock,
         shares_kept,
+        no_gate,
         same_fence,
         no_plan,
         wall_clock_death,

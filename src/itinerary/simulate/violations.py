@@ -27,6 +27,7 @@ class Rule(StrEnum):
     STALE = "nothing is accepted from a stale fence, and nothing twice"
     FINAL = "final states are never left"
     EARLY = "nothing starts before its instant"
+    EXPECTED = "nothing starts by schedule that its job does not have, or that is paused"
     OVERLAP = "a job runs once at a time, unless it allows more"
     LIMIT = "no limit is exceeded"
     ATTEMPT = "an attempt that has ended does not change"

@@ -8,9 +8,8 @@ decides: it compares rows with rows, and with what the one who wrote was entitle
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Written
 from itinerary.simulate.backend import Backend, Commit
+from itinerary.simulate.expectations import Expectations
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
 from itinerary.simulate.silence import Silence
@@ -63,8 +63,8 @@ class Witness:
         """When each occurrence changed hands."""
         self.started_under: dict[Ref, int] = {}
         """The fence that each was started with."""
-        self.owed: Mapping[JobNumber, Sequence[int]] = {}
-        """The instants of each job, in order: what the world knows of them, and the watermark promises."""
+        self.expectations = Expectations()
+        """The instants of each job: what the world knows of them, and the watermark promises."""
         self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
         self._keys: dict[Key, Ref] = {}
@@ -126,12 +126,11 @@ class Witness:
 
     def _promised(self, at: int, start: int, end: int) -> None:
         """The watermark says that everything in `[start, end)` is decided: is it, at this moment (PROTOCOL 19)?"""
-        for job, instants in self.owed.items():
-            for instant in instants[bisect_left(instants, start) : bisect_left(instants, end)]:
-                if Key(instant, job, Kind.SCHEDULED) in self._keys:
-                    continue
-                if not any(window.start <= instant < window.end for window in self._windows[job].values()):
-                    self._add(Rule.WATERMARK, f"it passed instant {instant} of job {job}, which is not decided", at)
+        for job, instant in self.expectations.between(start, end):
+            if Key(instant, job, Kind.SCHEDULED) in self._keys:
+                continue
+            if not any(window.start <= instant < window.end for window in self._windows[job].values()):
+                self._add(Rule.WATERMARK, f"it passed instant {instant} of job {job}, which is not decided", at)
 
     def _add(self, rule: Rule, message: str, at: int) -> None:
         self.violations.add(rule, message, at)
@@ -195,6 +194,10 @@ class Witness:
             self._add(
                 Rule.EARLY, f"{_shown(after)} is due at {before.due_at} and started {before.due_at - at} µs early", at
             )
+        if after.kind is Kind.SCHEDULED and after.window is None:
+            why_not = self.expectations.why_not(after.job, after.instant)
+            if why_not is not None:
+                self._add(Rule.EXPECTED, f"{_shown(after)} started, and {why_not}", at)
         if self._overlap(after) is Overlap.ALLOW:
             return
         running = self._running[after.job]

@@ -34,7 +34,7 @@ from itinerary.simulate.fates import CALM, Fates
 from itinerary.simulate.history import History, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.machines import Ground, Machine, NewLife
-from itinerary.simulate.options import Options, Trouble, TroubleKind
+from itinerary.simulate.options import ChangeKind, JobChange, Options, Trouble, TroubleKind
 from itinerary.simulate.people import People
 from itinerary.simulate.processes import Process, ProcessState
 from itinerary.simulate.runs import RunLog
@@ -87,7 +87,7 @@ class World:
         self.log = RunLog(self.witness.began)
         fates = Fates(options.weather, dice_for(options.seed, "fates"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
-        self._people = People(self.backend, dice_for(options.seed, "people"), self.history)
+        self._people = People(self.backend, self.witness.expectations, dice_for(options.seed, "people"), self.history)
         self.is_healing = False
         ground = Ground(
             options,
@@ -151,6 +151,8 @@ class World:
         owed_from = await self._prepare()
         for trouble in self.options.troubles:
             self.loop.call_at(trouble.at, self._make, trouble)
+        for change in self.options.changes:
+            self.loop.call_at(change.at, self._change, change)
         for machine in self.machines:
             machine.boot()
         with suppress(TimeoutError):
@@ -180,7 +182,8 @@ class World:
         assert not any(isinstance(answer, Denied) for answer in answers), answers
         owed_from, end = self.clock(), self.options.begins_at + self.options.runs_for
         numbers = {row.name: row.number for row in self.backend.rows(JOBS).values()}
-        self.witness.owed = {numbers[job.name]: job.instants(owed_from, end) for job in self.options.jobs}
+        for job in self.options.jobs:
+            self.witness.expectations.scheduled(numbers[job.name], owed_from, job.instants(owed_from, end))
         return owed_from
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -225,6 +228,16 @@ class World:
             self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
         else:
             machine.ask_to_end(trouble.lasts)
+
+    def _change(self, change: JobChange) -> None:
+        """People change a job. What they do is done by the end of the day."""
+        job = self.options.jobs[change.job]
+        ends_at = self.options.begins_at + self.options.runs_for
+        if change.kind is ChangeKind.UPDATE:
+            takes_effect = None if change.lasts == 0 else self.clock() + round(change.lasts * SECOND)
+            self._people.update(msgspec.structs.replace(job, schedule=change.schedule), takes_effect, ends_at)
+        elif self._people.pause(job.name):
+            self.loop.call_later(change.lasts, self._people.resume, job.name)
 
     def _end_outage(self) -> None:
         self.network.is_down = False
@@ -277,7 +290,7 @@ class World:
     async def _check(self, owed_from: int) -> None:
         snapshot = self.backend.commit(Snapshot)
         end = self.options.begins_at + self.options.runs_for
-        await check_store(EngineStore(self.backend), self.witness.owed, owed_from, end, self.violations)
+        await check_store(EngineStore(self.backend), self.witness.expectations.owed, owed_from, end, self.violations)
         check_settled(snapshot, self.violations)
         checks = RunChecks(snapshot, self.log, self.witness.taken, self.disturbances, self.violations)
         checks.check(prompt_within=round(self.options.weather.latency * 4 * SECOND) + SECOND // 100)

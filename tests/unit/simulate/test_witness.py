@@ -149,6 +149,21 @@ def started_early(court: Court) -> None:
     court.rows(started(due_at=EPOCH + 1))
 
 
+def started_what_its_job_does_not_have(court: Court) -> None:
+    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 3_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.scheduled(JobNumber(1), EPOCH - 2_000_000, [EPOCH - 500_000])
+    court.rows(row(1))
+    court.rows(started(1))
+
+
+def started_what_is_paused(court: Court) -> None:
+    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 2_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.paused(JobNumber(1), EPOCH - 1_500_000)
+    court.witness.expectations.resumed(JobNumber(1), EPOCH - 500_000)
+    court.rows(row(1))
+    court.rows(started(1))
+
+
 def started_beside_another(court: Court) -> None:
     court.rows(row(1), row(2))
     court.rows(started(1))
@@ -215,7 +230,7 @@ def moved_the_watermark_too_far(court: Court) -> None:
 
 
 def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
-    court.witness.owed = {JobNumber(7): [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000]}
+    court.witness.expectations.scheduled(JobNumber(7), 0, [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000])
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 4 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
@@ -290,6 +305,8 @@ def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
         (ended_by_another, Rule.FENCE),
         (left_a_final_state, Rule.FINAL),
         (started_early, Rule.EARLY),
+        (started_what_its_job_does_not_have, Rule.EXPECTED),
+        (started_what_is_paused, Rule.EXPECTED),
         (started_beside_another, Rule.OVERLAP),
         (took_too_many_shares, Rule.LIMIT),
         (was_active_too_often, Rule.LIMIT),
