@@ -156,4 +156,4 @@ class Board:
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""
-        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.wanted)
+        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.takings or out.wanted)

@@ -19,10 +19,10 @@ from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
 from itinerary.core.recovery import overlap_of_recovery
 from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
-from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref
+from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Facts
-from itinerary.model.writes import Start
+from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
@@ -119,6 +119,7 @@ class Course:
         "errands_run",
         "expires_at",
         "fence",
+        "found",
         "has_shares",
         "here",
         "holds_slot",
@@ -140,6 +141,7 @@ class Course:
         "seen_at",
         "stage",
         "started_at",
+        "taking",
         "tasks",
         "terms",
         "was_early",
@@ -162,6 +164,10 @@ class Course:
         self.terms: Terms = plan.terms
         self.tasks: list[TaskProgress] = []
         self.request: Start | None = None
+        self.found: OccurrenceRow | None = None
+        """Of one that began on another node, which is gone: its row, as it was found."""
+        self.taking: Intervention | None = None
+        """The write that makes it this node's, until that is made."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.place = 0
         """Where it stands in line; 0: nowhere."""
@@ -190,6 +196,8 @@ class Course:
         """What people see."""
         if self.stage is Stage.CLAIMED and self.lacks:
             return OccurrenceState.PENDING
+        if self.taking is not None and self.found is not None:
+            return self.found.status
         if self.stage in _BEFORE_THE_START:
             return _BEFORE_THE_START[self.stage]
         if self.has_begun:
@@ -256,7 +264,7 @@ class Course:
             self.fence,
             self.adjustments,
             terms.json,
-            self._may_take(),
+            self.may_take(),
             overlap_of_recovery(overlap) if self.is_recovery else overlap,
             None if self.is_recovery else terms.config.job.max_queued,
             terms.limits,
@@ -266,7 +274,7 @@ class Course:
             None if self.fence is not None else self.last_fence,
         )
 
-    def _may_take(self) -> int:
+    def may_take(self) -> int:
         """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
         reaper's."""
         definition, config, grace = self.plan.definition, self.terms.config.job, self.here.kill_grace

@@ -13,6 +13,7 @@ import msgspec
 
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.plans import PlanBook
+from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.work import AttemptKey, Report
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
@@ -36,6 +37,8 @@ __all__ = [
     "ShutdownRequested",
     "StartsAnswered",
     "StatisticsAsked",
+    "TakenUp",
+    "TouchLost",
     "TransactionEnded",
     "TransactionOpened",
     "Unclaimable",
@@ -108,6 +111,12 @@ class StartsAnswered(_Message, frozen=True):
     answers: Sequence[Started | Refused]
 
 
+class TakenUp(_Message, frozen=True):
+    """What became of occurrences that began elsewhere and were to be taken: each as it is now, or why it was not."""
+
+    answers: Sequence[Detail | Refused]
+
+
 class WritesAnswered(_Message, frozen=True):
     """What became of changes, one answer for each."""
 
@@ -155,9 +164,15 @@ class RowsRead(_Message, frozen=True):
 
 
 class WorkOffered(_Message, frozen=True):
-    """Occurrences that anybody may start."""
+    """Occurrences that anybody may start, or go on with."""
 
     rows: Sequence[OccurrenceRow]
+
+
+class TouchLost(_Message, frozen=True):
+    """The store has not heard this node for so long (microseconds) that others may soon take it for dead."""
+
+    silent_for: int
 
 
 # -- from people -----------------------------------------------------------------------------------------------------
@@ -220,6 +235,7 @@ Message: TypeAlias = (
     | ClaimsAnswered
     | Unclaimable
     | StartsAnswered
+    | TakenUp
     | WritesAnswered
     | AttemptsReported
     | Heartbeats
@@ -227,6 +243,7 @@ Message: TypeAlias = (
     | TransactionEnded
     | RowsRead
     | WorkOffered
+    | TouchLost
     | CancelRequested
     | ConfigurationUpdated
     | OccurrenceAsked

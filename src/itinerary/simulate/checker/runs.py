@@ -7,13 +7,14 @@ counts for nothing and is excused. What it did before, is not.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 from itinerary.model.config import FrozenConfig
-from itinerary.model.policies import Mode, Overlap
+from itinerary.model.policies import Mode, OnOrphan, Overlap
+from itinerary.model.retries import is_lost
 from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
@@ -121,16 +122,16 @@ class RunChecks:
         config = self._config(row)
         names = {task.place: task for task in self.snapshot.tasks.get(row.ref, [])}
         numbers: defaultdict[int, list[int]] = defaultdict(list)
+        lost: Counter[int] = Counter()
         for attempt in self.snapshot.attempts.get(row.ref, []):
             numbers[attempt.place].append(attempt.number)
-        reruns = sum(1 for line in self.snapshot.trail(row) if line.after is OccurrenceState.RETRYING)
+            lost[attempt.place] += config.job.on_orphan is OnOrphan.RERUN and is_lost(attempt)
         for place, found in numbers.items():
             if found != list(range(1, len(found) + 1)):
                 self._add(Rule.RETRIES, f"{self.snapshot.named(row)} task {place} has attempts {found}")
             if place not in names:
                 continue
-            taken = len(self.taken.get(row.ref, ()))
-            allowed = 1 + config.of_task(names[place].name).retry.max_retries + min(taken, reruns)
+            allowed = 1 + config.of_task(names[place].name).retry.max_retries + lost[place]
             if len(found) > allowed:
                 message = f"{self.snapshot.named(row)} task {place} has {len(found)} attempts, {allowed} are allowed"
                 self._add(Rule.RETRIES, message)
