@@ -96,6 +96,8 @@ def _settle(course: Course, now: int, out: Outbox) -> None:
 
 def _tell(course: Course, index: int, now: int, out: Outbox) -> None:
     course.stage = Stage.TELLING
+    if index == 0 and course.plan.definition.on_complete:
+        course.pen.write(out, is_urgent=True)  # what the tasks did is done, should this node die while hooks are told
     if errands.tell(course, ErrandKind.ON_COMPLETE, index, now, out):
         ending.end(course, now, out)
 
