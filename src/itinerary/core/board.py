@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from itinerary.core import lifecycle
 from itinerary.core.agenda import Agenda, Line
-from itinerary.core.course import LIVE, Closing, Course, Here, Stage
+from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, Here, Stage
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
@@ -152,7 +152,7 @@ class Board:
 
     def shutdown_closing(self) -> Closing:
         """How what runs is ended when the node shuts down."""
-        return Closing(OccurrenceState.CANCELLED, "shutdown", f"node {self.here.name} was shut down")
+        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, f"node {self.here.name} was shut down")
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""

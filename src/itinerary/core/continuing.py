@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from itinerary.core import errands, lifecycle
-from itinerary.core.course import Closing, Course, Stage, cancelling
+from itinerary.core.course import SHUTDOWN, Closing, Course, Stage, cancelling
 from itinerary.core.failure import outcome_of
 from itinerary.core.outbox import Outbox
 from itinerary.core.pen import Pen
@@ -71,16 +71,17 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
     course.pen = Pen(row.ref, row.fence, row.sequence, row.status)
     course.tasks = _restored(course, detail, now)
     out.follow.append(course.ref)
-    if row.cancelled_by is not None:
-        course.stage = Stage.WORKING
+    course.stage = Stage.WORKING
+    if _is_over(course):
+        course.closing = _closed(course, row)
+        lifecycle.go_on(course, now, out)
+    elif row.cancelled_by is not None:
         lifecycle.close(course, cancelling(row.cancelled_by), now, out)
-    elif row.status in _CHECKING and course.plan.definition.requires and not _is_over(course):
+    elif row.status in _CHECKING and course.plan.definition.requires:
         _check_again(course, row, now, out)
     elif course.plan.definition.on_start and not detail.attempts and _has_all_before_it(course):
         lifecycle.greet(course, now, out)
     else:
-        course.stage = Stage.WORKING
-        course.closing = _closed(course)
         lifecycle.go_on(course, now, out)
 
 
@@ -114,10 +115,8 @@ def _check_again(course: Course, row: OccurrenceRow, now: int, out: Outbox) -> N
     errands.check(course, 0, now, out)
 
 
-def _closed(course: Course) -> Closing | None:
+def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
     """How it was closed, if it was: all of its tasks are over, and it is not they that say what it came to."""
-    if not _is_over(course):
-        return None
     for task in course.tasks:
         if task.tries and is_lost(task.tries[-1]):
             return _ended_by_rescue(course, task)
@@ -125,10 +124,20 @@ def _closed(course: Course) -> Closing | None:
         return None
     for task in course.tasks:
         if task.status is not TaskState.SUCCESS:
-            by = (task.stop_reason.by if task.stop_reason is not None else task.reason) or "somebody"
-            outcome = OccurrenceState.FAILED if by in lifecycle.FAILING else OccurrenceState.CANCELLED
-            return Closing(outcome, by, by)
+            return _closed_by(task, row)
     return None
+
+
+def _closed_by(task: TaskProgress, row: OccurrenceRow) -> Closing:
+    """What somebody made of it who cancelled or skipped this task: a requirement or its timeout, a person or a
+    shutdown; or else the rescuer, who found it before any task had begun."""
+    by = (task.stop_reason.by if task.stop_reason is not None else task.reason) or "the scheduler"
+    outcome = OccurrenceState.ORPHANED
+    if by in lifecycle.FAILING:
+        outcome = OccurrenceState.FAILED
+    elif row.cancelled_by is not None or task.status is TaskState.CANCELLED or by == SHUTDOWN:
+        outcome = OccurrenceState.CANCELLED
+    return Closing(outcome, by, by)
 
 
 def _ended_by_rescue(course: Course, task: TaskProgress) -> Closing:

@@ -25,7 +25,7 @@ from itinerary.model.work import Assignment, AttemptKey, Facts
 from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
+__all__ = ["LIVE", "SHUTDOWN", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
 
 class Stage(IntEnum):
@@ -57,6 +57,10 @@ UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
 """It has a row, and has not begun."""
 LIVE: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING, Stage.TELLING})
 """It has begun here, and its end is not yet decided and said."""
+
+
+SHUTDOWN: Final = "shutdown"
+"""Who closes what runs on a node that is shut down."""
 
 
 class Closing(NamedTuple):

@@ -30,7 +30,6 @@ from itinerary.model.rows import (
 from itinerary.model.states import OccurrenceState
 
 __all__ = [
-    "NEVER",
     "PAGE_MAX",
     "Active",
     "Answer",
@@ -63,9 +62,6 @@ __all__ = [
 
 PAGE_MAX: Final = 1_000
 """The most rows on a page for people (Q4); machines set their own limit."""
-
-NEVER: Final = 2**62
-"""A time that does not come, and that one can calculate with."""
 
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -160,7 +156,7 @@ class Open(Query[Offers], frozen=True):
     node: NodeNumber
     takeover_after: int
     limit: int
-    grace_period: int = NEVER
+    grace_period: int
 
 
 class Overtime(msgspec.Struct, frozen=True):
