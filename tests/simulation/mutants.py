@@ -16,9 +16,11 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     shares_kept           13       what ends keeps its shares of limits
+    no_giving_way         18       a node that is cut off goes on with work that others run again
 
 They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
-them, around the transaction that those are given, and around the store itself.
+them, around the transaction that those are given, and around the store itself. Only the last one is a fault of a node,
+since no store can keep a node from running something.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from itinerary.core.outbox import Outbox
+from itinerary.core.scheduler import Scheduler
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
@@ -321,6 +325,13 @@ def node_clock() -> Any:
     return _put((Backend, "commit", by_their_clock))
 
 
+def no_giving_way() -> Any:
+    def goes_on(self: Scheduler, silent_for: int, now: int, out: Outbox) -> None:
+        """It has not been heard for a while, and does not care."""
+
+    return _put((Scheduler, "_give_way", goes_on))
+
+
 MUTANTS: Final[dict[str, Callable[[], Any]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -336,5 +347,6 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         early_watermark,
         node_clock,
         shares_kept,
+        no_giving_way,
     )
 }

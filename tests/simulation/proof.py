@@ -54,6 +54,7 @@ CAUGHT_BY: Final = {
     "early_watermark": _known(6, Rule.WATERMARK),
     "node_clock": _known(26, Rule.EARLY),
     "shares_kept": _known(26, Rule.INDEXES),
+    "no_giving_way": _known(21, Rule.ONE_PLACE),
 }
 
 

@@ -42,6 +42,8 @@ class Board:
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
         """Nobody knows what time it is: nothing is begun until somebody does."""
+        self.unheard_for: int | None = None
+        """The store has not heard this node for so long that others may take it for dead; None: it has."""
         self.known: dict[Key, Course] = {}
         self.by_ref: dict[Ref, Course] = {}
         self.live: dict[Ref, Course] = {}

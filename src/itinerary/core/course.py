@@ -231,6 +231,11 @@ class Course:
         return waits
 
     @property
+    def has_running_tasks(self) -> bool:
+        """Whether an attempt of it runs, as far as is known."""
+        return any(task.is_running for task in self.tasks)
+
+    @property
     def runs_errand(self) -> bool:
         """Whether something besides its tasks is being run, or asked to end."""
         return self.errand is not None and (self.errand.stop_at is not None or self.errand.kill_at is not None)

@@ -39,6 +39,7 @@ __all__ = [
     "StatisticsAsked",
     "TakenUp",
     "TouchLost",
+    "TouchRegained",
     "TransactionEnded",
     "TransactionOpened",
     "Unclaimable",
@@ -175,6 +176,10 @@ class TouchLost(_Message, frozen=True):
     silent_for: int
 
 
+class TouchRegained(_Message, frozen=True):
+    """The store has heard this node again."""
+
+
 # -- from people -----------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +249,7 @@ Message: TypeAlias = (
     | RowsRead
     | WorkOffered
     | TouchLost
+    | TouchRegained
     | CancelRequested
     | ConfigurationUpdated
     | OccurrenceAsked

@@ -228,6 +228,11 @@ class TaskProgress:
         return _SHOWN[self.phase]
 
     @property
+    def is_running(self) -> bool:
+        """Whether an attempt of it runs, as far as is known."""
+        return self.phase in (Phase.RUNNING, Phase.STOPPING) and self.outcome is None
+
+    @property
     def has_failed(self) -> bool:
         """Whether it has failed for good."""
         return self.phase is Phase.DONE and self.status in (TaskState.FAILED, TaskState.TIMEOUT)

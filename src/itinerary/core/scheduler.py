@@ -45,6 +45,7 @@ from itinerary.core.messages import (
     StatisticsAsked,
     TakenUp,
     TouchLost,
+    TouchRegained,
     TransactionEnded,
     TransactionOpened,
     Unclaimable,
@@ -68,7 +69,9 @@ OVERLOAD_MAX: Final = 60 * SECOND
 
 _OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | TakenUp | WritesAnswered
 _OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | ClockDoubted | ClockJumped
-_OfTheWork: TypeAlias = AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered | TouchLost
+_OfTheWork: TypeAlias = (
+    AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered | TouchLost | TouchRegained
+)
 _OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | ShutdownRequested
 
 
@@ -94,6 +97,8 @@ class Scheduler:
         if board.offers and not any(isinstance(message, WorkOffered) for message in messages):
             claiming.offered(board, board.offers, now, out)  # there may be room by now
         self._starting.on_time(now, out)
+        if board.unheard_for is not None:
+            self._give_way(board.unheard_for, now, out)
         self._check_heartbeats(now, out)
         board.forget(now)
         self._keep_within_bounds(now, out)
@@ -127,6 +132,7 @@ class Scheduler:
                 | TransactionEnded()
                 | WorkOffered()
                 | TouchLost()
+                | TouchRegained()
             ):
                 self._hear_of_work(message, now, out)
             case IndexBuilt() | JobChanged() | ClockDoubted() | ClockJumped():
@@ -162,7 +168,9 @@ class Scheduler:
             case WorkOffered(rows):
                 claiming.offered(self._board, rows, now, out)
             case TouchLost(silent_for):
-                self._give_way(silent_for, now, out)
+                self._board.unheard_for = silent_for
+            case TouchRegained():
+                self._board.unheard_for = None
             case TransactionOpened():
                 self._lending.opened(message, out)
             case TransactionEnded():
@@ -172,12 +180,19 @@ class Scheduler:
 
     def _give_way(self, silent_for: int, now: int, out: Outbox) -> None:
         """The store has not heard this node for so long that others may soon run again what is `rerun`: what runs of
-        that here is ended before (PROTOCOL 18). Everything else goes on (N5)."""
-        why = f"node {self._board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
-        for course in list(self._board.live.values()):
-            if course.terms.config.job.on_orphan is OnOrphan.RERUN and lifecycle.give_way(course, why, now, out):
-                out.log(Level.WARNING, "occurrence.gave_way", **ending.named(course), why=why)
-                self._board.after(course, now, out)
+        that here is ended before (PROTOCOL 18). Everything else goes on (N5).
+
+        That is so until the store has heard it again: a start that was on its way may be answered before. What has
+        given way waits for a slot of the node, and until then there is none.
+        """
+        board = self._board
+        why = f"node {board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
+        for course in list(board.live.values()):
+            if course.terms.config.job.on_orphan is OnOrphan.RERUN and course.has_running_tasks:
+                board.line.release(course)
+                if lifecycle.give_way(course, why, now, out):
+                    out.log(Level.WARNING, "occurrence.gave_way", **ending.named(course), why=why)
+                board.after(course, now, out)
 
     def _hear_of_the_timeline(self, message: _OfTheTimeline, now: int, out: Outbox) -> None:
         board = self._board

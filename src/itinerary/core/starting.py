@@ -75,7 +75,8 @@ class Starting:
 
     @property
     def _gives_slots(self) -> bool:
-        return self._board.takes_work and not self._board.is_stale
+        """Who may be taken for dead begins nothing: others might begin it too, as soon as the store hears both."""
+        return self._board.takes_work and not self._board.is_stale and self._board.unheard_for is None
 
     @property
     def has_more(self) -> bool:

@@ -153,12 +153,11 @@ def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None
 
 def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
     """Give up as lost what runs of it, by force; whether something did."""
-    running = [task for task in course.tasks if task.phase in (Phase.RUNNING, Phase.STOPPING)]
+    running = [task for task in course.tasks if task.is_running]
     for task in running:
         out.kills.append(task.key(course.ref))
-        if task.outcome is None:
-            task.lost_by = why
-            _end(course, task, Stopped(abandoned=True), now)
+        task.lost_by = why
+        _end(course, task, Stopped(abandoned=True), now)
     return bool(running)
 
 

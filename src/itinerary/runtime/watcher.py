@@ -21,7 +21,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from itinerary.core.messages import ClockDoubted, ClockJumped, JobChanged, RowsRead, TouchLost, WorkOffered
+from itinerary.core.messages import (
+    ClockDoubted,
+    ClockJumped,
+    JobChanged,
+    RowsRead,
+    TouchLost,
+    TouchRegained,
+    WorkOffered,
+)
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import ByRef, Open
@@ -108,6 +116,9 @@ class Watcher:
         """One heartbeat, and what its answer means to everybody."""
         asked_at = self._clock.elapsed()
         beat = await self._patience.ask(lambda: self._said(seen), "heartbeat")
+        if self._is_silent:
+            self._is_silent = False
+            await self._inbox.deliver(TouchRegained())
         await self._set_clock(beat.now, asked_at)
         if beat.revision != self._revision:
             self._revision = beat.revision
@@ -119,7 +130,7 @@ class Watcher:
     async def _said(self, seen: Sequence[Ref]) -> Beat:
         asked_at = self._clock.elapsed()
         beat = await self._store.beat(self._node, seen)
-        self._heard_at, self._is_silent = asked_at, False
+        self._heard_at = asked_at
         return beat
 
     async def _mind_the_silence(self) -> None:
