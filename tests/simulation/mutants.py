@@ -20,9 +20,11 @@ runs on such a store must not be able to hide it.
     same_fence            9, 15    what is taken over keeps its fence
     no_plan               19       a sweep's plan is not stored: whoever sweeps has an end of its own
     wall_clock_death      16       a node is dead when its last heartbeat is long ago by the store's clock
+    no_giving_way         18       a node that is cut off goes on with work that others run again
 
 They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
-them, around the transaction that those are given, and around the store itself.
+them, around the transaction that those are given, and around the store itself. Only the last one is a fault of a node,
+since no store can keep a node from running something.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from itinerary.core.outbox import Outbox
+from itinerary.core.scheduler import Scheduler
 from itinerary.model.nodes import Beat
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
@@ -386,6 +390,13 @@ def node_clock() -> Any:
     return _put((Backend, "commit", by_their_clock))
 
 
+def no_giving_way() -> Any:
+    def goes_on(self: Scheduler, silent_for: int, now: int, out: Outbox) -> None:
+        """It has not been heard for a while, and does not care."""
+
+    return _put((Scheduler, "_give_way", goes_on))
+
+
 MUTANTS: Final[dict[str, Callable[[], Any]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -405,5 +416,6 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         same_fence,
         no_plan,
         wall_clock_death,
+        no_giving_way,
     )
 }

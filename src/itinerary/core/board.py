@@ -13,7 +13,7 @@ import numpy as np
 
 from itinerary.core import lifecycle
 from itinerary.core.agenda import Agenda, Line
-from itinerary.core.course import LIVE, Closing, Course, Here, Stage
+from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, Here, Stage
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
 from itinerary.core.plans import JobPlan, PlanBook
@@ -49,6 +49,8 @@ class Board:
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
         """Nobody knows what time it is: nothing is begun until somebody does."""
+        self.unheard_for: int | None = None
+        """The store has not heard this node for so long that others may take it for dead; None: it has."""
         self.known: dict[Key, Course] = {}
         self.by_ref: dict[Ref, Course] = {}
         self.live: dict[Ref, Course] = {}
@@ -166,8 +168,8 @@ class Board:
 
     def shutdown_closing(self) -> Closing:
         """How what runs is ended when the node shuts down."""
-        return Closing(OccurrenceState.CANCELLED, "shutdown", f"node {self.here.name} was shut down")
+        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, f"node {self.here.name} was shut down")
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""
-        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.wanted)
+        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.takings or out.wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from itinerary.core import continuing
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
 from itinerary.core.course import Course, Stage
@@ -16,7 +17,7 @@ from itinerary.errors import ItineraryError
 from itinerary.model.asked import read_asked
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key, OccurrenceRow
-from itinerary.model.states import OccurrenceState
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
 
 __all__ = ["claims_answered", "offered", "release", "take_index", "take_members", "want"]
@@ -128,7 +129,8 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 
 
 def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
-    """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15).
+    """Line up what anybody may start, or go on with; no more than there is room for, since others may have room too
+    (PROTOCOL 15).
 
     What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
     others: it has the slot already, and whatever else of that job were tried would only wait for it.
@@ -141,8 +143,8 @@ def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) 
         if room <= 0 and row.owner != board.here.node:
             board.offers.append(row)
             continue
-        if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
-            room -= 1
+        if row.due_at <= now and (_is_free(row) or _is_left_behind(row)) and _is_new(board, row):
+            room -= _take_up(board, row, now, out)
 
 
 def _has_its_turn(row: OccurrenceRow) -> bool:
@@ -152,6 +154,11 @@ def _has_its_turn(row: OccurrenceRow) -> bool:
 
 def _is_free(row: OccurrenceRow) -> bool:
     return row.started_at is None and row.status in _UNSTARTED and row.cancelled_by is None
+
+
+def _is_left_behind(row: OccurrenceRow) -> bool:
+    """Whether it began on a node that is gone, and somebody must go on with it."""
+    return row.started_at is not None and row.owner is None and row.status not in FINAL
 
 
 def _is_new(board: Board, row: OccurrenceRow) -> bool:
@@ -165,7 +172,8 @@ def _is_new(board: Board, row: OccurrenceRow) -> bool:
 
 
 def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
-    plan = board.plan_of(row.key, row.version)
+    has_begun = row.started_at is not None
+    plan = board.plans.plan(row.job, row.version) if has_begun else board.plan_of(row.key, row.version)
     if isinstance(plan, str) or not plan.is_runnable:
         return False
     course = board.new(row.key, plan, row.due_at)
@@ -177,6 +185,8 @@ def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
         asked = read_asked(row.details)
         course.only_tasks = None if asked is None else asked.only_tasks
         course.refit(plan, row.overrides, row.adjustments)
+        if has_begun:
+            continuing.ask_for(course, row, plan)
     except ItineraryError as error:
         out.log(Level.ERROR, "occurrence.unstartable", **named(course), why=str(error))
         board.over(course, now)
@@ -190,5 +200,5 @@ def release(board: Board, course: Course, now: int, out: Outbox) -> None:
     """Give back what has not started: this node will not start it."""
     if course.fence is not None:
         why = f"released by node {board.here.name}, which shuts down"
-        out.releases.append(Intervention(course.ref, course.fence, None, why))
+        out.releases.append(Intervention(course.ref, course.fence, None, why, is_unstarted=True))
     board.over(course, now)

@@ -21,13 +21,13 @@ from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
 from itinerary.core.recovery import overlap_of_recovery
 from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
-from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref
+from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Facts
-from itinerary.model.writes import Start
+from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
+__all__ = ["LIVE", "SHUTDOWN", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
 
 class Stage(IntEnum):
@@ -59,6 +59,10 @@ UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
 """It has a row, and has not begun."""
 LIVE: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING, Stage.TELLING})
 """It has begun here, and its end is not yet decided and said."""
+
+
+SHUTDOWN: Final = "shutdown"
+"""Who closes what runs on a node that is shut down."""
 
 
 class Closing(NamedTuple):
@@ -121,6 +125,7 @@ class Course:
         "errands_run",
         "expires_at",
         "fence",
+        "found",
         "has_shares",
         "here",
         "holds_slot",
@@ -144,6 +149,7 @@ class Course:
         "skip",
         "stage",
         "started_at",
+        "taking",
         "tasks",
         "terms",
         "was_early",
@@ -170,6 +176,10 @@ class Course:
         """Of a replay: the tasks that are run again, if not all."""
         self.skip: str | None = None
         """Why it is recorded as skipped when it is due, in place of its start."""
+        self.found: OccurrenceRow | None = None
+        """Of one that began on another node, which is gone: its row, as it was found."""
+        self.taking: Intervention | None = None
+        """The write that makes it this node's, until that is made."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.place = 0
         """Where it stands in line; 0: nowhere."""
@@ -198,6 +208,8 @@ class Course:
         """What people see."""
         if self.stage is Stage.CLAIMED and self.lacks:
             return OccurrenceState.PENDING
+        if self.taking is not None and self.found is not None:
+            return self.found.status
         if self.stage in _BEFORE_THE_START:
             return _BEFORE_THE_START[self.stage]
         if self.has_begun:
@@ -225,6 +237,11 @@ class Course:
             elif task.phase in BEGUN:
                 return False
         return waits
+
+    @property
+    def has_running_tasks(self) -> bool:
+        """Whether an attempt of it runs, as far as is known."""
+        return any(task.is_running for task in self.tasks)
 
     @property
     def runs_errand(self) -> bool:
@@ -274,7 +291,7 @@ class Course:
             self.fence,
             self.adjustments,
             terms.json,
-            self._may_take(),
+            self.may_take(),
             overlap_of_recovery(overlap) if self.is_recovery else overlap,
             None if self.is_recovery else terms.config.job.max_queued,
             terms.limits,
@@ -285,7 +302,7 @@ class Course:
             self.skip,
         )
 
-    def _may_take(self) -> int:
+    def may_take(self) -> int:
         """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
         reaper's."""
         definition, config, grace = self.plan.definition, self.terms.config.job, self.here.kill_grace

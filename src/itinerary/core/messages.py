@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.plans import PlanBook
 from itinerary.core.sharing import Members
+from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.work import AttemptKey, Report
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
@@ -40,6 +41,9 @@ __all__ = [
     "ShutdownRequested",
     "StartsAnswered",
     "StatisticsAsked",
+    "TakenUp",
+    "TouchLost",
+    "TouchRegained",
     "TransactionEnded",
     "TransactionOpened",
     "Unclaimable",
@@ -120,6 +124,12 @@ class StartsAnswered(_Message, frozen=True):
     answers: Sequence[Started | Refused]
 
 
+class TakenUp(_Message, frozen=True):
+    """What became of occurrences that began elsewhere and were to be taken: each as it is now, or why it was not."""
+
+    answers: Sequence[Detail | Refused]
+
+
 class WritesAnswered(_Message, frozen=True):
     """What became of changes, one answer for each."""
 
@@ -167,9 +177,19 @@ class RowsRead(_Message, frozen=True):
 
 
 class WorkOffered(_Message, frozen=True):
-    """Occurrences that anybody may start."""
+    """Occurrences that anybody may start, or go on with."""
 
     rows: Sequence[OccurrenceRow]
+
+
+class TouchLost(_Message, frozen=True):
+    """The store has not heard this node for so long (microseconds) that others may soon take it for dead."""
+
+    silent_for: int
+
+
+class TouchRegained(_Message, frozen=True):
+    """The store has heard this node again."""
 
 
 # -- from people -----------------------------------------------------------------------------------------------------
@@ -233,6 +253,7 @@ Message: TypeAlias = (
     | ClaimsAnswered
     | Unclaimable
     | StartsAnswered
+    | TakenUp
     | WritesAnswered
     | AttemptsReported
     | Heartbeats
@@ -240,6 +261,8 @@ Message: TypeAlias = (
     | TransactionEnded
     | RowsRead
     | WorkOffered
+    | TouchLost
+    | TouchRegained
     | CancelRequested
     | ConfigurationUpdated
     | OccurrenceAsked

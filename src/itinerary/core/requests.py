@@ -74,7 +74,7 @@ def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> Non
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
-    elif course.stage is Stage.STARTING:
+    elif course.stage is Stage.STARTING or course.taking is not None:
         course.cancelled_by = message.by  # its start is refused for that, or it begins, and ends at once
         out.reply(message.reply, Told(done=True))
     elif course.stage in UNSTARTED:
@@ -95,7 +95,7 @@ def update(board: Board, message: ConfigurationUpdated, now: int, out: Outbox) -
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
-    elif course.stage not in _WAITING:
+    elif course.stage not in _WAITING or course.taking is not None:
         _refuse(message, _over_or(course, "it is past prerun"), out)
     elif message.adjustments <= course.adjustments:
         out.reply(message.reply, Told(done=True))  # it has these, or later ones

@@ -33,6 +33,7 @@ from itinerary.core.commands import (
     Reply,
     StartRuns,
     Stop,
+    TakeUp,
     Write,
 )
 from itinerary.core.course import Here
@@ -56,6 +57,7 @@ from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
@@ -151,8 +153,17 @@ class Node:
             elsewhere=self._elsewhere,
             log=log,
         )
-        self._rescuer = Rescuer(store, number, settings, self.clock, log)
+        self._rescuer = Rescuer(store, number, settings, self.clock, log, lambda: self.builder.plans)
         self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._reaper = Reaper(
+            store,
+            number,
+            settings,
+            self.clock,
+            knows=self._rescuer.knows,
+            plans=lambda: self.builder.plans,
+            log=log,
+        )
         self._watcher = Watcher(
             store,
             number,
@@ -237,6 +248,7 @@ class Node:
                     self.builder,
                     self._sweeper,
                     self._rescuer,
+                    self._reaper,
                     self._watchdog,
                 ):
                     if part is not None:
@@ -290,6 +302,8 @@ class Node:
                 self.builder.rebuild(why)
             case Release():
                 self._claimer.release(command)
+            case TakeUp():
+                self._claimer.take_up(command)
             case Exit(unfinished, error):
                 self._ended = Ended(unfinished, error)
                 raise _Exited

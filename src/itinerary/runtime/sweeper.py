@@ -2,20 +2,24 @@
 
 At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
 instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,
-from the watermark on, and becomes rows that are nobody's. All decisions are the core's (`core.sweeping`); here they
-are carried out, one plan at a time, by whoever holds it.
+from the watermark on, and becomes rows that are nobody's; what was claimed before everybody was gone is judged with
+it. All decisions are the core's (`core.sweeping`, `core.overlooked`); here they are carried out, one plan at a time, by
+whoever holds it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
+from itinerary.core.overlooked import overlooked
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
+from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Decided, Standing, Windows
-from itinerary.model.rows import NodeNumber
+from itinerary.model.queries import Active, Decided, Standing, Windows
+from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
 from itinerary.model.writes import Refusal
@@ -29,6 +33,8 @@ __all__ = ["Sweeper"]
 
 _LOOKS: Final = 5
 """How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
+_ACTIVE_MAX: Final = 1_000_000
+_AT_ONCE: Final = 1_000
 
 
 class Sweeper:
@@ -91,6 +97,7 @@ class Sweeper:
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
         decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
+        await self._judge_overlooked(plan, timeline, decided)
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(
             plan,
@@ -116,3 +123,17 @@ class Sweeper:
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
+
+    async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
+        """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
+        grace_period = self._settings.grace_period
+        if plan.end - plan.start <= grace_period:
+            return  # as it is nearly always, live
+        query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX)
+        rows = await self._patience.ask(lambda: self._store.read(query), "sweep")
+        judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
+        for first in range(0, len(judged), _AT_ONCE):
+            some = judged[first : first + _AT_ONCE]
+            await self._patience.ask(lambda: self._store.intervene(self._node, some), "sweep")  # noqa: B023 - awaited in this turn
+        if judged:
+            self._log.info("sweep.found_overlooked", count=len(judged), window_start=plan.start, window_end=plan.end)

@@ -22,7 +22,7 @@ from itinerary.schedules import from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for, many_of, one_of, spread
 from itinerary.simulate.fates import Weather
-from itinerary.simulate.jobs import SimulatedJob, draw_jobs, draw_schedule
+from itinerary.simulate.jobs import SimulatedJob, draw_jobs, draw_schedule, lengthened
 
 __all__ = ["DAY", "ChangeKind", "JobChange", "Options", "Trouble", "TroubleKind", "derive"]
 
@@ -138,6 +138,7 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_chang
     begins_at = one_of(dice, _BEGINNINGS) * SECOND
     settings = _settings(dice_for(seed, "settings"), scale)
     jobs = draw_jobs(dice_for(seed, "jobs"), begins_at, runs_for, one_of(dice, (30, 100, 200)))
+    jobs = lengthened(dice_for(seed, "long"), jobs, settings.node_heartbeat_interval * 3 / SECOND)
     is_calm = dice.random() < 0.05
     return Options(
         seed=seed,

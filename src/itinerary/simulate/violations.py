@@ -48,6 +48,7 @@ class Rule(StrEnum):
     PROMPT = "ends are written at once"
     RETRIES = "attempts are numbered from one, and within the policy"
     SEQUENCE = "tasks in sequence do not overlap"
+    ONE_PLACE = "what is run again runs in one place at a time"
     QUIET = "no node fails"
 
 

@@ -210,6 +210,8 @@ class World:
             self.loop.call_later(trouble.lasts, self._end_outage)
         elif trouble.kind is TroubleKind.JUMP:
             machine.clock.jump(over_at - at)
+            if process is not None:
+                self.disturbances.note_bewildered(at, at, process)
         elif trouble.kind is TroubleKind.CANCEL:
             self._people.cancel()
         elif trouble.kind is TroubleKind.TRIGGER:
@@ -251,6 +253,7 @@ class World:
         now = self.clock()
         if trouble.kind is TroubleKind.FREEZE:
             self.disturbances.note(now, now + round(trouble.lasts * SECOND), process)
+            self.disturbances.note_bewildered(now, now + round(trouble.lasts * SECOND), process)
             self.loop.freeze(process)
             self.loop.call_later(trouble.lasts, self._thaw, process)
         else:

@@ -122,14 +122,35 @@ def _steps(row: OccurrenceRow, to: str | int | None) -> tuple[Step, ...]:
     return () if to is None else (Step(OccurrenceState(to), why="so it was"),)
 
 
-async def intervene(world: World, *, which: int, by: int, to: str | None, fence: int, keeps: bool) -> Any:
+async def intervene(
+    world: World, *, which: int, by: int, to: str | None, fence: int, keeps: bool, only: str, more: bool
+) -> Any:
     row = await world.row(which)
     if row is None:
         return None
     state = None if to is None else OccurrenceState(to)
     owner = world.nodes[by] if keeps else None
-    item = Intervention(row.ref, row.fence + fence, state, "it was silent", owner=owner, gives_back=keeps)
+    item = Intervention(
+        row.ref,
+        row.fence + fence,
+        state,
+        "it was silent",
+        owner=owner,
+        gives_back=keeps,
+        by_way_of=_ways(row, state),
+        is_unstarted=only == "unstarted",
+        sequence={"as seen": row.sequence, "stale": row.sequence - 1}.get(only),
+        expires_after=HOUR if more and row.started_at is not None else None,
+        becomes_recovery=more and row.started_at is None,
+    )
     return await world.store.intervene(world.nodes[by], [item])
+
+
+def _ways(row: OccurrenceRow, to: OccurrenceState | None) -> tuple[OccurrenceState, ...]:
+    """How the reaper goes about one that waits to be tried again."""
+    if (row.status, to) == (OccurrenceState.RETRYING, OccurrenceState.FAILED_STALE):
+        return OccurrenceState.PENDING, OccurrenceState.RUNNING
+    return ()
 
 
 async def ask(world: World, *, which: int, adjusts: bool) -> Any:
@@ -263,6 +284,8 @@ repeatable = st.one_of(
         to=st.sampled_from([None, None, "orphaned", "failed_stale", "retrying", "failed", "pending", "missed"]),
         fence=st.sampled_from([0] * 6 + [-1, 1]),
         keeps=maybe,
+        only=st.sampled_from(["", "", "unstarted", "as seen", "stale"]),
+        more=rarely,
     ),
     _called(ask, which=number, adjusts=maybe),
     _called(update, job=job, repeats=rarely, is_stale=rarely, verdict=st.sampled_from(VerdictKind)),

@@ -362,7 +362,7 @@ def test_while_the_store_is_away_no_work_is_offered_and_nothing_breaks() -> None
         async with watching(world) as scene:
             await scene.claimed(None, 10)
             world.engine.is_down = True
-            await world.sleep_until(60.0)
+            await world.sleep_until(35.0)
             assert await scene.heard(WorkOffered) == []
             world.engine.is_down = False
             await asyncio.sleep(2.0)

@@ -249,6 +249,13 @@ class Pages:
         row = self.turn(row, (Step(OccurrenceState.PENDING, why="its turn has come"),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
+    def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
+        """Give a slot, which is locked and has nobody in it who runs, to one in line, if that is the first."""
+        is_first = self._line(slot)[0].ref == row.ref
+        if is_first:
+            self.hand_over(slot, row)
+        return is_first
+
     def join_line(self, row: OccurrenceRow, why: str) -> OccurrenceRow:
         """Let an occurrence stand in line for its job's slot, which is locked; nobody owns it then."""
         slot = self._slots[row.job]

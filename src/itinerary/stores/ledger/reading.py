@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
 from itinerary.model.evidence import Inspect, Pointers
-from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow, Ref
-from itinerary.model.states import OccurrenceState
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.evidence import inspect, pointers
@@ -25,6 +26,7 @@ from itinerary.stores.tables import (
     OCCURRENCES,
     PARTITIONS,
     SHARES,
+    SLOTS,
     STATISTICS,
     SWEEP,
     TASKS,
@@ -74,8 +76,22 @@ def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
 
 def _open(tx: Transaction, query: q.Open) -> q.Offers:
     now = tx.now()
-    waiting = _waiting(tx, q.Waiting(now, query.limit))
-    return q.Offers(now, (*waiting, *_left_lying(tx, query, now - query.takeover_after)))
+    rows = (*_waiting(tx, q.Waiting(now, query.limit)), *_left_lying(tx, query, now - query.takeover_after))
+    old = now - query.grace_period
+    if any(row.due_at < old for row in rows):
+        watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
+        rows = tuple(row for row in rows if row.due_at >= old or not _is_the_sweeps(row, watermark))
+    return q.Offers(now, rows)
+
+
+def _is_the_sweeps(row: OccurrenceRow, watermark: int) -> bool:
+    """Whether it was claimed for its instant, nobody was there then, and no sweep has come by since."""
+    return (
+        row.status is OccurrenceState.PRERUN
+        and row.kind is Kind.SCHEDULED
+        and not row.is_recovery
+        and row.instant >= watermark
+    )
 
 
 def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
@@ -92,7 +108,38 @@ def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[Occurre
 
 
 def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
-    return row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, node)
+    if row.started_at is not None:
+        return row.owner is None
+    return row.status in _UNSTARTED and row.owner not in (None, node)
+
+
+def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
+    """Everything that is due and not final is looked at, a page at a time: what has not begun, or has time left, is
+    most of it."""
+    now = tx.now()
+    due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < now)
+    expired: list[OccurrenceRow] = []
+    lines: dict[JobNumber, OccurrenceRow] = {}
+    for first in range(0, len(due), q.PAGE_MAX):
+        for row in _by_ref(tx, [ref for _, ref in due[first : first + q.PAGE_MAX]]):
+            if row.expires_at is not None and row.expires_at <= now and len(expired) < query.limit:
+                expired.append(row)
+            elif row.status is OccurrenceState.QUEUED:
+                ahead = lines.get(row.job, row)
+                lines[row.job] = min(row, ahead, key=lambda row: row.key)
+    return q.Overtime(now, tuple(expired), tuple(_stuck(tx, lines)[: query.limit]))
+
+
+def _stuck(tx: Transaction, lines: Mapping[JobNumber, OccurrenceRow]) -> list[OccurrenceRow]:
+    """Who stands in line first, where nobody is in the slot, or somebody who has ended."""
+    slots = tx.get(SLOTS, [(job,) for job in lines])
+    holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
+    running = {slot.job for slot in slots.values() if (slot.ref,) in holders and _runs(holders[slot.ref,])}
+    return [row for job, row in lines.items() if job not in running]
+
+
+def _runs(row: OccurrenceRow) -> bool:
+    return row.status not in FINAL
 
 
 def _windows(tx: Transaction, query: q.Windows) -> list[OccurrenceRow]:
@@ -141,6 +188,7 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.Active: _active,
     q.Waiting: _waiting,
     q.Open: _open,
+    q.Overdue: _overdue,
     q.Windows: _windows,
     q.Decided: _decided,
     q.ByKey: lambda tx, query: {
