@@ -144,8 +144,9 @@ class Offers(msgspec.Struct, frozen=True):
 
 
 class Open(Query[Offers], frozen=True):
-    """What a node may start that is not its own, at most `limit` of each: what waits for anybody, and what others have
-    claimed and left lying for `takeover_after`. Every node asks once a second, so it is one question."""
+    """What a node may start that is not its own, at most `limit` of each: what has waited longest for anybody, what has
+    come last, and what others have claimed and left lying for `takeover_after`. Every node asks once a second, so it
+    is one question."""
 
     node: NodeNumber
     takeover_after: int

@@ -20,6 +20,7 @@ from itinerary.stores.tables import (
     ENTRIES,
     EVENTS,
     JOBS,
+    LINES,
     MAIL,
     NODES,
     OCCURRENCES,
@@ -62,10 +63,16 @@ def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
 def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
     prefix = () if query.job is None else (query.job,)
     if query.due_before is None:
-        return _by_ref(tx, [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)])
+        refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
+        if len(refs) < query.limit:
+            refs += [row.ref for row in tx.scan(LINES, prefix, limit=query.limit - len(refs))]
+        return _by_ref(tx, refs)
     due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
     due.sort(key=lambda row: row.due_at)
-    return _by_ref(tx, [row.ref for row in due[: query.limit]])
+    rows = _by_ref(tx, [row.ref for row in due[: query.limit]])
+    in_line = _by_ref(tx, [row.ref for row in tx.scan(LINES, prefix, limit=query.limit)])
+    rows += [row for row in in_line if row.due_at < query.due_before]
+    return sorted(rows, key=lambda row: row.due_at)[: query.limit]
 
 
 def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
@@ -75,6 +82,11 @@ def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
 def _open(tx: Transaction, query: q.Open) -> q.Offers:
     now = tx.now()
     waiting = _waiting(tx, q.Waiting(now, query.limit))
+    if len(waiting) == query.limit:
+        # A backlog, which is long due, must not hide what is due now.
+        newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
+        seen = {row.ref for row in waiting}
+        waiting += _by_ref(tx, [row.ref for row in newest if row.ref not in seen])
     return q.Offers(now, (*waiting, *_left_lying(tx, query, now - query.takeover_after)))
 
 
