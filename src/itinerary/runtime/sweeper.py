@@ -9,13 +9,13 @@ are carried out, one plan at a time, by whoever holds it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
-from itinerary.errors import ItineraryError
+from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Decided, Windows
-from itinerary.model.rows import NodeNumber
+from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
 from itinerary.model.writes import Refusal
@@ -26,6 +26,9 @@ from itinerary.runtime.patience import Patience
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Sweeper"]
+
+_PAGE: Final = 200_000
+"""Keys that are read at a time."""
 
 
 class Sweeper:
@@ -74,7 +77,7 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
+        decided = await self._decided(plan)
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(
             plan,
@@ -84,10 +87,10 @@ class Sweeper:
             grace_period=self._settings.grace_period,
             settings=self._defaults,
         )
-        made = 0
-        for step in await self._elsewhere(lambda: list(sweep.steps())):
+        made, steps = 0, sweep.steps()
+        while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
-                lambda: self._store.advance_sweep(self._node, timeline.revision, step),  # noqa: B023 - awaited in this turn
+                lambda: self._store.advance_sweep(self._node, timeline.revision, step),
                 "sweep",
             )
             if answer is Refusal.MOVED:
@@ -100,3 +103,19 @@ class Sweeper:
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
+
+    async def _decided(self, plan: SweepPlan) -> list[Key]:
+        """The keys of all that exists in the time of a plan, page by page: nothing may be overlooked."""
+        found: list[Key] = []
+        start = plan.start
+        while True:
+            query = Decided(start, plan.end, _PAGE)
+            page = await self._patience.ask(lambda: self._store.read(query), "sweep")  # noqa: B023 - awaited in this turn
+            if len(page) < _PAGE:
+                return [*found, *page]
+            last = page[-1].instant
+            whole = [key for key in page if key.instant < last]  # the rest of that second may be on the next page
+            if not whole:
+                raise RecordError(f"more than {_PAGE} occurrences are of one second, {last}; a sweep cannot read them")
+            found += whole
+            start = last

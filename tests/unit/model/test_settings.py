@@ -42,7 +42,9 @@ def test_a_setting_has_the_default_of_the_specification(key: str) -> None:
 
 @pytest.mark.spec("L4", "defaults")
 def test_there_is_no_setting_that_the_specification_does_not_name() -> None:
-    assert set(Settings.__struct_fields__) == {*DEFAULTS_OF_THE_SPECIFICATION, "limits"}
+    assert set(Settings.__struct_fields__) == {*DEFAULTS_OF_THE_SPECIFICATION, "limits", "recovery_pace"}, (
+        "X11 and R3 name those two"
+    )
     assert read_settings({}).warnings() == []
 
 
