@@ -29,7 +29,7 @@ def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing(tmp_pa
         time.sleep(STOPPED_FOR)  # nothing but real time passes for a process that stands still
         program.signal(signal.SIGCONT)
         goes_on_at = time.time()
-        done = set()
+        done: set[int] = set()
         while not done >= set(range(stopped_at + 1, int(goes_on_at))):
             program.until(lambda line: "completed" in line)
             done = asyncio.run(completed(tmp_path))

@@ -118,7 +118,7 @@ def test_what_came_due_while_the_machine_slept_runs_once_each_when_it_wakes() ->
 @pytest.mark.spec("N6", "a night on which clocks change")
 @pytest.mark.parametrize("jumps", [0, HOUR, -HOUR])
 def test_the_night_on_which_summer_time_begins_loses_and_doubles_nothing(jumps: int) -> None:
-    """At 01:00 UTC it becomes 03:00 in Berlin. Somebody sets the machine's clock by hand, too, as if that were needed."""
+    """At 01:00 UTC it becomes 03:00 in Berlin. Somebody sets the machine's clock by hand, as if that were needed."""
 
     async def story(world: World) -> None:
         await world.register("hourly", world.task(), schedule=cron("0 * * * *", tz="Europe/Berlin"))
