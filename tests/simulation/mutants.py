@@ -53,7 +53,7 @@ from itinerary.stores.ledger.claiming import revision_of
 from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, OCCURRENCES, SHARES, SLOTS, SWEEP, R, Table, Values
+from itinerary.stores.tables import LINES, OCCURRENCES, SHARES, SLOTS, SWEEP, R, Table, Values
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["MUTANTS"]
@@ -247,7 +247,7 @@ class _NobodyInLine(_Wrapped):
     """A transaction in which nobody is found who stands in line."""
 
     def scan(self, table: Table[Any], *args: Any, **bounds: Any) -> list[Any]:
-        return [] if table is ACTIVE else self._tx.scan(table, *args, **bounds)
+        return [] if table is LINES else self._tx.scan(table, *args, **bounds)
 
 
 def line_not_woken() -> Any:

@@ -30,10 +30,12 @@ from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
 from itinerary.app.options import JobOptions, UpdatePolicyLike
+from itinerary.app.planning import planned_boot
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
 from itinerary.app.sources import Configuration, NodeSettings, read_configuration
 from itinerary.app.updating import Change, Diff
+from itinerary.core.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.text import shown
@@ -186,6 +188,12 @@ class Itinerary:
             return run_until_signalled(engine, lambda: None if on_ready is None else on_ready(RunningNode(self)))
         finally:
             self._over()
+
+    async def boot_plan(self) -> BootPlan:
+        """What a node that starts now would run, miss and skip, to make up for the time that nobody was there. Nothing
+        is written for that."""
+        self._refuse_while_running("be asked for its boot plan")
+        return await planned_boot(self.configuration)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class NodeSettings(TypedDict, total=False):
     node_heartbeat_interval: DurationLike
     takeover_after: DurationLike
     max_concurrent_jobs: int
+    recovery_pace: int
     shutdown_grace_period: DurationLike
     kill_grace: DurationLike
     reaper_interval: DurationLike

@@ -29,6 +29,7 @@ from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import ProgressLine, words
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
+from itinerary.cli.planning import plan_as_json, plan_in_words
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
@@ -78,6 +79,8 @@ def up(
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
+    plan: Annotated[bool, typer.Option("--plan", help="Show what recovery would do, and do not start.")] = False,  # noqa: FBT002 - a switch
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Run a node, and show occurrences as they end.
 
@@ -88,6 +91,10 @@ def up(
     with errors_told():
         found, paths = load_app(target)
         found.reconfigure(store=store, name=name, paths=paths)
+        if plan:
+            recovery = asyncio.run(found.boot_plan())
+            typer.echo(plan_as_json(recovery) if as_json else plan_in_words(recovery))
+            return
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
         raise typer.Exit(_run(found, quiet=quiet))
 

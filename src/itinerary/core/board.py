@@ -16,6 +16,7 @@ from itinerary.core.agenda import Agenda, Line
 from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, Here, Stage
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
+from itinerary.core.pace import Pace
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.sharing import ALONE
 from itinerary.core.timeline import Timeline
@@ -60,7 +61,12 @@ class Board:
         self.lacking: dict[str, list[Course]] = {}
         """Who waits for a share of which limit."""
         self.offers: list[OccurrenceRow] = []
-        """What anybody may start, and this node had no room for when it was offered."""
+        """What anybody may start, as far as this node knows, and it has had no room for yet."""
+        self.called: list[OccurrenceRow] = []
+        """The same, of those whose turn has just come."""
+        self.pace = Pace(settings.recovery_pace)
+        self.more_at: int | None = None
+        """When more of a backlog is taken up, if some is there."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
         self.asked = 0

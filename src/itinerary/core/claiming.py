@@ -12,6 +12,7 @@ from itinerary.core.course import Course, Stage
 from itinerary.core.ending import named
 from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
+from itinerary.core.pace import kept_free
 from itinerary.core.sharing import Members, is_mine
 from itinerary.errors import ItineraryError
 from itinerary.model.asked import read_asked
@@ -20,7 +21,7 @@ from itinerary.model.rows import Key, OccurrenceRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
 
-__all__ = ["claims_answered", "offered", "release", "take_index", "take_members", "want"]
+__all__ = ["claims_answered", "release", "take_index", "take_members", "take_offers", "want"]
 
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
@@ -128,28 +129,48 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
             board.over(course, now)
 
 
-def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
+def take_offers(board: Board, now: int, out: Outbox) -> None:
     """Line up what anybody may start, or go on with; no more than there is room for, since others may have room too
     (PROTOCOL 15).
 
     What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
-    others: it has the slot already, and whatever else of that job were tried would only wait for it.
+    others: it has the slot already, and whatever else of that job were tried would only wait for it. A backlog is taken
+    up at its pace, and leaves some slots to what is due now (R3). What is left over is looked at again.
     """
+    board.more_at = None
+    if board.called:
+        board.offers += board.called
+        board.called = []
+    if not board.offers or not board.takes_work or board.is_stale:
+        return
     room = board.line.free - len(board.line)
-    board.offers = []
-    for row in sorted(rows, key=lambda row: (-row.priority, not _has_its_turn(row), row.instant)):
-        if not board.takes_work or board.is_stale:
-            return
-        if room <= 0 and row.owner != board.here.node:
+    backlog_room = room - kept_free(board.settings.max_concurrent_jobs)
+    ready = 0
+    if any(row.is_recovery for row in board.offers):
+        ready = max(min(board.pace.ready(now), backlog_room), 0)
+        if backlog_room > 0:
+            board.more_at = board.pace.next_at
+    offers, board.offers, begun = board.offers, [], 0
+    if room > 0 or any(row.owner == board.here.node for row in offers):
+        offers.sort(key=lambda row: (-row.priority, not _has_its_turn(row), row.instant))
+    for row in offers:
+        if (begun >= ready) if row.is_recovery else (room <= 0 and row.owner != board.here.node):
             board.offers.append(row)
-            continue
-        if row.due_at <= now and (_is_free(row) or _is_left_behind(row)) and _is_new(board, row):
-            room -= _take_up(board, row, now, out)
+        elif row.due_at <= now and _is_for_anybody(row) and _is_new(board, row) and _take_up(board, row, now, out):
+            room -= 1
+            begun += row.is_recovery
+    board.pace.use(begun)
+    if not any(row.is_recovery for row in board.offers):
+        board.more_at = None
 
 
 def _has_its_turn(row: OccurrenceRow) -> bool:
     """Whether it stood in line, and was handed the slot: it is nobody's, and pending."""
     return row.owner is None and row.status is OccurrenceState.PENDING
+
+
+def _is_for_anybody(row: OccurrenceRow) -> bool:
+    return _is_free(row) or _is_left_behind(row)
 
 
 def _is_free(row: OccurrenceRow) -> bool:

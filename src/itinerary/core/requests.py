@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias, assert_never
 
-from itinerary.core import claiming, ending, lifecycle
+from itinerary.core import ending, lifecycle
 from itinerary.core.answers import ActiveOccurrence, JobStanding, LoopStatistics, Told
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
@@ -42,7 +42,7 @@ def look_at(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> None:
     course = board.by_ref.get(row.ref)
     if course is None or course.stage is Stage.OVER:
         if row.owner is None:
-            claiming.offered(board, [row], now, out)
+            board.called.append(row)
     elif course.stage in _WAITING:
         _look_at_waiting(board, course, row, now, out)
     elif course.has_begun and row.fence > course.pen.fence:

@@ -95,8 +95,7 @@ class Scheduler:
             self._reports.before(message, now, out)
             self._receive(message, now, out)
         self._reports.take_up(now, out)
-        if board.offers and not any(isinstance(message, WorkOffered) for message in messages):
-            claiming.offered(board, board.offers, now, out)  # there may be room by now
+        claiming.take_offers(board, now, out)
         self._starting.on_time(now, out)
         if board.unheard_for is not None:
             self._give_way(board.unheard_for, now, out)
@@ -117,7 +116,8 @@ class Scheduler:
             return 0  # there is a new index to be gone through
         if self._starting.has_more or self._reports.can_go_on:
             return 0
-        times = [time for time in (board.alarms.next_at, board.ends_at, self._reports.at) if time is not None]
+        known = (board.alarms.next_at, board.ends_at, self._reports.at, board.more_at)
+        times = [time for time in known if time is not None]
         return min(times, default=None)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Scheduler:
                     if (course := self._board.live.get(ref)) is not None:
                         course.seen_at = now
             case WorkOffered(rows):
-                claiming.offered(self._board, rows, now, out)
+                self._board.offers = list(rows)
             case TouchLost(silent_for):
                 self._board.unheard_for = silent_for
             case TouchRegained():

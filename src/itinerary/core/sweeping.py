@@ -202,7 +202,7 @@ class Sweep:
 
     def _policy(self, job: JobNumber, version: int) -> Policy:
         config = resolve(settings=self._settings, job=self._timeline.definition(job, version).overrides)
-        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority)
+        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap)
 
     # -- what is skipped, and what nobody knows ----------------------------------------------------------------------
 

@@ -129,6 +129,8 @@ class Active(Query[Sequence[OccurrenceRow]], frozen=True):
     job: JobNumber | None = None
     due_before: int | None = None
     limit: int = 10_000
+    with_lines: bool = True
+    """And what stands in line, which is nobody's, and may be very much."""
 
 
 class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
@@ -146,9 +148,9 @@ class Offers(msgspec.Struct, frozen=True):
 
 
 class Open(Query[Offers], frozen=True):
-    """What a node may start that is not its own, at most `limit` of each: what waits for anybody, what others have
-    claimed and left lying for `takeover_after`, and what has begun and is nobody's, so that somebody must go on with
-    it. Every node asks once a second, so it is one question.
+    """What a node may start that is not its own, at most `limit` of each: what has waited longest for anybody, what has
+    come last, what others have claimed and left lying for `takeover_after`, and what has begun and is nobody's, so that
+    somebody must go on with it. Every node asks once a second, so it is one question.
 
     What was claimed, and is older than the grace period, is left out until a sweep has come by: what nobody was there
     for goes through its job's recovery strategy (17)."""

@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long after its instant an occurrence that nobody started may be started by anyone."""
     max_concurrent_jobs: int = 50
     """The slots of this node."""
+    recovery_pace: int = 100
+    """How many occurrences of a backlog this node begins in a second, at most (R3)."""
     shutdown_grace_period: int = 30 * SECOND
     kill_grace: int = 10 * SECOND
     """From the request to end a task to its end by force."""
@@ -103,6 +105,7 @@ _COUNTS: Final = frozenset(
         "inbox_buffer_size",
         "max_missed_orchestrator_heartbeats",
         "max_concurrent_jobs",
+        "recovery_pace",
         "max_buffered_updates",
         "update_flush_threshold",
         "stats_flush_threshold",

@@ -59,7 +59,9 @@ def whole_trail(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> tuple[Tran
     unsaid: list[TransitionRow] = []
     if not kept or kept[0].before is not None:
         unsaid.append(TransitionRow(ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, by))
-    if row.started_at is not None and not any(line.before is OccurrenceState.PRERUN for line in kept):
+    is_made_in_line = bool(kept) and kept[0].before is None and kept[0].after is OccurrenceState.QUEUED
+    left_prerun = any(line.before is OccurrenceState.PRERUN for line in kept)
+    if row.started_at is not None and not left_prerun and not is_made_in_line:
         unsaid += [
             TransitionRow(ref, 1, 0, OccurrenceState.PRERUN, OccurrenceState.PENDING, row.started_at, by),
             TransitionRow(ref, 1, 1, OccurrenceState.PENDING, OccurrenceState.RUNNING, row.started_at, by),

@@ -53,7 +53,8 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wanted(_Value, frozen=True):
-    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`."""
+    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`; by the
+    sweep also as `queued`."""
 
     key: Key
     version: int

@@ -130,7 +130,7 @@ class Rescuer:
     async def _look_back(self) -> None:
         """Find who left long ago, and has work still."""
         try:
-            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX))}
+            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))}
             nodes = await self._store.read(Nodes())
         except StoreError as error:
             self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
@@ -146,7 +146,7 @@ class Rescuer:
         was made for the moment before is refused."""
         came_to: Counter[Fate] = Counter()
         for _ in range(_LOOKS):
-            rows = await self._store.read(Active(limit=_ACTIVE_MAX))
+            rows = await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
             theirs = [row for row in rows if row.owner == number]
             if not theirs:
                 break

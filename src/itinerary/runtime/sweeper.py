@@ -16,7 +16,7 @@ from typing import Any, Final
 from itinerary.core.overlooked import overlooked
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError
+from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Active, Decided, Standing, Windows
 from itinerary.model.rows import Key, NodeNumber
@@ -35,6 +35,8 @@ _LOOKS: Final = 5
 """How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
 _ACTIVE_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
+_PAGE: Final = 200_000
+"""Keys that are read at a time."""
 
 
 class Sweeper:
@@ -96,7 +98,7 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
+        decided = await self._decided(plan)
         await self._judge_overlooked(plan, timeline, decided)
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(
@@ -107,10 +109,10 @@ class Sweeper:
             grace_period=self._settings.grace_period,
             settings=self._defaults,
         )
-        made = 0
-        for step in await self._elsewhere(lambda: list(sweep.steps())):
+        made, steps = 0, sweep.steps()
+        while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
-                lambda: self._store.advance_sweep(self._node, timeline.revision, step),  # noqa: B023 - awaited in this turn
+                lambda: self._store.advance_sweep(self._node, timeline.revision, step),
                 "sweep",
             )
             if answer is Refusal.MOVED:
@@ -124,12 +126,28 @@ class Sweeper:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
 
+    async def _decided(self, plan: SweepPlan) -> list[Key]:
+        """The keys of all that exists in the time of a plan, page by page: nothing may be overlooked."""
+        found: list[Key] = []
+        start = plan.start
+        while True:
+            query = Decided(start, plan.end, _PAGE)
+            page = await self._patience.ask(lambda: self._store.read(query), "sweep")  # noqa: B023 - awaited in this turn
+            if len(page) < _PAGE:
+                return [*found, *page]
+            last = page[-1].instant
+            whole = [key for key in page if key.instant < last]  # the rest of that second may be on the next page
+            if not whole:
+                raise RecordError(f"more than {_PAGE} occurrences are of one second, {last}; a sweep cannot read them")
+            found += whole
+            start = last
+
     async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
         """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
         grace_period = self._settings.grace_period
         if plan.end - plan.start <= grace_period:
             return  # as it is nearly always, live
-        query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX)
+        query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX, with_lines=False)
         rows = await self._patience.ask(lambda: self._store.read(query), "sweep")
         judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
         for first in range(0, len(judged), _AT_ONCE):

@@ -43,7 +43,7 @@ from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, JOBS, MAIL, OCCURRENCES, SWEEP
+from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEEP
 
 __all__ = ["Outcome", "World", "run_seed"]
 
@@ -286,7 +286,7 @@ class World:
 
     def _is_settled(self) -> bool:
         rows, end = self.backend.rows, self.options.begins_at + self.options.runs_for
-        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE):
+        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE) or rows(LINES):
             return False
         return all(row.status in FINAL for row in rows(OCCURRENCES).values())
 

@@ -17,7 +17,7 @@ from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry, V
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.pages import LINE_MAX, Pages, clean
-from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, LINES, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["TIMELINE_TOPIC", "amend"]
@@ -132,6 +132,7 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
     """Have it decided what becomes of the occurrences of these jobs that have not started, and do it."""
     jobs = {entry.job for entry in entries}
     refs = [row.ref for job in sorted(jobs - {0}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
+    refs += [row.ref for job in sorted(jobs - {0}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]
     earliest = min(entry.effective_from for entry in entries)
     ahead = tx.scan(OCCURRENCES, low=(earliest,), limit=LINE_MAX, by_name=True)
     refs += [row.ref for row in ahead if row.is_withdrawn and (row.job in jobs or 0 in jobs)]

@@ -35,12 +35,13 @@ from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
-from itinerary.stores.ledger.pages import clean, is_open
+from itinerary.stores.ledger.pages import clean, is_open, line_row
 from itinerary.stores.tables import (
     ACTIVE,
     BOOKS,
     CAUSES,
     JOBS,
+    LINES,
     OCCURRENCES,
     SLOTS,
     SWEEP,
@@ -138,8 +139,12 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
         return created
     if lines := [_born(row) for row in created if not is_plainly_made(row)]:
         tx.insert(TRANSITIONS, lines)
-    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in created if row.ended_at is None]:
+    queued = OccurrenceState.QUEUED
+    unended = [row for row in created if row.ended_at is None]
+    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in unended if row.status is not queued]:
         tx.insert(ACTIVE, active)
+    if in_line := [line_row(row) for row in unended if row.status is queued]:
+        tx.insert(LINES, in_line)
     if owner is not None:
         tx.expect(SLOTS, {(row.job,) for row in created})  # they will be locked when it starts, and then time is short
     if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
@@ -21,6 +21,7 @@ from itinerary.stores.tables import (
     ENTRIES,
     EVENTS,
     JOBS,
+    LINES,
     MAIL,
     NODES,
     OCCURRENCES,
@@ -64,10 +65,17 @@ def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
 def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
     prefix = () if query.job is None else (query.job,)
     if query.due_before is None:
-        return _by_ref(tx, [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)])
+        refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
+        if query.with_lines and len(refs) < query.limit:
+            refs += [row.ref for row in tx.scan(LINES, prefix, limit=query.limit - len(refs))]
+        return _by_ref(tx, refs)
     due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
     due.sort(key=lambda row: row.due_at)
-    return _by_ref(tx, [row.ref for row in due[: query.limit]])
+    rows = _by_ref(tx, [row.ref for row in due[: query.limit]])
+    if query.with_lines:
+        in_line = _by_ref(tx, [row.ref for row in tx.scan(LINES, prefix, limit=query.limit)])
+        rows += [row for row in in_line if row.due_at < query.due_before]
+    return sorted(rows, key=lambda row: row.due_at)[: query.limit]
 
 
 def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
@@ -76,7 +84,13 @@ def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
 
 def _open(tx: Transaction, query: q.Open) -> q.Offers:
     now = tx.now()
-    rows = (*_waiting(tx, q.Waiting(now, query.limit)), *_left_lying(tx, query, now - query.takeover_after))
+    waiting = _waiting(tx, q.Waiting(now, query.limit))
+    if len(waiting) == query.limit:
+        # A backlog, which is long due, must not hide what is due now.
+        newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
+        seen = {row.ref for row in waiting}
+        waiting += _by_ref(tx, [row.ref for row in newest if row.ref not in seen])
+    rows = (*waiting, *_left_lying(tx, query, now - query.takeover_after))
     old = now - query.grace_period
     if any(row.due_at < old for row in rows):
         watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
@@ -119,23 +133,30 @@ def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
     now = tx.now()
     due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < now)
     expired: list[OccurrenceRow] = []
-    lines: dict[JobNumber, OccurrenceRow] = {}
     for first in range(0, len(due), q.PAGE_MAX):
         for row in _by_ref(tx, [ref for _, ref in due[first : first + q.PAGE_MAX]]):
             if row.expires_at is not None and row.expires_at <= now and len(expired) < query.limit:
                 expired.append(row)
-            elif row.status is OccurrenceState.QUEUED:
-                ahead = lines.get(row.job, row)
-                lines[row.job] = min(row, ahead, key=lambda row: row.key)
-    return q.Overtime(now, tuple(expired), tuple(_stuck(tx, lines)[: query.limit]))
+    return q.Overtime(now, tuple(expired), tuple(_stuck(tx, query.limit)))
 
 
-def _stuck(tx: Transaction, lines: Mapping[JobNumber, OccurrenceRow]) -> list[OccurrenceRow]:
+def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
     """Who stands in line first, where nobody is in the slot, or somebody who has ended."""
+    lines: dict[JobNumber, OccurrenceRow] = {row.job: row for row in _by_ref(tx, _first_in_line(tx, limit))}
     slots = tx.get(SLOTS, [(job,) for job in lines])
     holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
     running = {slot.job for slot in slots.values() if (slot.ref,) in holders and _runs(holders[slot.ref,])}
     return [row for job, row in lines.items() if job not in running]
+
+
+def _first_in_line(tx: Transaction, limit: int) -> list[Ref]:
+    """The first of each line. Lines may be long: the rest of each is passed over."""
+    found: list[Ref] = []
+    low: tuple[int, ...] = ()
+    while len(found) < limit and (first := tx.scan(LINES, low=low, limit=1)):
+        found.append(first[0].ref)
+        low = (first[0].job + 1,)
+    return found
 
 
 def _runs(row: OccurrenceRow) -> bool:
