@@ -33,9 +33,11 @@ def job_names(count: int) -> list[str]:
     return [f"job {number:06}" for number in range(count)]
 
 
-async def register(store: Store, names: Sequence[str], function: str, due_at: int, interval: str = "1h") -> None:
+async def register(
+    store: Store, names: Sequence[str], function: str, due_at: int, interval: str = "1h", end: datetime | None = None
+) -> None:
     """Jobs that are due every so often, from one and the same second on."""
-    schedule = every(interval, start=datetime.fromtimestamp(due_at, UTC)).to_json()
+    schedule = every(interval, start=datetime.fromtimestamp(due_at, UTC), end=end).to_json()
     for first in range(0, len(names), 5_000):
         entries = [_entry(name, schedule, function) for name in names[first : first + 5_000]]
         for entered in await store.amend(entries):
@@ -49,14 +51,19 @@ def _entry(name: str, schedule: Any, function: str) -> NewEntry:
 
 
 def node_of(
-    store: Store, registry: Registry, slots: int, observer: Callable[[Sequence[News]], None] = lambda _: None
+    store: Store,
+    registry: Registry,
+    slots: int,
+    observer: Callable[[Sequence[News]], None] = lambda _: None,
+    *,
+    recovery_pace: int = 100,
 ) -> Node:
     """A node with slots enough, that says nothing but warnings."""
     return Node(
         store,
         name="bench",
         incarnation=uuid4().hex,
-        settings=Settings(max_concurrent_jobs=slots),
+        settings=Settings(max_concurrent_jobs=slots, recovery_pace=recovery_pace),
         executor=CoroutineExecutor(registry),
         log=structlog.wrap_logger(
             structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)

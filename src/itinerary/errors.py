@@ -16,6 +16,7 @@ __all__ = [
     "ScheduleError",
     "ScheduleFaulty",
     "SchemaError",
+    "StaleVersion",
     "StoreBusy",
     "StoreError",
     "StoreFull",
@@ -72,6 +73,10 @@ class RecordError(ItineraryError, ValueError):
 
 class NodeError(ItineraryError):
     """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
+
+
+class StaleVersion(ItineraryError):
+    """A change that was made from a version which is no longer the newest: which one it missed, and whose that is."""
 
 
 class StoreError(ItineraryError):

@@ -116,10 +116,11 @@ class Store(Protocol):
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
         """Give one start of a node its number, never used before (rule 1)."""
 
-    async def beat(self, node: NodeNumber, seen: Collection[Ref] = ()) -> Beat:
-        """Say that a node is there: its counter goes up (16). Mail that it has `seen` is thrown away; the rest comes
-        back, with the store's time, the revision, and the other nodes. Throw mail away first, and read the occurrences
-        that it was about afterwards: a request that comes in between is in what is read then, or is new mail."""
+    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
+        """Say that a node is there: its counter goes up (16), and what there is to know `about` it is changed, if it is
+        given. Mail that it has `seen` is thrown away; the rest comes back, with the store's time, the revision, and the
+        other nodes. Throw mail away first, and read the occurrences that it was about afterwards: a request that comes
+        in between is in what is read then, or is new mail."""
 
     async def leave(self, node: NodeNumber) -> None:
         """Say that a node is gone: said by itself on exit, or by others when they have taken everything from it."""

@@ -264,6 +264,8 @@ def test_every_setting_is_in_the_reference_with_its_default() -> None:
 
 
 def shown(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
     if not isinstance(value, int):
         return "none"
     is_time = name.endswith(("_interval", "_window", "_period", "_timeout", "_after", "_grace"))

@@ -16,9 +16,15 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     shares_kept           13       what ends keeps its shares of limits
+    no_gate               4        nobody compares the revision that it knows with the timeline's
+    same_fence            9, 15    what is taken over keeps its fence
+    no_plan               19       a sweep's plan is not stored: whoever sweeps has an end of its own
+    wall_clock_death      16       a node is dead when its last heartbeat is long ago by the store's clock
+    no_giving_way         18       a node that is cut off goes on with work that others run again
 
 They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
-them, around the transaction that those are given, and around the store itself.
+them, around the transaction that those are given, and around the store itself. Only the last one is a fault of a node,
+since no store can keep a node from running something.
 """
 
 from __future__ import annotations
@@ -30,17 +36,24 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from itinerary.core.outbox import Outbox
+from itinerary.core.scheduler import Scheduler
+from itinerary.model.nodes import Beat
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
+from itinerary.runtime.rescuer import Rescuer
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
+from itinerary.stores.ledger.claiming import create as created
+from itinerary.stores.ledger.claiming import revision_of
+from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, OCCURRENCES, SHARES, SLOTS, R, Table, Values
+from itinerary.stores.tables import LINES, OCCURRENCES, SHARES, SLOTS, SWEEP, R, Table, Values
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["MUTANTS"]
@@ -234,7 +247,7 @@ class _NobodyInLine(_Wrapped):
     """A transaction in which nobody is found who stands in line."""
 
     def scan(self, table: Table[Any], *args: Any, **bounds: Any) -> list[Any]:
-        return [] if table is ACTIVE else self._tx.scan(table, *args, **bounds)
+        return [] if table is LINES else self._tx.scan(table, *args, **bounds)
 
 
 def line_not_woken() -> Any:
@@ -258,6 +271,30 @@ def shares_kept() -> Any:
             remove(tx, table, prefixes)
 
     return _put((MemoryTransaction, "remove", keep))
+
+
+def no_gate() -> Any:
+    claim: Any = ledger.claim
+    start: Any = ledger.start
+    advance: Any = ledger.advance_sweep
+
+    def claims(tx: Transaction, owner: NodeNumber | None, _revision: int | None, *rest: Any) -> Any:
+        return claim(tx, owner, None, *rest)
+
+    def starts(tx: Transaction, owner: NodeNumber, _revision: int, *rest: Any) -> Any:
+        return start(tx, owner, revision_of(tx), *rest)
+
+    def sweeps(tx: Transaction, by: NodeNumber, _revision: int, *rest: Any) -> Any:
+        return advance(tx, by, revision_of(tx), *rest)
+
+    return _put((ledger, "claim", claims), (ledger, "start", starts), (ledger, "advance_sweep", sweeps))
+
+
+def same_fence() -> Any:
+    def take_over(self: Pages, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
+        return self.change(row, owner=owner, touched_by=self.by)
+
+    return _put((Pages, "take_over", take_over))
 
 
 # -- what is written when --------------------------------------------------------------------------------------------
@@ -302,6 +339,38 @@ def early_watermark() -> Any:
     return _put((EngineStore, "advance_sweep", hurried))
 
 
+def no_plan() -> Any:
+    """Everybody has a plan of their own, from the watermark to what they take for the present."""
+
+    def begin(tx: Transaction, by: NodeNumber, end: int, seize: int | None) -> SweepPlan | None:
+        tx.gate()
+        row = tx.get(SWEEP, [(0,)])[0,]
+        end = min(end, tx.now())
+        return None if end <= row.watermark else SweepPlan(row.watermark, end, "", 0, by, end)
+
+    def advance(tx: Transaction, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
+        tx.gate()
+        created(tx, None, step.wanted)
+        row = tx.lock(SWEEP, [(0,)])[0,]
+        if step.is_last:
+            tx.save(SWEEP, [replace(row, watermark=max(row.watermark, step.fence))], ("watermark",))
+            return None
+        return SweepPlan(row.watermark, step.fence, step.cursor, step.step, by, step.fence)
+
+    return _put((ledger, "begin_sweep", begin), (ledger, "advance_sweep", advance))
+
+
+def wall_clock_death() -> Any:
+    hear: Any = Rescuer.hear
+
+    def impatient(self: Rescuer, beat: Beat, **rest: Any) -> Any:
+        silent = [row for row in beat.nodes if row.left_at is None and beat.now - row.beat_at >= self._timeout]
+        self._dead.update({row.number: row.name for row in silent if row.number != self._node})
+        return hear(self, beat, **rest)
+
+    return _put((Rescuer, "hear", impatient))
+
+
 def node_clock() -> Any:
     """The nodes' clocks do not agree with the store's: each is ahead of it by a minute."""
     commit: Any = Backend.commit
@@ -321,6 +390,13 @@ def node_clock() -> Any:
     return _put((Backend, "commit", by_their_clock))
 
 
+def no_giving_way() -> Any:
+    def goes_on(self: Scheduler, silent_for: int, now: int, out: Outbox) -> None:
+        """It has not been heard for a while, and does not care."""
+
+    return _put((Scheduler, "_give_way", goes_on))
+
+
 MUTANTS: Final[dict[str, Callable[[], Any]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -336,5 +412,10 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         early_watermark,
         node_clock,
         shares_kept,
+        no_gate,
+        same_fence,
+        no_plan,
+        wall_clock_death,
+        no_giving_way,
     )
 }

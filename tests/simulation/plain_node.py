@@ -1,8 +1,9 @@
 """A node in two hundred lines, to try the simulated world on: it does what the protocol says, one thing after another.
 
 It has no index, no inbox and no syncer. Every loop interval it claims what is due soon, starts what is due, and looks
-after what lies about; each occurrence is a coroutine. It takes everybody else for dead, all the time: two of them are
-worse to each other than real ones could be, and must still do no harm. What it is for is the world around it. A checker
+after what lies about; each occurrence is a coroutine. It takes what others have not started from them, all the time:
+two of them are worse to each other than real ones could be, and must still do no harm. What runs it takes from those
+alone that are silent for long enough. What it is for is the world around it. A checker
 that finds fault with something this plain is wrong itself, and a mutant of the store is caught with it too.
 """
 
@@ -17,6 +18,7 @@ from itinerary.errors import StoreUnavailable
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import FrozenConfig, freeze
 from itinerary.model.definition import Definition
+from itinerary.model.nodes import Beat
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, Entries, Jobs, Standing
@@ -51,6 +53,7 @@ class PlainNode:
         self.waiting: dict[AttemptKey, asyncio.Future[Outcome]] = {}
         self.mine: dict[Ref, asyncio.Task[None]] = {}
         self.mail: tuple[Ref, ...] = ()
+        self.heard: dict[NodeNumber, tuple[int, int]] = {}
         self.ending = asyncio.Event()
 
     def shut_down(self) -> None:
@@ -93,17 +96,28 @@ class PlainNode:
         now = (await self.store.read(Standing())).now
         beat = await self.store.beat(self.number, self.mail)
         self.mail = beat.mail
+        dead = self._dead(beat)
         for other in beat.nodes:
-            if other.number != self.number and other.left_at is None:
+            if other.number in dead and other.left_at is None:
                 await self.store.leave(other.number)
         await self._claim(now)
         await self._sweep(now)
         rows = await self.store.read(Active())
         for row in rows:
             if row.started_at is not None and row.ref not in self.mine:
-                await self._orphan(row)  # a dead node's; or a start of this one that arrived after it had given up
+                if row.owner is None or row.owner in {self.number, *dead}:
+                    await self._orphan(row)  # a dead node's; or a start of this one that came after it had given up
             elif row.started_at is None and row.status in _UNSTARTED and row.ref not in self.mine:
                 self.mine[row.ref] = group.create_task(self._look_after(row))
+
+    def _dead(self, beat: Beat) -> set[NodeNumber]:
+        """Those who have not been heard of for long enough."""
+        now, timeout = self.clock.elapsed(), 4 * self.settings.node_heartbeat_interval
+        for other in beat.nodes:
+            counter, _ = self.heard.get(other.number, (-1, 0))
+            if counter != other.counter:
+                self.heard[other.number] = other.counter, now
+        return {number for number, (_, since) in self.heard.items() if now - since >= timeout} - {self.number}
 
     def _instants(self, start: int, end: int) -> list[Wanted]:
         return [

@@ -54,6 +54,11 @@ CAUGHT_BY: Final = {
     "early_watermark": _known(6, Rule.WATERMARK),
     "node_clock": _known(26, Rule.EARLY),
     "shares_kept": _known(26, Rule.INDEXES),
+    "no_gate": _known(0, Rule.EXPECTED, Rule.OWED),
+    "same_fence": _known(26, Rule.FENCE),
+    "no_plan": _known(0, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
+    "wall_clock_death": _known(0, Rule.DEAD),
+    "no_giving_way": _known(21, Rule.ONE_PLACE),
 }
 
 

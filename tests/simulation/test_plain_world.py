@@ -23,13 +23,13 @@ from itinerary.simulate.options import derive
 from itinerary.simulate.world import run_seed
 from tests.simulation.plain_node import plain_life
 for seed in (2, 5):
-    history = run_seed(derive(seed, nodes=1, runs_for=6 * 3_600_000_000), plain_life).history
+    history = run_seed(derive(seed, nodes=1, runs_for=6 * 3_600_000_000, is_changing=False), plain_life).history
     print(hashlib.sha256("\\n".join(history).encode()).hexdigest())
 """
 
 
 def lived(seed: int, hours: int = 6) -> Outcome:
-    return run_seed(derive(seed, nodes=1, runs_for=hours * HOURS), plain_life)
+    return run_seed(derive(seed, nodes=1, runs_for=hours * HOURS, is_changing=False), plain_life)
 
 
 @pytest.mark.spec("U6", "simulation")
@@ -60,7 +60,7 @@ def test_a_history_does_not_depend_on_the_process_that_lives_through_it() -> Non
 @pytest.mark.spec("U6", "checker")
 @pytest.mark.parametrize("seed", range(12))
 def test_a_plain_node_lives_through_a_day_without_a_violation(seed: int) -> None:
-    options = derive(seed, nodes=1)
+    options = derive(seed, nodes=1, is_changing=False)
     outcome = run_seed(options, plain_life)
     assert outcome.violations == (), f"{options}"
     assert outcome.runs > 0
@@ -88,7 +88,7 @@ class Forgetful(PlainNode):
 
 @pytest.mark.spec("U6", "checker")
 def test_a_node_that_forgets_its_jobs_is_found_out() -> None:
-    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS), Forgetful)
+    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS, is_changing=False), Forgetful)
     assert {violation.rule for violation in outcome.violations} == {Rule.OWED}
     assert "is lost: nothing was decided about it" in str(outcome.violations[0])
 
@@ -101,6 +101,6 @@ class Broken(PlainNode):
 
 
 def test_a_node_that_fails_by_a_bug_is_found_out() -> None:
-    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS), Broken)
+    outcome = run_seed(derive(5, nodes=1, runs_for=6 * HOURS, is_changing=False), Broken)
     assert Rule.QUIET in {violation.rule for violation in outcome.violations}
     assert any("ZeroDivisionError" in str(violation) for violation in outcome.violations)

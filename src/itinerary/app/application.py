@@ -15,12 +15,11 @@ The engine is in a thread of its own (see `engine`). An app runs one node at a t
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.app.contexts import ITERATED, Channels
 from itinerary.app.declaring import Declaration, Rules
@@ -29,14 +28,20 @@ from itinerary.app.engine import Engine, Observer
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
-from itinerary.app.options import JobOptions
+from itinerary.app.operators import local_user
+from itinerary.app.options import JobOptions, UpdatePolicyLike
+from itinerary.app.planning import planned_boot
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
 from itinerary.app.sources import Configuration, NodeSettings, read_configuration
+from itinerary.app.updating import Change, Diff
+from itinerary.core.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.text import shown
 from itinerary.schedules import Schedule
+from itinerary.schedules.durations import DurationLike
+from itinerary.schedules.instants import InstantLike
 
 __all__ = ["Itinerary"]
 
@@ -184,6 +189,84 @@ class Itinerary:
         finally:
             self._over()
 
+    async def boot_plan(self) -> BootPlan:
+        """What a node that starts now would run, miss and skip, to make up for the time that nobody was there. Nothing
+        is written for that."""
+        self._refuse_while_running("be asked for its boot plan")
+        return await planned_boot(self.configuration)
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        name: str,
+        *,
+        schedule: Schedule | None = None,
+        policy: UpdatePolicyLike | None = None,
+        from_version: int | None = None,
+        effective_from: InstantLike | None = None,
+        window: int | DurationLike | None = None,
+        reason: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Diff:
+        """Change a job: its schedule, its options, or both. Returns what that adds, removes and keeps. `from_version`
+        is the version that you looked at: if there is a newer one, StaleVersion is raised and nothing changes. What is
+        not named stays as it is; sent twice, it is one change."""
+        change = Change(
+            schedule=schedule,
+            options=cast("Mapping[str, object]", options),
+            policy=policy,
+            from_version=from_version,
+            effective_from=effective_from,
+            window=window,
+            reason=reason,
+        )
+        return await self._ask(lambda desk: desk.updates.update(name, change))
+
+    async def plan_update(
+        self,
+        name: str,
+        *,
+        schedule: Schedule | None = None,
+        policy: UpdatePolicyLike | None = None,
+        from_version: int | None = None,
+        effective_from: InstantLike | None = None,
+        window: int | DurationLike | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Diff:
+        """What `update` would change, if it were made now. Nothing is written."""
+        change = Change(
+            schedule=schedule,
+            options=cast("Mapping[str, object]", options),
+            policy=policy,
+            from_version=from_version,
+            effective_from=effective_from,
+            window=window,
+        )
+        return await self._ask(lambda desk: desk.updates.update(name, change, is_plan=True))
+
+    async def rollback(
+        self,
+        name: str,
+        to_version: int,
+        *,
+        policy: UpdatePolicyLike | None = None,
+        from_version: int | None = None,
+        effective_from: InstantLike | None = None,
+        window: int | DurationLike | None = None,
+        reason: str | None = None,
+    ) -> Diff:
+        """Make a new version of a job that says what an old one said, tasks and all."""
+        change = Change(
+            to_version=to_version,
+            policy=policy,
+            from_version=from_version,
+            effective_from=effective_from,
+            window=window,
+            reason=f"rolled back to version {to_version}" if reason is None else reason,
+        )
+        return await self._ask(lambda desk: desk.updates.update(name, change))
+
     def observe(self, observer: Observer) -> None:
         """Have a function told what begins and ends here, in batches, on the engine's loop: it must be quick."""
         self._refuse_while_running("be given observers")
@@ -242,7 +325,7 @@ class Itinerary:
             self.configuration,
             self._rules,
             self._declared,
-            by=_local_user(),
+            by=local_user(),
             log=engine_log() if self.log is None else self.log,
             loop=loop,
             observers=self._observers,
@@ -267,10 +350,3 @@ def _on(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(what)
     except RuntimeError:
         return  # the program's loop is closed, and nobody waits on it
-
-
-def _local_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a user database
-        return "local"

@@ -177,7 +177,7 @@ class Engine:
             await register(store, self._declared, by=self._by, log=self._log)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)
-            self._desk = Desk(store, node, self._by)
+            self._desk = Desk(store, node, self._by, self._rules, self.configuration.settings.update_policy)
             try:
                 await node.start()
             except BaseException:

@@ -16,8 +16,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
+from itinerary.app.backfills import Backfill, BackfillWish
 from itinerary.app.occurrences import Run
 from itinerary.app.options import RunOptions, TaskOptions
+from itinerary.core.backfilling import Which
 from itinerary.core.stretches import Active, Paused, Removed, Stopped, Stretch
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext
@@ -153,35 +155,61 @@ class Job:
     async def pause(self, *, reason: str | None = None, until: InstantLike | None = None) -> None:
         """Skip its instants from now on, until `resume`, or until that instant. None of them is recovered."""
         at = None if until is None else microseconds_of(until)
-        await self._ask(lambda desk: desk.pause(self.name, reason, at))
+        await self._ask(lambda desk: desk.changes.pause(self.name, reason, at))
 
     async def resume(self, *, reason: str | None = None) -> None:
         """End a pause. Without one it has no effect."""
-        await self._ask(lambda desk: desk.resume(self.name, reason))
+        await self._ask(lambda desk: desk.changes.resume(self.name, reason))
 
     async def stop(self, *, reason: str | None = None) -> None:
         """Expect nothing of it from now on, and recover nothing, until `start`."""
-        await self._ask(lambda desk: desk.stop(self.name, reason))
+        await self._ask(lambda desk: desk.changes.stop(self.name, reason))
 
     async def start(self, *, reason: str | None = None) -> None:
         """End a stop. Without one it has no effect."""
-        await self._ask(lambda desk: desk.start(self.name, reason))
+        await self._ask(lambda desk: desk.changes.start(self.name, reason))
 
     async def remove(self, *, reason: str | None = None) -> None:
         """Take it away: what has not started is cancelled, what runs finishes, its history stays (D10)."""
-        await self._ask(lambda desk: desk.remove(self.name, reason))
+        await self._ask(lambda desk: desk.changes.remove(self.name, reason))
 
     async def skip(self, instant: InstantLike, *, reason: str | None = None) -> None:
         """Pass over the occurrence of one instant, which is to come."""
         at = microseconds_of(instant)
-        await self._ask(lambda desk: desk.skip(self.name, at, reason))
+        await self._ask(lambda desk: desk.changes.skip(self.name, at, reason))
 
     async def trigger(
         self, *, key: str | None = None, reason: str | None = None, **overrides: Unpack[RunOptions]
     ) -> Run:
         """Have it run now. The same `key`, sent twice, is one run."""
         options = cast("Mapping[str, object]", overrides)
-        return await self._ask(lambda desk: desk.trigger(self.name, key, options, reason))
+        return await self._ask(lambda desk: desk.requests.trigger(self.name, key, options, reason))
+
+    async def backfill(  # noqa: PLR0913 - what a backfill may say
+        self,
+        start: InstantLike,
+        end: InstantLike,
+        *,
+        which: Which | Literal["missing", "failed", "all"] = Which.MISSING,
+        max_active: int = 1,
+        dry_run: bool = False,
+        reason: str | None = None,
+        key: str | None = None,
+        version: Literal["original", "current"] = "original",
+        progress: Callable[[Backfill], None] | None = None,
+    ) -> Backfill:
+        """Run its instants in `[start, end)` again, or for the first time, and wait for them: those that nothing ran
+        for, those that failed, or all; at most `max_active` at a time. `progress` is told whenever some have ended."""
+        wish = BackfillWish(
+            start=microseconds_of(start),
+            end=microseconds_of(end),
+            which=which,
+            max_active=max_active,
+            reason=reason,
+            key=key,
+            version=version,
+        )
+        return await self._ask(lambda desk: desk.requests.backfill(self.name, wish, progress, is_dry=dry_run))
 
     async def is_running(self) -> bool:
         """Whether some occurrence has started and is not final, on whichever node."""

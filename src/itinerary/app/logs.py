@@ -55,7 +55,11 @@ class SecretsHidden:
 def configure_logging(
     style: LogStyle = "human", *, level: int = logging.INFO, stream: TextIO | None = None, colors: bool | None = None
 ) -> None:
-    """Set structlog up for a program that is a node: one line an event, to standard error."""
+    """Set structlog up for a program that is a node: one line an event, to standard error.
+
+    What the PostgreSQL driver has to say about connections that were lost is left out: the store says what that means.
+    """
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     stream = sys.stderr if stream is None else stream
     colors = stream.isatty() if colors is None else colors
     processors: list[Any] = [

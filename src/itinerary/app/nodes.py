@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from itinerary.app.desk import Desk, NodeStatistics
-from itinerary.app.occurrences import RunLike
+from itinerary.app.occurrences import Run, RunLike
 from itinerary.core.answers import ActiveOccurrence
 from itinerary.model.report import Report
 
@@ -40,7 +40,20 @@ class RunningNode:
 
     async def cancel(self, occurrence: RunLike, *, reason: str | None = None) -> bool:
         """Ask an occurrence to end; who runs it ends it soon (O5). False if it has ended otherwise already."""
-        return await self._ask(lambda desk: desk.cancel(occurrence, reason))
+        return await self._ask(lambda desk: desk.requests.cancel(occurrence, reason))
+
+    async def replay(
+        self,
+        occurrence: RunLike,
+        *,
+        reason: str | None = None,
+        tasks: Sequence[str] | None = None,
+        version: Literal["original", "current"] = "original",
+        key: str | None = None,
+    ) -> Run:
+        """Run an occurrence again, or these tasks of it, as the version that it ran with, or the one in force now. It
+        is a new occurrence, linked to the old one. The same `key`, sent twice, is one replay."""
+        return await self._ask(lambda desk: desk.requests.replay(occurrence, reason, tasks, version, key))
 
     async def active(self) -> list[ActiveOccurrence]:
         """What this node has in hand: claimed, waiting, running."""

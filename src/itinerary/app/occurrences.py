@@ -4,7 +4,8 @@
     find            from a Run, an id or a run id (`etl:1767225600`) to the row
 
 An id is a hash and leads back to nothing. Whoever has one got it from here: from a trigger, from a report, from a
-task's context; so those that were seen last are remembered, and what is active is looked through.
+task's context; so those that were seen last are remembered, and what is active, and what was due in the last days, is
+looked through.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from uuid import UUID
 
 import msgspec
 
+from itinerary.app.views import View
 from itinerary.core.news import News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
 from itinerary.model.ids import OccurrenceId, job_id, run_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, ByKey
+from itinerary.model.queries import Active, ByKey, Decided
 from itinerary.model.rows import Key, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
@@ -30,6 +32,10 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Finder", "Run", "RunLike"]
 
 _REMEMBERED_MAX: Final = 10_000
+_LOOKED_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 7 * 86_400 * SECOND)
+"""How far back an id is looked for, step by step."""
+_LOOKED_AT_MAX: Final = 100_000
+"""The most ids that are computed in a step: a second's work."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -55,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 RunLike: TypeAlias = Run | UUID | str
-"""An occurrence, its id, or the run id of a scheduled one."""
+"""An occurrence, its id (as text, too), or the run id of a scheduled one."""
 
 
 class Finder:
@@ -68,17 +74,20 @@ class Finder:
         """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
         self._seen.extend(seen)
 
-    async def find(self, store: Store, timeline: Timeline, wanted: RunLike) -> Run:
+    async def find(self, store: Store, view: View, wanted: RunLike) -> Run:
         """The occurrence that is meant. Raises NodeError where there is none, or none is known here."""
         match wanted:
             case Run():
                 return wanted
             case UUID():
-                return await self._by_id(store, timeline, wanted)
+                return await self._by_id(store, view, wanted)
+            case str() if (identity := _as_id(wanted)) is not None:
+                return await self._by_id(store, view, identity)
             case str():
-                return await _by_run_id(store, timeline, wanted)
+                return await _by_run_id(store, view.timeline, wanted)
 
-    async def _by_id(self, store: Store, timeline: Timeline, wanted: UUID) -> Run:
+    async def _by_id(self, store: Store, view: View, wanted: UUID) -> Run:
+        timeline = view.timeline
         for item in reversed(self._seen):
             if item.key.id(job_id(item.job)) == wanted:
                 return Run(item.job, item.key, item.ref)
@@ -86,10 +95,25 @@ class Finder:
             run = Run(timeline.jobs[row.job].name, row.key, row.ref)
             if run.id == wanted:
                 return run
+        for back in _LOOKED_BACK:
+            keys = await store.read(Decided(view.now() - back, view.now() + SECOND, _LOOKED_AT_MAX))
+            key = next((key for key in keys if key.id(job_id(timeline.jobs[key.job].name)) == wanted), None)
+            if key is not None:
+                row = (await store.read(ByKey((key,))))[key]
+                return Run(timeline.jobs[key.job].name, key, row.ref)
+            if len(keys) == _LOOKED_AT_MAX:
+                break
         raise NodeError(
-            f"occurrence {wanted} is neither active nor among the last {_REMEMBERED_MAX} that this node has seen; "
+            f"occurrence {wanted} is neither active nor among the last that this node has seen, or that were due; "
             "give what trigger returned, or the run id of a scheduled one, such as 'etl:1767225600'"
         )
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:

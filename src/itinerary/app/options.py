@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry, UpdatePolicy
 from itinerary.schedules.durations import DurationLike
 
-__all__ = ["JobOptions", "RunOptions", "TaskOptions"]
+__all__ = ["JobOptions", "RunOptions", "TaskOptions", "UpdatePolicyLike"]
 
 ModeLike: TypeAlias = Mode | Literal["sequential", "parallel"]
 FailureLike: TypeAlias = Failure | Literal["fail_fast", "continue", "retry_on_failure"]
 OverlapLike: TypeAlias = Overlap | Literal["skip", "allow", "queue", "replace"]
 OnOrphanLike: TypeAlias = OnOrphan | Literal["leave", "rerun"]
+UpdatePolicyLike: TypeAlias = UpdatePolicy | Literal["immediate", "graceful", "windowed"]
 RetryLike: TypeAlias = Retry | Mapping[str, Any]
 RecoveryLike: TypeAlias = (
     RecoveryPolicy

@@ -1,9 +1,12 @@
 """Declared jobs meet stored ones, at the start of a node.
 
-    not stored, or removed        its first version, or its next one (D10)
-    stored, and the same          nothing
-    stored, and different         its next version, made from the newest
-    stored, and not declared      stays as it is: another program may be its home
+    not stored, or removed            its first version, or its next one (D10)
+    stored, and declared the same     nothing
+    stored, and declared otherwise    its next version, made from the newest
+    stored, and not declared          stays as it is: another program may be its home
+
+What is declared is held against what was declared last, not against what is in force: a job that somebody has updated
+since (`updating`) stays as they left it, until its declaration changes.
 
 Several nodes start at the same moment with the same declarations. Each entry names the version that it was made from,
 and the store refuses it if there is another by then: who is refused reads again, and finds that nothing is left to be
@@ -20,22 +23,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from itinerary.app.declaring import Declaration
-from itinerary.app.judging import judge_of_versions
-from itinerary.core.bodies import read_definition, read_schedule
+from itinerary.core.bodies import read_definition
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
 from itinerary.errors import ItineraryError, NodeError
 from itinerary.model.queries import Entries, JobsByName, Standing
-from itinerary.model.rows import EntryKind, JobNumber, JobRow
-from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
 
-__all__ = ["register"]
+__all__ = ["anchor_of", "is_same", "register"]
 
 ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
+_DECLARED: Final = "declared/"
+"""What the request of an entry begins with that a declaration has made."""
 _ROUNDS_MAX: Final = 50
 """How often others may be quicker before this gives up: each time one of them has got on."""
 
@@ -44,19 +51,22 @@ class _Newest(msgspec.Struct, frozen=True):
     """What is stored of a job, last."""
 
     body: str | None
+    """Its newest version."""
+    declared: str | None
+    """What was declared last; the first version, if somebody else made it."""
     is_removed: bool
 
 
 async def register(store: Store, declared: Mapping[str, Declaration], *, by: str, log: Any) -> None:
     """Bring the store's timeline to what is declared."""
     for _ in range(_ROUNDS_MAX):
-        planned = await _planned(store, declared, by)
+        planned, stored = await _planned(store, declared, by)
         new = [one for one in planned if one.from_version == 0]
         changed = [one for one in planned if one.from_version != 0]
-        is_refused = False
-        for batch in (*_batches(new), *_batches(changed)):
-            is_refused = not await _entered(store, batch, log) or is_refused
-        if not is_refused:
+        entered = [await _entered(store, batch, stored, log) for batch in _batches(new)]
+        timeline = stored.timeline(changed)
+        entered += [await _entered(store, batch, stored, log, timeline) for batch in _batches(changed)]
+        if all(entered):
             return
     raise NodeError(
         f"the jobs could not be registered: {_ROUNDS_MAX} times somebody else changed them meanwhile; "
@@ -64,22 +74,25 @@ async def register(store: Store, declared: Mapping[str, Declaration], *, by: str
     )
 
 
-async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -> list[NewEntry]:
+async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -> tuple[list[NewEntry], _Stored]:
+    """What is to be entered, and what there is."""
     jobs: dict[str, JobRow] = {}
     names = sorted(declared)
     for first in range(0, len(names), _PAGE):
         jobs |= await store.read(JobsByName(tuple(names[first : first + _PAGE])))
     now = (await store.read(Standing())).now
-    newest = await _newest(store) if jobs else {}
+    stored = _Stored(jobs)
+    if jobs:
+        await stored.read(store)
     planned = []
     for name, declaration in declared.items():
         job = jobs.get(name)
         if job is None:
             body, version = declaration.body(now // SECOND), 0
         else:
-            stored = newest.get(job.number, _Newest(None, is_removed=True))
-            body, version = declaration.body(_anchor(stored.body, job)), job.version
-            if not stored.is_removed and is_same(stored.body, body):
+            newest = stored.newest.get(job.number, _Newest(None, None, is_removed=True))
+            body, version = declaration.body(anchor_of(newest.declared, job)), job.version
+            if not newest.is_removed and (is_same(newest.declared, body) or is_same(newest.body, body)):
                 continue
         entry = NewEntry(
             job=name,
@@ -91,23 +104,44 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
             reason="declared" if version == 0 else "declared differently",
         )
         planned.append(entry)
-    return planned
+    return planned, stored
 
 
-async def _newest(store: Store) -> dict[JobNumber, _Newest]:
-    """The last version of every job, and whether it has been removed since."""
-    newest: dict[JobNumber, _Newest] = {}
-    after = 0
-    while True:
-        page = await store.read(Entries(after, _PAGE))
-        for entry in page:
-            if entry.kind is EntryKind.VERSION:
-                newest[entry.job] = _Newest(entry.body, is_removed=False)
-            elif entry.kind is EntryKind.REMOVE and entry.job in newest:
-                newest[entry.job] = _Newest(newest[entry.job].body, is_removed=True)
-        if len(page) < _PAGE:
-            return newest
-        after = page[-1].revision
+class _Stored:
+    """What the store has of every job."""
+
+    def __init__(self, jobs: Mapping[str, JobRow]) -> None:
+        self._jobs = jobs
+        self.revision = 0
+        """Up to which it is known, our own entries included."""
+        self.newest: dict[JobNumber, _Newest] = {}
+        self._entries: dict[JobNumber, list[EntryRow]] = {}
+
+    async def read(self, store: Store) -> None:
+        after = 0
+        while True:
+            page = await store.read(Entries(after, _PAGE))
+            for entry in page:
+                self._take(entry)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].revision
+
+    def _take(self, entry: EntryRow) -> None:
+        self.revision = entry.revision
+        self._entries.setdefault(entry.job, []).append(entry)
+        before = self.newest.get(entry.job)
+        if entry.kind is EntryKind.VERSION:
+            is_declared = before is None or before.is_removed or entry.request.startswith(_DECLARED)
+            declared = entry.body if before is None or is_declared else before.declared
+            self.newest[entry.job] = _Newest(entry.body, declared, is_removed=False)
+        elif entry.kind is EntryKind.REMOVE and before is not None:
+            self.newest[entry.job] = _Newest(before.body, before.declared, is_removed=True)
+
+    def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
+        """The timeline of the jobs that are changed, and of no others."""
+        jobs = [self._jobs[entry.job] for entry in changed]
+        return Timeline.of((entry for job in jobs for entry in self._entries.get(job.number, ())), jobs)
 
 
 def is_same(stored: str | None, body: str) -> bool:
@@ -120,7 +154,7 @@ def is_same(stored: str | None, body: str) -> bool:
         return False  # nobody can read what is stored, so what is declared takes its place
 
 
-def _anchor(stored: str | None, job: JobRow) -> int:
+def anchor_of(stored: str | None, job: JobRow) -> int:
     """Where a bare duration of this job counts from, in seconds."""
     try:
         schedule = None if stored is None else read_definition(stored).schedule
@@ -145,23 +179,29 @@ def _anchors(part: object) -> Iterator[str]:
 
 
 def _request(body: str, version: int) -> str:
-    return f"declared/{hashlib.sha256(f'{version}/{body}'.encode()).hexdigest()[:40]}"
+    return f"{_DECLARED}{hashlib.sha256(f'{version}/{body}'.encode()).hexdigest()[:40]}"
 
 
 def _batches(planned: Sequence[NewEntry]) -> list[Sequence[NewEntry]]:
     return [planned[first : first + ENTRIES_AT_ONCE] for first in range(0, len(planned), ENTRIES_AT_ONCE)]
 
 
-async def _entered(store: Store, batch: Sequence[NewEntry], log: Any) -> bool:
-    """Whether the entries stand; if not, somebody was quicker with one of them, and none was made."""
-    changed = {entry.job: (entry.from_version + 1, read_schedule(entry.body)) for entry in batch if entry.from_version}
-    judge = await judge_of_versions(store, changed) if changed else None
-    answers = await store.amend(batch, judge)
+async def _entered(
+    store: Store, batch: Sequence[NewEntry], stored: _Stored, log: Any, timeline: Timeline | None = None
+) -> bool:
+    """Whether the entries stand; if not, somebody was quicker with one of them, and none was made. `timeline` is that
+    of jobs which are changed: what has not started of them is judged by it, so it must be the newest."""
+    if timeline is not None:
+        batch = [replace(entry, revision=stored.revision) for entry in batch]
+    answers = await store.amend(batch, None if timeline is None else judge_by(timeline))
     refused = [answer for answer in answers if isinstance(answer, Denied)]
     if refused:
-        if other := [answer for answer in refused if answer.why is not Denial.STALE]:
+        if other := [answer for answer in refused if answer.why not in (Denial.STALE, Denial.MOVED)]:
             raise NodeError(f"job {other[0].job!r} could not be registered: {other[0].why}")
         log.info("jobs.registered_by_others", count=len(refused), first=refused[0].job)
         return False
+    made = {answer.revision for answer in answers if isinstance(answer, Entered)}
+    if made == {stored.revision + 1}:
+        stored.revision += 1
     log.info("jobs.registered", count=len(batch), first=batch[0].job)
     return True

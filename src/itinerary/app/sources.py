@@ -26,6 +26,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 from msgspec.structs import replace
 
+from itinerary.app.options import UpdatePolicyLike
 from itinerary.errors import ConfigError
 from itinerary.executors.references import SECRET_PREFIX
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
@@ -62,6 +63,7 @@ class NodeSettings(TypedDict, total=False):
     node_heartbeat_interval: DurationLike
     takeover_after: DurationLike
     max_concurrent_jobs: int
+    recovery_pace: int
     shutdown_grace_period: DurationLike
     kill_grace: DurationLike
     reaper_interval: DurationLike
@@ -71,6 +73,7 @@ class NodeSettings(TypedDict, total=False):
     stats_flush_threshold: int
     stats_flush_interval: DurationLike
     limits: Mapping[str, int]
+    update_policy: UpdatePolicyLike
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

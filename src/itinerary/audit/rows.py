@@ -20,6 +20,7 @@ from itinerary.model.evidence import Entry, Evidence
 from itinerary.model.rows import (
     ActiveRow,
     JobNumber,
+    LineRow,
     OccurrenceRow,
     ShareRow,
     SlotRow,
@@ -33,6 +34,7 @@ __all__ = ["check_entry", "check_evidence"]
 
 _WITHDRAWN: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
 _UNSTARTED: Final = (OccurrenceState.PRERUN, OccurrenceState.PENDING)
+_NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
 _WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}
 _NOBODY: Final = JobNumber(0)
 
@@ -76,8 +78,10 @@ def _check_line(row: OccurrenceRow, line: TransitionRow, findings: Findings) -> 
 
 def _check_indexes(evidence: Evidence, findings: Findings) -> None:
     row, is_final = evidence.row, evidence.row.status in FINAL
-    if not is_final and evidence.active is None:
-        findings.add_row(Check.INDEXES, row, f"is {row.status}, and the table of what is active lacks it")
+    is_queued = row.status is OccurrenceState.QUEUED
+    if not is_final and not isinstance(evidence.active, LineRow if is_queued else ActiveRow):
+        which = "lines" if is_queued else "what is active"
+        findings.add_row(Check.INDEXES, row, f"is {row.status}, and the table of {which} lacks it")
     if _is_open(row) and evidence.waiting is None:
         findings.add_row(Check.INDEXES, row, f"is {row.status} for anybody, and the table of what waits lacks it")
     if row.window_end is not None and evidence.window is None:
@@ -119,12 +123,19 @@ def _check_held(evidence: Evidence, findings: Findings) -> None:
 def check_entry(entry: Entry, row: OccurrenceRow | None, findings: Findings) -> None:
     """A row of a table that leads to occurrences, and the one that it leads to."""
     if row is None:
-        job = entry.job if isinstance(entry, ActiveRow | SlotRow) else _NOBODY
+        job = entry.job if isinstance(entry, ActiveRow | LineRow | SlotRow) else _NOBODY
         findings.add(Check.INDEXES, job, None, f"{_said(entry)} leads to occurrence {entry.ref}, which is not there")
         return
     match entry:
         case ActiveRow():
-            is_right = row.status not in FINAL and (row.job, row.due_at) == (entry.job, entry.due_at)
+            is_right = row.status not in _NOT_ACTIVE and (row.job, row.due_at) == (entry.job, entry.due_at)
+        case LineRow():
+            is_queued = row.status is OccurrenceState.QUEUED
+            is_right = is_queued and (row.job, row.instant, row.is_recovery) == (
+                entry.job,
+                entry.instant,
+                not entry.rank,
+            )
         case WaitingRow():
             is_right = _is_open(row) and row.due_at == entry.due_at
         case WindowRow():
@@ -154,6 +165,8 @@ def _said(entry: Entry) -> str:
     match entry:
         case ActiveRow():
             return f"the table of what is active (due {entry.due_at})"
+        case LineRow():
+            return f"the table of lines (instant {entry.instant})"
         case WaitingRow():
             return f"the table of what waits (due {entry.due_at})"
         case WindowRow():

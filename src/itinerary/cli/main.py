@@ -2,6 +2,7 @@
 
     itinerary up app.py              run a node, and see occurrences happen
     itinerary audit                  was everything that was due decided, exactly once?
+    itinerary pause JOB …            change a job, ask for runs: see `operating`
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -12,13 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -29,14 +25,15 @@ from itinerary.app import Itinerary, RunningNode
 from itinerary.app.engine import installed_version
 from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
-from itinerary.app.sources import read_configuration
 from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import ProgressLine, words
 from itinerary.cli.loading import load_app
+from itinerary.cli.operating import add_commands
+from itinerary.cli.planning import plan_as_json, plan_in_words
+from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.cli.watching import Ticker, header
-from itinerary.errors import ConfigError, ItineraryError, WindowError
+from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
-from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.opening import open_store
 
 __all__ = ["app", "main"]
@@ -49,11 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="Where everything is kept: sqlite:///file.db, postgresql://…"),
-]
 
 
 class LogChoice(StrEnum):
@@ -87,6 +79,8 @@ def up(
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
+    plan: Annotated[bool, typer.Option("--plan", help="Show what recovery would do, and do not start.")] = False,  # noqa: FBT002 - a switch
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Run a node, and show occurrences as they end.
 
@@ -94,9 +88,13 @@ def up(
     it at once.
     """
     configure_logging(log.value)
-    with _errors_told():
+    with errors_told():
         found, paths = load_app(target)
         found.reconfigure(store=store, name=name, paths=paths)
+        if plan:
+            recovery = asyncio.run(found.boot_plan())
+            typer.echo(plan_as_json(recovery) if as_json else plan_in_words(recovery))
+            return
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
         raise typer.Exit(_run(found, quiet=quiet))
 
@@ -128,7 +126,7 @@ def audit(
         str | None, typer.Option("--until", "--to", metavar="TIME", help="Before when; else as far as all is decided.")
     ] = None,
     store: Store = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a switch
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Was everything that was due decided, exactly once?
 
@@ -136,13 +134,12 @@ def audit(
     store says of each occurrence is held against itself. Nothing is written, and nodes may be running. The exit code
     is 1 if anything is lost, doubled or wrong.
     """
-    with _errors_told():
-        first = None if since is None else _instant("--since", since)
-        last = None if until is None else _instant("--until", until)
+    with errors_told():
+        first = None if since is None else instant_of("--since", since)
+        last = None if until is None else instant_of("--until", until)
         if first is not None and last is not None and last <= first:
             raise ConfigError(f"--until {until} is not later than --since {since}")
-        url = read_configuration({"store": store}, os.environ, Path.cwd()).store
-        found = asyncio.run(_audited(url, first, last))
+        found = asyncio.run(_audited(store_url(store), first, last))
         typer.echo(msgspec.json.encode(found).decode() if as_json else words(found))
     raise typer.Exit(EXIT_OK if found.is_clean else EXIT_ERROR)
 
@@ -156,21 +153,7 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
         progress.close()
 
 
-def _instant(option: str, text: str) -> int:
-    try:
-        return microseconds_of(datetime.fromisoformat(text))
-    except (ValueError, WindowError) as error:
-        raise ConfigError(f"{option} {text}: {error}; write 2026-03-01T00:00:00Z, or with another offset") from error
-
-
-@contextmanager
-def _errors_told() -> Iterator[None]:
-    """Errors about the world are told in a line; our own bugs keep their traceback."""
-    try:
-        yield
-    except ItineraryError as error:
-        typer.echo(f"itinerary: {error}", err=True)
-        raise typer.Exit(EXIT_ERROR) from error
+add_commands(app)
 
 
 def main() -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from itinerary.core import lifecycle
 from itinerary.core.agenda import Agenda, Line
-from itinerary.core.course import LIVE, Closing, Course, Here, Stage
+from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, Here, Stage
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
+from itinerary.core.pace import Pace
 from itinerary.core.plans import JobPlan, PlanBook
+from itinerary.core.sharing import ALONE
 from itinerary.core.timeline import Timeline
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
@@ -33,6 +37,10 @@ class Board:
         self.index = ScheduledRunIndex()
         self.jobs: Sequence[tuple[JobNumber, int]] = ()
         """What the numbers of the index stand for."""
+        self.job_numbers = np.empty(0, np.int64)
+        """The jobs alone, as a column."""
+        self.members = ALONE
+        """Who shares the work with this node."""
         self.plans = PlanBook(Timeline())
         self.scanned_until: int | None = None
         """Up to where the index has been gone through; None: it is another one, or another time."""
@@ -42,6 +50,8 @@ class Board:
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
         """Nobody knows what time it is: nothing is begun until somebody does."""
+        self.unheard_for: int | None = None
+        """The store has not heard this node for so long that others may take it for dead; None: it has."""
         self.known: dict[Key, Course] = {}
         self.by_ref: dict[Ref, Course] = {}
         self.live: dict[Ref, Course] = {}
@@ -51,7 +61,12 @@ class Board:
         self.lacking: dict[str, list[Course]] = {}
         """Who waits for a share of which limit."""
         self.offers: list[OccurrenceRow] = []
-        """What anybody may start, and this node had no room for when it was offered."""
+        """What anybody may start, as far as this node knows, and it has had no room for yet."""
+        self.called: list[OccurrenceRow] = []
+        """The same, of those whose turn has just come."""
+        self.pace = Pace(settings.recovery_pace)
+        self.more_at: int | None = None
+        """When more of a backlog is taken up, if some is there."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
         self.asked = 0
@@ -84,6 +99,13 @@ class Board:
         if key.kind is Kind.SCHEDULED:
             return self.plans.plan_at(key.job, key.instant)
         return self.plans.plan(key.job, version)
+
+    def why_skipped(self, course: Course) -> str | None:
+        """Why an occurrence is to be skipped when it is due: its job is paused, or it was named. What somebody asked
+        for by hand never is, and what answers for a window was decided about when it was made."""
+        if course.key.kind is not Kind.SCHEDULED or course.window is not None:
+            return None
+        return self.plans.timeline.why_skipped(course.key.job, course.key.instant)
 
     def after(self, course: Course, now: int, out: Outbox) -> None:
         """What follows from any change of a course that has started."""
@@ -152,8 +174,8 @@ class Board:
 
     def shutdown_closing(self) -> Closing:
         """How what runs is ended when the node shuts down."""
-        return Closing(OccurrenceState.CANCELLED, "shutdown", f"node {self.here.name} was shut down")
+        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, f"node {self.here.name} was shut down")
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""
-        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.wanted)
+        return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.takings or out.wanted)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from itinerary.core import continuing
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
 from itinerary.core.course import Course, Stage
 from itinerary.core.ending import named
 from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
+from itinerary.core.pace import kept_free
+from itinerary.core.sharing import Members, is_mine
 from itinerary.errors import ItineraryError
+from itinerary.model.asked import read_asked
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key, OccurrenceRow
-from itinerary.model.states import OccurrenceState
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Claimed, Intervention, Refusal, Wanted
 
-__all__ = ["claims_answered", "offered", "release", "take_index", "want"]
+__all__ = ["claims_answered", "release", "take_index", "take_members", "take_offers", "want"]
 
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
@@ -27,6 +31,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
 
     Of an index that has been gone through up to some point only the rest is looked at. What became older than the grace
     period while this node took no work is left to the sweep: it is for the job's recovery strategy to decide about.
+    What another node goes first for is left to that one (`sharing`).
     """
     if board.is_stale or not board.takes_work:
         return
@@ -41,7 +46,11 @@ def want(board: Board, now: int, out: Outbox) -> None:
         return
     runs = board.index.query(start, end)
     board.next_instant = board.index.next_from(end)
-    for number, instant in zip(runs.numbers.tolist(), runs.instants.tolist(), strict=True):
+    numbers, instants = runs.numbers, runs.instants
+    if board.members.lacks:
+        mine = is_mine(board.members, board.here.node, board.job_numbers[numbers], instants)
+        numbers, instants = numbers[mine], instants[mine]
+    for number, instant in zip(numbers.tolist(), instants.tolist(), strict=True):
         plan = board.plans.plan(*board.jobs[number])
         if isinstance(plan, str) or not plan.is_runnable:
             continue  # whoever built the index has said so
@@ -60,9 +69,17 @@ def take_index(board: Board, message: IndexBuilt) -> bool:
         return False
     board.revision = message.revision
     board.index, board.jobs, board.plans = message.index, message.jobs, message.plans
+    board.job_numbers = message.job_numbers
     board.is_stale = False
     board.scanned_until, board.next_instant = None, 0
     return True
+
+
+def take_members(board: Board, members: Members, out: Outbox) -> None:
+    """Share the work with others than before: what has become this node's to claim is within what was gone through."""
+    board.members = members
+    board.scanned_until, board.next_instant = None, 0
+    out.log(Level.INFO, "nodes.sharing", others=sorted(members.lacks))
 
 
 def claims_answered(board: Board, message: ClaimsAnswered | Unclaimable, now: int, out: Outbox) -> None:
@@ -112,22 +129,39 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
             board.over(course, now)
 
 
-def offered(board: Board, rows: Iterable[OccurrenceRow], now: int, out: Outbox) -> None:
-    """Line up what anybody may start; no more than there is room for, since others may have room too (PROTOCOL 15).
+def take_offers(board: Board, now: int, out: Outbox) -> None:
+    """Line up what anybody may start, or go on with; no more than there is room for, since others may have room too
+    (PROTOCOL 15).
 
     What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
-    others: it has the slot already, and whatever else of that job were tried would only wait for it.
+    others: it has the slot already, and whatever else of that job were tried would only wait for it. A backlog is taken
+    up at its pace, and leaves some slots to what is due now (R3). What is left over is looked at again.
     """
+    board.more_at = None
+    if board.called:
+        board.offers += board.called
+        board.called = []
+    if not board.offers or not board.takes_work or board.is_stale:
+        return
     room = board.line.free - len(board.line)
-    board.offers = []
-    for row in sorted(rows, key=lambda row: (-row.priority, not _has_its_turn(row), row.instant)):
-        if not board.takes_work or board.is_stale:
-            return
-        if room <= 0 and row.owner != board.here.node:
+    backlog_room = room - kept_free(board.settings.max_concurrent_jobs)
+    ready = 0
+    if any(row.is_recovery for row in board.offers):
+        ready = max(min(board.pace.ready(now), backlog_room), 0)
+        if backlog_room > 0:
+            board.more_at = board.pace.next_at
+    offers, board.offers, begun = board.offers, [], 0
+    if room > 0 or any(row.owner == board.here.node for row in offers):
+        offers.sort(key=lambda row: (-row.priority, not _has_its_turn(row), row.instant))
+    for row in offers:
+        if (begun >= ready) if row.is_recovery else (room <= 0 and row.owner != board.here.node):
             board.offers.append(row)
-            continue
-        if row.due_at <= now and _is_free(row) and _is_new(board, row) and _take_up(board, row, now, out):
+        elif row.due_at <= now and _is_for_anybody(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
+            begun += row.is_recovery
+    board.pace.use(begun)
+    if not any(row.is_recovery for row in board.offers):
+        board.more_at = None
 
 
 def _has_its_turn(row: OccurrenceRow) -> bool:
@@ -135,8 +169,17 @@ def _has_its_turn(row: OccurrenceRow) -> bool:
     return row.owner is None and row.status is OccurrenceState.PENDING
 
 
+def _is_for_anybody(row: OccurrenceRow) -> bool:
+    return _is_free(row) or _is_left_behind(row)
+
+
 def _is_free(row: OccurrenceRow) -> bool:
     return row.started_at is None and row.status in _UNSTARTED and row.cancelled_by is None
+
+
+def _is_left_behind(row: OccurrenceRow) -> bool:
+    """Whether it began on a node that is gone, and somebody must go on with it."""
+    return row.started_at is not None and row.owner is None and row.status not in FINAL
 
 
 def _is_new(board: Board, row: OccurrenceRow) -> bool:
@@ -150,15 +193,21 @@ def _is_new(board: Board, row: OccurrenceRow) -> bool:
 
 
 def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
-    plan = board.plan_of(row.key, row.version)
+    has_begun = row.started_at is not None
+    plan = board.plans.plan(row.job, row.version) if has_begun else board.plan_of(row.key, row.version)
     if isinstance(plan, str) or not plan.is_runnable:
         return False
     course = board.new(row.key, plan, row.due_at)
     course.ref, course.last_fence = row.ref, row.fence
     course.window, course.is_recovery = row.window, row.is_recovery
+    course.skip = board.why_skipped(course)
     board.by_ref[row.ref] = course
     try:
+        asked = read_asked(row.details)
+        course.only_tasks = None if asked is None else asked.only_tasks
         course.refit(plan, row.overrides, row.adjustments)
+        if has_begun:
+            continuing.ask_for(course, row, plan)
     except ItineraryError as error:
         out.log(Level.ERROR, "occurrence.unstartable", **named(course), why=str(error))
         board.over(course, now)
@@ -172,5 +221,5 @@ def release(board: Board, course: Course, now: int, out: Outbox) -> None:
     """Give back what has not started: this node will not start it."""
     if course.fence is not None:
         why = f"released by node {board.here.name}, which shuts down"
-        out.releases.append(Intervention(course.ref, course.fence, None, why))
+        out.releases.append(Intervention(course.ref, course.fence, None, why, is_unstarted=True))
     board.over(course, now)

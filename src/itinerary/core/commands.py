@@ -35,6 +35,7 @@ __all__ = [
     "Reply",
     "StartRuns",
     "Stop",
+    "TakeUp",
     "Write",
 ]
 
@@ -66,6 +67,12 @@ class Write(_Command, frozen=True):
 
 class Release(_Command, frozen=True):
     """Give these back: they have not started, and this node will not start them."""
+
+    interventions: Sequence[Intervention]
+
+
+class TakeUp(_Command, frozen=True):
+    """Take these, which began on nodes that are gone, and read them: this node goes on with them."""
 
     interventions: Sequence[Intervention]
 
@@ -161,6 +168,7 @@ Command: TypeAlias = (
     | StartRuns
     | Write
     | Release
+    | TakeUp
     | Launch
     | Stop
     | Kill

@@ -13,19 +13,21 @@ from __future__ import annotations
 from enum import Enum, IntEnum, auto
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from itinerary.core.pen import Pen
 from itinerary.core.plans import HOOK_TIMEOUT, JobPlan, Terms
 from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
 from itinerary.core.recovery import overlap_of_recovery
 from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
-from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref
+from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Facts
-from itinerary.model.writes import Start
+from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["LIVE", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
+__all__ = ["LIVE", "SHUTDOWN", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
 
 
 class Stage(IntEnum):
@@ -57,6 +59,10 @@ UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
 """It has a row, and has not begun."""
 LIVE: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING, Stage.TELLING})
 """It has begun here, and its end is not yet decided and said."""
+
+
+SHUTDOWN: Final = "shutdown"
+"""Who closes what runs on a node that is shut down."""
 
 
 class Closing(NamedTuple):
@@ -119,6 +125,7 @@ class Course:
         "errands_run",
         "expires_at",
         "fence",
+        "found",
         "has_shares",
         "here",
         "holds_slot",
@@ -130,6 +137,7 @@ class Course:
         "last_fence",
         "last_run_at",
         "lined_up_at",
+        "only_tasks",
         "overrides",
         "pen",
         "place",
@@ -138,8 +146,10 @@ class Course:
         "request",
         "resume_at",
         "seen_at",
+        "skip",
         "stage",
         "started_at",
+        "taking",
         "tasks",
         "terms",
         "was_early",
@@ -162,6 +172,14 @@ class Course:
         self.terms: Terms = plan.terms
         self.tasks: list[TaskProgress] = []
         self.request: Start | None = None
+        self.only_tasks: tuple[str, ...] | None = None
+        """Of a replay: the tasks that are run again, if not all."""
+        self.skip: str | None = None
+        """Why it is recorded as skipped when it is due, in place of its start."""
+        self.found: OccurrenceRow | None = None
+        """Of one that began on another node, which is gone: its row, as it was found."""
+        self.taking: Intervention | None = None
+        """The write that makes it this node's, until that is made."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.place = 0
         """Where it stands in line; 0: nowhere."""
@@ -190,6 +208,8 @@ class Course:
         """What people see."""
         if self.stage is Stage.CLAIMED and self.lacks:
             return OccurrenceState.PENDING
+        if self.taking is not None and self.found is not None:
+            return self.found.status
         if self.stage in _BEFORE_THE_START:
             return _BEFORE_THE_START[self.stage]
         if self.has_begun:
@@ -219,6 +239,11 @@ class Course:
         return waits
 
     @property
+    def has_running_tasks(self) -> bool:
+        """Whether an attempt of it runs, as far as is known."""
+        return any(task.is_running for task in self.tasks)
+
+    @property
     def runs_errand(self) -> bool:
         """Whether something besides its tasks is being run, or asked to end."""
         return self.errand is not None and (self.errand.stop_at is not None or self.errand.kill_at is not None)
@@ -229,6 +254,12 @@ class Course:
         self.terms = plan.terms_of(overrides)
         self.plan, self.overrides, self.adjustments = plan, overrides, adjustments
         self.prepare()
+
+    def pass_over(self, why: str | None) -> None:
+        """Its instant is to be skipped, for this reason, or is to run after all."""
+        self.skip = why
+        if self.request is not None:
+            self.request = replace(self.request, skip=why)
 
     def shift(self, by: int) -> None:
         """The clock has jumped: what is to happen after so long still does (N6)."""
@@ -245,7 +276,11 @@ class Course:
         """Make the request that starts it, ahead of its instant: then there is no time to lose."""
         plan, terms = self.plan, self.terms
         overlap = terms.config.job.overlap
-        self.tasks = [TaskProgress(task, config) for task, config in zip(plan.tasks, terms.tasks, strict=True)]
+        self.tasks = [
+            TaskProgress(task, config)
+            for task, config in zip(plan.tasks, terms.tasks, strict=True)
+            if self.only_tasks is None or task.name in self.only_tasks
+        ]
         attempts: tuple[AttemptRow, ...] = ()
         checks = bool(plan.definition.requires)
         if not checks and not plan.definition.on_start:
@@ -256,7 +291,7 @@ class Course:
             self.fence,
             self.adjustments,
             terms.json,
-            self._may_take(),
+            self.may_take(),
             overlap_of_recovery(overlap) if self.is_recovery else overlap,
             None if self.is_recovery else terms.config.job.max_queued,
             terms.limits,
@@ -264,9 +299,10 @@ class Course:
             tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
             attempts,
             None if self.fence is not None else self.last_fence,
+            self.skip,
         )
 
-    def _may_take(self) -> int:
+    def may_take(self) -> int:
         """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
         reaper's."""
         definition, config, grace = self.plan.definition, self.terms.config.job, self.here.kill_grace

@@ -7,7 +7,7 @@ other, before anything else:
               ▲                    └─ unmet ─► action_pending ─► action_running ─► skipped, failed,
               └────────────── wait, or do something about it, and look again ◄──────────┘
 
-While it waits it gives back its shares of limits; its job's slot it keeps.
+While it waits it is `condition_pending`, and gives back its shares of limits; its job's slot it keeps.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from itinerary.model.states import OccurrenceState
 from itinerary.model.work import AttemptKey, Failed, Outcome, Succeeded
 from itinerary.schedules.durations import format_duration, parse_duration
 
-__all__ = ["check", "complain", "errand_on_time", "judge", "launch", "look_again", "tell"]
+__all__ = ["A_REQUIREMENT", "check", "complain", "errand_on_time", "judge", "launch", "look_again", "tell"]
 
+A_REQUIREMENT: Final = "a requirement"
+"""Who closes an occurrence whose requirements are not met."""
 _RUN: Final = "run"
 
 
@@ -171,7 +173,7 @@ def _unmet(course: Course, errand: Errand, then: Unmet, now: int, out: Outbox) -
         case Unmet.WAIT:
             return _wait(course, requirement, now, out)
         case Unmet.SKIP:
-            return Closing(OccurrenceState.SKIPPED, "a requirement", why)
+            return Closing(OccurrenceState.SKIPPED, A_REQUIREMENT, why)
         case Unmet.FAIL:
             return _failed(why)
         case Unmet.ACT:
@@ -196,6 +198,7 @@ def _wait(course: Course, requirement: Requirement, now: int, out: Outbox) -> bo
         after = format_duration(parse_duration(requirement.deadline))
         return _failed(f"requires {requirement}, which was not so within {after}")
     course.resume_at = min(now + parse_duration(requirement.every), course.deadline_at)
+    course.pen.step(OccurrenceState.CONDITION_PENDING, now)  # so `action_running` is only what does something
     gives_back = course.has_shares and bool(course.terms.limits)
     course.has_shares = course.has_shares and not gives_back
     course.pen.write(out, gives_back=gives_back)
@@ -203,4 +206,4 @@ def _wait(course: Course, requirement: Requirement, now: int, out: Outbox) -> bo
 
 
 def _failed(why: str) -> Closing:
-    return Closing(OccurrenceState.FAILED, "a requirement", why)
+    return Closing(OccurrenceState.FAILED, A_REQUIREMENT, why)

@@ -26,8 +26,23 @@ from itinerary.model.work import AttemptKey, Ended, Moved, Outcome, Report, Stop
 from itinerary.model.writes import Change, Started
 from itinerary.schedules.durations import format_duration
 
-__all__ = ["begin", "close", "go_on", "limited", "on_time", "reported", "wakes_at", "written"]
+__all__ = [
+    "FAILING",
+    "begin",
+    "close",
+    "give_way",
+    "go_on",
+    "greet",
+    "limited",
+    "on_time",
+    "reported",
+    "wakes_at",
+    "written",
+]
 
+EXECUTION_TIMEOUT: Final = "execution timeout"
+FAILING: Final = frozenset({EXECUTION_TIMEOUT, errands.A_REQUIREMENT})
+"""Those who close an occurrence so that it has failed; by others it is cancelled."""
 
 _NEVER: Final = 2**63 - 1
 
@@ -47,6 +62,11 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
         _greet(course, 0, now, out)
     else:
         _work(course, now, out)
+
+
+def greet(course: Course, now: int, out: Outbox) -> None:
+    """Tell the hooks of its start, and go on from there."""
+    _greet(course, 0, now, out)
 
 
 def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
@@ -76,6 +96,8 @@ def _settle(course: Course, now: int, out: Outbox) -> None:
 
 def _tell(course: Course, index: int, now: int, out: Outbox) -> None:
     course.stage = Stage.TELLING
+    if index == 0 and course.plan.definition.on_complete:
+        course.pen.write(out, is_urgent=True)  # what the tasks did is done, should this node die while hooks are told
     if errands.tell(course, ErrandKind.ON_COMPLETE, index, now, out):
         ending.end(course, now, out)
 
@@ -173,6 +195,17 @@ def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
     return True
 
 
+def give_way(course: Course, why: str, now: int, out: Outbox) -> bool:
+    """End what runs of it, for others may soon take it for theirs, and run it (PROTOCOL 18). Whether something ran.
+
+    What has been ended here is tried again, here or there: the write that begins the next attempt says who may.
+    """
+    if course.stage is not Stage.WORKING or not working.lose_attempts(course, why, now, out):
+        return False
+    _settle(course, now, out)
+    return True
+
+
 # -- time ------------------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +221,7 @@ def on_time(course: Course, now: int, out: Outbox) -> None:
         if course.closing is None and now >= course.expires_at:
             after = format_duration(course.terms.config.job.execution_timeout)
             why = f"over its execution timeout of {after}"
-            close(course, Closing(OccurrenceState.FAILED, "execution timeout", why), now, out)
+            close(course, Closing(OccurrenceState.FAILED, EXECUTION_TIMEOUT, why), now, out)
         else:
             working.tasks_on_time(course, now, out)
             _settle(course, now, out)
@@ -241,4 +274,4 @@ def has_waited_too_long(course: Course, now: int, out: Outbox) -> bool:
     if course.stage is not Stage.CHECKING or course.deadline_at is None or now < course.deadline_at:
         return False
     why = "a requirement was not met when it was last looked at, and there was no slot to look at it again in time"
-    return close(course, Closing(OccurrenceState.FAILED, "a requirement", why), now, out)
+    return close(course, Closing(OccurrenceState.FAILED, errands.A_REQUIREMENT, why), now, out)

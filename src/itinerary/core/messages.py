@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.plans import PlanBook
+from itinerary.core.sharing import Members
+from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.work import AttemptKey, Report
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
@@ -29,6 +33,7 @@ __all__ = [
     "IndexBuilt",
     "JobAsked",
     "JobChanged",
+    "MembersChanged",
     "Message",
     "OccurrenceAsked",
     "ReplyTo",
@@ -36,6 +41,9 @@ __all__ = [
     "ShutdownRequested",
     "StartsAnswered",
     "StatisticsAsked",
+    "TakenUp",
+    "TouchLost",
+    "TouchRegained",
     "TransactionEnded",
     "TransactionOpened",
     "Unclaimable",
@@ -61,6 +69,8 @@ class IndexBuilt(_Message, frozen=True):
     index: ScheduledRunIndex
     jobs: Sequence[tuple[JobNumber, int]]
     """What the numbers of the index stand for: a job, at the version that is in force at those instants."""
+    job_numbers: NDArray[np.int64]
+    """The jobs alone, as a column."""
     plans: PlanBook
 
 
@@ -68,6 +78,12 @@ class JobChanged(_Message, frozen=True):
     """The timeline is at another revision."""
 
     revision: int
+
+
+class MembersChanged(_Message, frozen=True):
+    """Others are there to share the work with than before."""
+
+    members: Members
 
 
 class ClockDoubted(_Message, frozen=True):
@@ -106,6 +122,12 @@ class StartsAnswered(_Message, frozen=True):
 
     starts: Sequence[Start]
     answers: Sequence[Started | Refused]
+
+
+class TakenUp(_Message, frozen=True):
+    """What became of occurrences that began elsewhere and were to be taken: each as it is now, or why it was not."""
+
+    answers: Sequence[Detail | Refused]
 
 
 class WritesAnswered(_Message, frozen=True):
@@ -155,9 +177,19 @@ class RowsRead(_Message, frozen=True):
 
 
 class WorkOffered(_Message, frozen=True):
-    """Occurrences that anybody may start."""
+    """Occurrences that anybody may start, or go on with."""
 
     rows: Sequence[OccurrenceRow]
+
+
+class TouchLost(_Message, frozen=True):
+    """The store has not heard this node for so long (microseconds) that others may soon take it for dead."""
+
+    silent_for: int
+
+
+class TouchRegained(_Message, frozen=True):
+    """The store has heard this node again."""
 
 
 # -- from people -----------------------------------------------------------------------------------------------------
@@ -215,11 +247,13 @@ class ShutdownRequested(_Message, frozen=True):
 Message: TypeAlias = (
     IndexBuilt
     | JobChanged
+    | MembersChanged
     | ClockDoubted
     | ClockJumped
     | ClaimsAnswered
     | Unclaimable
     | StartsAnswered
+    | TakenUp
     | WritesAnswered
     | AttemptsReported
     | Heartbeats
@@ -227,6 +261,8 @@ Message: TypeAlias = (
     | TransactionEnded
     | RowsRead
     | WorkOffered
+    | TouchLost
+    | TouchRegained
     | CancelRequested
     | ConfigurationUpdated
     | OccurrenceAsked

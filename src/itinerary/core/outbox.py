@@ -23,6 +23,7 @@ from itinerary.core.commands import (
     Reply,
     StartRuns,
     Stop,
+    TakeUp,
     Write,
 )
 from itinerary.core.messages import ReplyTo
@@ -51,6 +52,7 @@ class Outbox:
         "releases",
         "starts",
         "stops",
+        "takings",
         "wanted",
     )
 
@@ -66,6 +68,7 @@ class Outbox:
         self.news: list[News] = []
         self.reads: list[Ref] = []
         self.releases: list[Intervention] = []
+        self.takings: list[Intervention] = []
         self.follow: list[Ref] = []
         self.forget: list[Ref] = []
         self._rebuild: str | None = None
@@ -126,6 +129,8 @@ class Outbox:
             yield Claim(revision, self.wanted)
         if self.releases:
             yield Release(self.releases)
+        if self.takings:
+            yield TakeUp(self.takings)
         if self.forget:
             yield Forget(self.forget)
         if self.reads:

@@ -30,6 +30,8 @@ _BY_WAY_OF: Final = {
     (OccurrenceState.RETRYING, OccurrenceState.CONTAINER_CREATING): OccurrenceState.PENDING,
     (OccurrenceState.RETRYING, OccurrenceState.COMPLETED): OccurrenceState.RUNNING,
     (OccurrenceState.RETRYING, OccurrenceState.COMPLETED_WITH_ERRORS): OccurrenceState.RUNNING,
+    (OccurrenceState.RETRYING, OccurrenceState.FAILED_STALE): OccurrenceState.RUNNING,
+    (OccurrenceState.CONTAINER_CREATING, OccurrenceState.FAILED_STALE): OccurrenceState.TERMINATING,
     (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED): OccurrenceState.RUNNING,
     (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED_WITH_ERRORS): OccurrenceState.RUNNING,
 }

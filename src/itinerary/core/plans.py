@@ -14,16 +14,17 @@ import msgspec
 
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, ItineraryError
-from itinerary.model.codec import to_json
+from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
 from itinerary.model.definition import Definition
 from itinerary.model.ids import jitter_for, job_id, occurrence_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Mode
-from itinerary.model.rows import JobNumber
+from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.writes import Limit
-from itinerary.schedules import Schedule, from_json
+from itinerary.schedules import Schedule
+from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import parse_duration
 
 __all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms"]
@@ -81,7 +82,7 @@ class JobPlan:
         self.is_runnable = is_runnable
         """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
         self._shares = {} if shares is None else shares
-        self._jitter = (schedule or from_json(definition.schedule)).jitter
+        self._jitter = (schedule or schedule_from_json(definition.schedule)).jitter
         self._job_id = job_id(name) if self._jitter else None
         self.terms = self.terms_for(NOTHING)
         self.waits_for = sum(parse_duration(requirement.deadline) for requirement in definition.requires)
@@ -101,6 +102,12 @@ class JobPlan:
             return self.terms_for(msgspec.json.decode(overrides, type=Overrides))
         except msgspec.MsgspecError as error:
             raise ConfigError(f"the overrides of an occurrence of {self.name} cannot be read: {error}") from error
+
+    def terms_as_frozen(self, config: str) -> Terms:
+        """What an occurrence was started with, from its frozen configuration. Raises a RecordError if that cannot be
+        read."""
+        frozen = from_json(FrozenConfig, config)
+        return Terms(frozen, self.tasks, self._limits(frozen.job))
 
     def _limits(self, config: EffectiveConfig) -> tuple[Limit, ...]:
         own = () if config.max_active is None else (Limit(f"job/{self.number}", config.max_active),)
@@ -146,7 +153,10 @@ class PlanBook:
         """The plan of a job's version, or why there is none."""
         found = self._plans.get((job, version))
         if found is None:
-            found = self._plans[job, version] = self._made(job, version)
+            found = self._made(job, version)
+            row = self.timeline.jobs.get(job)
+            if row is not None and version <= row.version:  # a version that is not known yet will be
+                self._plans[job, version] = found
         return found
 
     def plan_at(self, job: JobNumber, instant: int) -> JobPlan | str:
@@ -156,6 +166,11 @@ class PlanBook:
         except ItineraryError as error:
             return str(error)
         return f"job {job} is not in force then" if stretch is None else self.plan(job, stretch.version)
+
+    def readable(self, row: OccurrenceRow) -> JobPlan | None:
+        """The plan that an occurrence was started by, if it can be read here."""
+        plan = self.plan(row.job, row.version)
+        return None if isinstance(plan, str) else plan
 
     def _made(self, job: JobNumber, version: int) -> JobPlan | str:
         try:

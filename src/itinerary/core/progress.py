@@ -11,6 +11,7 @@ from the store.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, auto
 from typing import Final, NamedTuple
 
@@ -19,9 +20,9 @@ from msgspec.structs import replace
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.ids import attempt_id, job_id, task_run_id
 from itinerary.model.job import Task
-from itinerary.model.retries import may_retry, retry_wait
+from itinerary.model.retries import LOST_MAX, is_lost, may_retry, retry_wait
 from itinerary.model.rows import AttemptRow, Key, Ref, TaskRow
-from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey, Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["BEGUN", "OVERTIME", "Phase", "StopReason", "TaskProgress"]
@@ -66,6 +67,7 @@ class TaskProgress:
         "config",
         "has_committed",
         "kill_at",
+        "lost_by",
         "moved_to",
         "number",
         "outcome",
@@ -97,7 +99,27 @@ class TaskProgress:
         """Its transaction has committed, and its success with it (D6)."""
         self.outcome: Outcome | None = None
         """How the attempt ended, while it is not known yet whether its transaction has committed."""
+        self.lost_by: str | None = None
+        """Why the attempt in flight is given up as lost: nobody will see its end, and it is made again."""
         self.tries: list[AttemptRow] = []
+
+    @classmethod
+    def restored(
+        cls, task: Task, config: EffectiveConfig, row: TaskRow | None, tries: Sequence[AttemptRow]
+    ) -> TaskProgress:
+        """How far it had come on a node that is gone, from its rows. None of its attempts is in flight any more; if it
+        had begun and is not done, it is to be tried again."""
+        found = cls(task, config)
+        found.tries = sorted(tries, key=lambda attempt: attempt.number)
+        if found.tries:
+            last = found.tries[-1]
+            found.number, found.started_at, found.status = last.number, last.started_at or 0, last.status
+            found.phase = Phase.RETRYING
+        if row is not None and row.status in TASK_FINAL:
+            found.phase, found.status = Phase.DONE, row.status
+            found.reason, found.result = row.reason, row.result
+            found.stop_reason = None if row.cancelled_by is None else StopReason(row.cancelled_by)
+        return found
 
     # -- what happens to it ------------------------------------------------------------------------------------------
 
@@ -106,7 +128,7 @@ class TaskProgress:
         self.phase, self.status = Phase.GATED, TaskState.RUNNING
         self.number += 1
         self.started_at = 0
-        self.stop_reason = self.moved_to = self.outcome = None
+        self.stop_reason = self.moved_to = self.outcome = self.lost_by = None
         return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, now)
 
     def launch(self, now: int) -> None:
@@ -126,7 +148,9 @@ class TaskProgress:
         """The attempt is over. Returns the names of the exception that ended it, if one did."""
         status, error, names = self._judged(outcome)
         began_at = self.started_at or None
-        self.tries.append(AttemptRow(ref, self.task.order, self.number, status, began_at, now, error, outcome.output))
+        ended_at = now if self.lost_by is None or status is TaskState.SUCCESS else None
+        row = AttemptRow(ref, self.task.order, self.number, status, began_at, ended_at, error, outcome.output)
+        self.tries.append(row)
         self.status, self.outcome = status, None
         if isinstance(outcome, Succeeded):
             self.result = outcome.result
@@ -140,6 +164,8 @@ class TaskProgress:
                 return TaskState.SUCCESS, None, ()
             case Succeeded():
                 return TaskState.SUCCESS, None, ()
+            case _ if self.lost_by is not None:
+                return TaskState.FAILED, self.lost_by, ()
             case Failed(error, names) if stopped is None:
                 return TaskState.FAILED, error, names
             case Stopped() if stopped is None:
@@ -161,13 +187,23 @@ class TaskProgress:
         """Whether its policy allows another attempt after this one."""
         if self.status not in (TaskState.FAILED, TaskState.TIMEOUT):
             return False
-        return may_retry(self.config.retry, self.number, names)
+        if is_lost(self.tries[-1]):
+            return self._lost_attempts <= LOST_MAX
+        return may_retry(self.config.retry, self.number - self._lost_attempts, names)
+
+    @property
+    def _lost_attempts(self) -> int:
+        """How many of its attempts were lost with a node: these are not counted by its retry policy."""
+        return sum(is_lost(attempt) for attempt in self.tries)
 
     def wait_to_retry(self, job: str, key: Key, now: int) -> None:
-        """It will be tried again, after a while."""
-        run = task_run_id(key.id(job_id(job)), self.task.id)
+        """It will be tried again: after a while, or at once, if the last attempt was lost with its node."""
         self.phase = Phase.RETRYING
-        self.retry_at = now + retry_wait(self.config.retry, self.number, attempt_id(run, self.number))
+        self.retry_at = now
+        if not is_lost(self.tries[-1]):
+            run = task_run_id(key.id(job_id(job)), self.task.id)
+            number = self.number - self._lost_attempts
+            self.retry_at = now + retry_wait(self.config.retry, number, attempt_id(run, self.number))
 
     def take_back(self, reason: StopReason) -> None:
         """The attempt that was to be made is not made after all: its row was never written."""
@@ -192,6 +228,11 @@ class TaskProgress:
         return _SHOWN[self.phase]
 
     @property
+    def is_running(self) -> bool:
+        """Whether an attempt of it runs, as far as is known."""
+        return self.phase in (Phase.RUNNING, Phase.STOPPING) and self.outcome is None
+
+    @property
     def has_failed(self) -> bool:
         """Whether it has failed for good."""
         return self.phase is Phase.DONE and self.status in (TaskState.FAILED, TaskState.TIMEOUT)
@@ -211,7 +252,7 @@ class TaskProgress:
         return AttemptKey(ref, self.task.order, self.number)
 
     def row(self, ref: Ref) -> TaskRow:
-        """The task run, as it is stored."""
+        """The task run, as it is stored. One that will be tried again is not over, whatever became of its attempt."""
         cancelled_by = None
         if self.status is TaskState.CANCELLED and self.stop_reason is not None:
             cancelled_by = self.stop_reason.by
@@ -219,7 +260,7 @@ class TaskProgress:
             ref,
             self.task.order,
             self.task.name,
-            self.status,
+            TaskState.RUNNING if self.phase is Phase.RETRYING else self.status,
             max(self.number - 1, 0),
             cancelled_by,
             self.reason,

@@ -61,6 +61,13 @@ class Policy(msgspec.Struct, frozen=True):
     schedule: Schedule
     recovery: EffectiveRecovery
     priority: int = 0
+    overlap: Overlap = Overlap.SKIP
+
+    @property
+    def recovers_as(self) -> OccurrenceState:
+        """What its recovery runs are created as: standing in line for the job's slot, one behind the other, unless they
+        may overlap (R2)."""
+        return OccurrenceState.QUEUED if overlap_of_recovery(self.overlap) is Overlap.QUEUE else OccurrenceState.PRERUN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +116,7 @@ def recovered(job: JobRow, missing: Missing, policies: Mapping[int, Policy], now
     runs = to_run(missing.instants, recovery, now)
     why = f"recovered by {recovery.strategy}: nobody was there at its instant"
     rows = [
-        _row(job, instant, policies[version], OccurrenceState.PRERUN, why, is_recovery=True)
+        _row(job, instant, policies[version], policies[version].recovers_as, why, is_recovery=True)
         for instant, version in _pairs(missing.where(runs))
     ]
     reason = _why_missed(recovery)
@@ -178,7 +185,7 @@ def overlap_of_recovery(overlap: Overlap) -> Overlap:
 def _compressed(job: JobRow, block: Missing, policies: Mapping[int, Policy]) -> Wanted:
     instant, version = int(block.instants[-1]), int(block.versions[-1])
     why = f"recovered by {Recovery.COMPRESSED}: nobody was there, and this run answers for the whole window"
-    row = _row(job, instant, policies[version], OccurrenceState.PRERUN, why, is_recovery=True)
+    row = _row(job, instant, policies[version], policies[version].recovers_as, why, is_recovery=True)
     return msgspec.structs.replace(row, window=block.window) if len(block) > 1 else row
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias, assert_never
 
-from itinerary.core import claiming, ending, lifecycle
+from itinerary.core import ending, lifecycle
 from itinerary.core.answers import ActiveOccurrence, JobStanding, LoopStatistics, Told
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
@@ -42,7 +42,7 @@ def look_at(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> None:
     course = board.by_ref.get(row.ref)
     if course is None or course.stage is Stage.OVER:
         if row.owner is None:
-            claiming.offered(board, [row], now, out)
+            board.called.append(row)
     elif course.stage in _WAITING:
         _look_at_waiting(board, course, row, now, out)
     elif course.has_begun and row.fence > course.pen.fence:
@@ -74,7 +74,7 @@ def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> Non
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
-    elif course.stage is Stage.STARTING:
+    elif course.stage is Stage.STARTING or course.taking is not None:
         course.cancelled_by = message.by  # its start is refused for that, or it begins, and ends at once
         out.reply(message.reply, Told(done=True))
     elif course.stage in UNSTARTED:
@@ -95,7 +95,7 @@ def update(board: Board, message: ConfigurationUpdated, now: int, out: Outbox) -
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
-    elif course.stage not in _WAITING:
+    elif course.stage not in _WAITING or course.taking is not None:
         _refuse(message, _over_or(course, "it is past prerun"), out)
     elif message.adjustments <= course.adjustments:
         out.reply(message.reply, Told(done=True))  # it has these, or later ones

@@ -37,12 +37,16 @@ from itinerary.core.messages import (
     IndexBuilt,
     JobAsked,
     JobChanged,
+    MembersChanged,
     Message,
     OccurrenceAsked,
     RowsRead,
     ShutdownRequested,
     StartsAnswered,
     StatisticsAsked,
+    TakenUp,
+    TouchLost,
+    TouchRegained,
     TransactionEnded,
     TransactionOpened,
     Unclaimable,
@@ -53,6 +57,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.reports import Reports
 from itinerary.core.starting import Starting
 from itinerary.core.tally import Tally
+from itinerary.model.policies import OnOrphan
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Written
@@ -63,9 +68,11 @@ __all__ = ["OVERLOAD_MAX", "Scheduler"]
 OVERLOAD_MAX: Final = 60 * SECOND
 """How long a node goes on that has more unwritten updates than it may have (L8)."""
 
-_OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | WritesAnswered
-_OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | ClockDoubted | ClockJumped
-_OfTheWork: TypeAlias = AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered
+_OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | TakenUp | WritesAnswered
+_OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | MembersChanged | ClockDoubted | ClockJumped
+_OfTheWork: TypeAlias = (
+    AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered | TouchLost | TouchRegained
+)
 _OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | ShutdownRequested
 
 
@@ -88,15 +95,16 @@ class Scheduler:
             self._reports.before(message, now, out)
             self._receive(message, now, out)
         self._reports.take_up(now, out)
-        if board.offers and not any(isinstance(message, WorkOffered) for message in messages):
-            claiming.offered(board, board.offers, now, out)  # there may be room by now
+        claiming.take_offers(board, now, out)
         self._starting.on_time(now, out)
+        if board.unheard_for is not None:
+            self._give_way(board.unheard_for, now, out)
         self._check_heartbeats(now, out)
         board.forget(now)
         self._keep_within_bounds(now, out)
         self._record(now, out, len(messages), inbox_depth, took)
         board.unwritten += len(out.changes)
-        board.asked += len(out.wanted) + len(out.starts)
+        board.asked += len(out.wanted) + len(out.starts) + len(out.takings)
         board.starting += len(out.starts)
         return out.commands(board.revision)
 
@@ -108,18 +116,27 @@ class Scheduler:
             return 0  # there is a new index to be gone through
         if self._starting.has_more or self._reports.can_go_on:
             return 0
-        times = [time for time in (board.alarms.next_at, board.ends_at, self._reports.at) if time is not None]
+        known = (board.alarms.next_at, board.ends_at, self._reports.at, board.more_at)
+        times = [time for time in known if time is not None]
         return min(times, default=None)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _receive(self, message: Message, now: int, out: Outbox) -> None:
         match message:
-            case ClaimsAnswered() | Unclaimable() | StartsAnswered() | WritesAnswered():
+            case ClaimsAnswered() | Unclaimable() | StartsAnswered() | TakenUp() | WritesAnswered():
                 self._hear_the_store(message, now, out)
-            case AttemptsReported() | Heartbeats() | TransactionOpened() | TransactionEnded() | WorkOffered():
+            case (
+                AttemptsReported()
+                | Heartbeats()
+                | TransactionOpened()
+                | TransactionEnded()
+                | WorkOffered()
+                | TouchLost()
+                | TouchRegained()
+            ):
                 self._hear_of_work(message, now, out)
-            case IndexBuilt() | JobChanged() | ClockDoubted() | ClockJumped():
+            case IndexBuilt() | JobChanged() | MembersChanged() | ClockDoubted() | ClockJumped():
                 self._hear_of_the_timeline(message, now, out)
             case RowsRead() | CancelRequested() | ConfigurationUpdated() | ShutdownRequested():
                 self._hear_people(message, now, out)
@@ -134,6 +151,8 @@ class Scheduler:
                 self._starting.answered(message, now, out)
             case WritesAnswered():
                 self._take_writes(message, now, out)
+            case TakenUp():
+                self._starting.taken_up(message, now, out)
             case ClaimsAnswered() | Unclaimable():
                 claiming.claims_answered(self._board, message, now, out)
             case _:
@@ -148,13 +167,33 @@ class Scheduler:
                     if (course := self._board.live.get(ref)) is not None:
                         course.seen_at = now
             case WorkOffered(rows):
-                claiming.offered(self._board, rows, now, out)
+                self._board.offers = list(rows)
+            case TouchLost(silent_for):
+                self._board.unheard_for = silent_for
+            case TouchRegained():
+                self._board.unheard_for = None
             case TransactionOpened():
                 self._lending.opened(message, out)
             case TransactionEnded():
                 self._lending.ended(message, now, out)
             case _:
                 assert_never(message)
+
+    def _give_way(self, silent_for: int, now: int, out: Outbox) -> None:
+        """The store has not heard this node for so long that others may soon run again what is `rerun`: what runs of
+        that here is ended before (PROTOCOL 18). Everything else goes on (N5).
+
+        That is so until the store has heard it again: a start that was on its way may be answered before. What has
+        given way waits for a slot of the node, and until then there is none.
+        """
+        board = self._board
+        why = f"node {board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
+        for course in list(board.live.values()):
+            if course.terms.config.job.on_orphan is OnOrphan.RERUN and course.has_running_tasks:
+                board.line.release(course)
+                if lifecycle.give_way(course, why, now, out):
+                    out.log(Level.WARNING, "occurrence.gave_way", **ending.named(course), why=why)
+                board.after(course, now, out)
 
     def _hear_of_the_timeline(self, message: _OfTheTimeline, now: int, out: Outbox) -> None:
         board = self._board
@@ -167,6 +206,8 @@ class Scheduler:
                 if revision > board.revision:
                     board.is_stale = True
                     out.rebuild("the timeline has changed")
+            case MembersChanged(members):
+                claiming.take_members(board, members, out)
             case ClockDoubted(by):
                 board.is_in_doubt = True
                 out.log(Level.WARNING, "clock.doubted", by_microseconds=by)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, assert_never
 
-from itinerary.core import ending, lifecycle
+from itinerary.core import continuing, ending, lifecycle
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
 from itinerary.core.course import LIVE, Course, Stage, cancelling
-from itinerary.core.messages import StartsAnswered
+from itinerary.core.messages import StartsAnswered, TakenUp
 from itinerary.core.outbox import Outbox
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
+from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Started, Step
@@ -52,9 +53,7 @@ class Starting:
         live: list[Course] = []
         for course in board.alarms.due(now):
             if course.stage is Stage.CLAIMED:
-                course.stage = Stage.LINED_UP
-                line.put(course, now)
-                self._unmarked.append(course)
+                self._line_up(course, now, out)
             elif course.stage in LIVE:
                 live.append(course)
                 self._wake(course, now, out)
@@ -72,9 +71,18 @@ class Starting:
                     self._mark(course, out)
             self._unmarked.clear()
 
+    def _line_up(self, course: Course, now: int, out: Outbox) -> None:
+        if course.skip is not None and self._gives_slots:
+            self._ask(course, out)  # nothing of it will run, so it needs no slot
+            return
+        course.stage = Stage.LINED_UP
+        self._board.line.put(course, now)
+        self._unmarked.append(course)
+
     @property
     def _gives_slots(self) -> bool:
-        return self._board.takes_work and not self._board.is_stale
+        """Who may be taken for dead begins nothing: others might begin it too, as soon as the store hears both."""
+        return self._board.takes_work and not self._board.is_stale and self._board.unheard_for is None
 
     @property
     def has_more(self) -> bool:
@@ -91,15 +99,21 @@ class Starting:
 
     def _give_slot(self, course: Course, now: int, out: Outbox) -> None:
         """It has a slot: it starts, or goes on."""
-        if course.stage is Stage.LINED_UP:
-            assert course.request is not None, "it was prepared when it was claimed"
+        if course.taking is not None:
             course.stage = Stage.STARTING
-            out.starts.append(course.request)
+            out.takings.append(course.taking)
+        elif course.stage is Stage.LINED_UP:
+            self._ask(course, out)
         elif course.stage in LIVE and lifecycle.wants_slot(course, now):
             lifecycle.on_time(course, now, out)
             self._board.after(course, now, out)
         else:
             self._board.line.release(course)
+
+    def _ask(self, course: Course, out: Outbox) -> None:
+        assert course.request is not None, "it was prepared when it was claimed"
+        course.stage = Stage.STARTING
+        out.starts.append(course.request)
 
     def _mark(self, course: Course, out: Outbox) -> None:
         """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
@@ -132,14 +146,46 @@ class Starting:
             self._last_run[key.job] = key.instant
         board.live[course.ref] = course
         lifecycle.begin(course, answer, now, out)
+        if course.cancelled_by is None and board.ends_at is None and course.stage is Stage.WORKING and course.tasks:
+            board.watch(course, now)  # nearly always
+        else:
+            self._close_if_asked(course, now, out)
+
+    def _close_if_asked(self, course: Course, now: int, out: Outbox) -> None:
+        """End it at once, if that was wanted while it was on its way here."""
+        board = self._board
         if course.cancelled_by is not None:
             lifecycle.close(course, cancelling(course.cancelled_by), now, out)
         elif board.ends_at is not None:
             lifecycle.close(course, board.shutdown_closing(), now, out)
-        elif course.stage is Stage.WORKING and course.tasks:  # nearly always
-            board.watch(course, now)
-            return
         board.after(course, now, out)
+
+    def taken_up(self, message: TakenUp, now: int, out: Outbox) -> None:
+        """What became of those that began elsewhere: they go on here, or others were quicker."""
+        board = self._board
+        board.asked -= len(message.answers)
+        for answer in message.answers:
+            ref = answer.ref if isinstance(answer, Refused) else answer.row.ref
+            course = board.by_ref.get(ref)
+            if course is None or course.stage is not Stage.STARTING or course.taking is None:
+                out.log(Level.ERROR, "take_up.unexpected", occurrence=ref, answer=str(answer))
+            elif isinstance(answer, Refused):
+                out.log(Level.DEBUG, "occurrence.not_taken_up", **ending.named(course), why=answer.by)
+                board.over(course, now)
+            else:
+                self._go_on(course, answer, now, out)
+
+    def _go_on(self, course: Course, detail: Detail, now: int, out: Outbox) -> None:
+        course.taking = None
+        try:
+            continuing.go_on(course, detail, now, out)
+        except ItineraryError as error:
+            out.log(Level.ERROR, "occurrence.unstartable", **ending.named(course), why=str(error))
+            self._board.over(course, now)  # the reaper has it
+            return
+        self._board.live[course.ref] = course
+        out.log(Level.WARNING, "occurrence.taken_up", **ending.named(course), state=detail.row.status)
+        self._close_if_asked(course, now, out)
 
     def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:
         board = self._board
@@ -193,6 +239,10 @@ class Starting:
             board.alarms.put(now, course)
 
     def _renew(self, course: Course, out: Outbox) -> None:
+        if course.taking is not None:
+            return  # it has begun, and keeps its version
+        if (why := self._board.why_skipped(course)) != course.skip:
+            course.pass_over(why)
         plan = self._board.plan_of(course.key, course.plan.version)
         if isinstance(plan, str) or plan is course.plan:
             return  # what is no longer in force was taken back in the store, and its start will be refused

@@ -13,9 +13,10 @@ reads what there is and begins with that job. What is written of it already is n
 strategy decides by what comes *after* an instant, the rest is decided as it would have been. Nothing at or after the
 plan's end is decided.
 
-The long pause of a job that is due each second would be a row each second. So the first thousand skipped instants of
-a pause are rows, and the next one begins a stretch: one row, which later sweeps extend. A gap is a stretch from the
-beginning. Its window counts nothing, since nobody knows what lies in it, and rows inside it are no contradiction.
+The long pause of a job that is due each second would be a row each second. So the skipped instants of a pause that has
+more than a thousand of them, up to now or in its first hour, are one stretch: one row, which later sweeps extend. Of a
+job that is due more rarely the first thousand are rows, and the next one begins the stretch. A gap is a stretch from
+the beginning. Its window counts nothing, since nobody knows what lies in it, and rows inside it are no contradiction.
 
 What can go wrong: a job whose definition cannot be read. Its time becomes a gap as well, for the watermark moves on and
 somebody will ask.
@@ -51,6 +52,8 @@ STEP_MAX: Final = 2_000
 """The most rows that one step writes."""
 WINDOWS_REACH: Final = 7 * 86_400 * MICROSECONDS
 """How far before a plan a stretch may have ended that is still extended. Read `Windows(plan.start - WINDOWS_REACH)`."""
+_FORESEEN: Final = 3_600 * MICROSECONDS
+"""How far a pause is looked ahead: if so much of it is too much for rows, it is a stretch from the beginning."""
 _SECONDS_AT_ONCE: Final = 20_000_000
 """Jobs times seconds of the window that are enumerated together: the most instants that there could be."""
 
@@ -199,7 +202,7 @@ class Sweep:
 
     def _policy(self, job: JobNumber, version: int) -> Policy:
         config = resolve(settings=self._settings, job=self._timeline.definition(job, version).overrides)
-        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority)
+        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap)
 
     # -- what is skipped, and what nobody knows ----------------------------------------------------------------------
 
@@ -234,7 +237,9 @@ class Sweep:
         stretch = self._timeline.in_force(job, first)
         if stretch is None or not isinstance(stretch.standing, Paused):
             return False
-        return self._count(job, stretch.standing.since, block.window.end) > STRETCH_MIN
+        since = stretch.standing.since
+        until = max(block.window.end, min(since + _FORESEEN, stretch.end))
+        return self._count(job, since, until) > STRETCH_MIN
 
     def _count(self, job: JobNumber, start: int, end: int) -> int:
         """How many instants the job expected; more than enough if there are too many to count."""

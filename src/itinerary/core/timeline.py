@@ -28,7 +28,7 @@ from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.expected import Expected, joined
 from itinerary.core.index_source import Rejected
 from itinerary.core.layers import Layer
-from itinerary.core.stretches import FOREVER, Active, History, Removed, Standing, Stretch, fold
+from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, Standing, Stretch, fold
 from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
@@ -154,6 +154,24 @@ class Timeline:
         stretches = self.history(job).stretches
         place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
         return stretches[place] if place >= 0 and instant < stretches[place].end else None
+
+    def entries(self, job: JobNumber) -> tuple[EntryRow, ...]:
+        """A job's own entries, in the order in which they were made."""
+        return self._entries.get(job, ())
+
+    def newest(self, job: JobNumber) -> EntryRow | None:
+        """The entry of a job's newest version, in force or not."""
+        return next((entry for entry in reversed(self.entries(job)) if entry.kind is EntryKind.VERSION), None)
+
+    def why_skipped(self, job: JobNumber, instant: int) -> str | None:
+        """Why an instant of a job is to be skipped, in the words in which it is recorded; None: it is to run."""
+        history = self._history(job)
+        if isinstance(history, RecordError):
+            return None
+        stretch = self.in_force(job, instant)
+        if stretch is not None and isinstance(stretch.standing, Paused):
+            return str(stretch.standing)
+        return next((str(skip) for skip in history.skips if skip.instant == instant), None)
 
     def next_run(self, job: JobNumber, after: int) -> int | None:
         """The first instant later than `after` that is to run; None if the job is stopped, finished or removed.

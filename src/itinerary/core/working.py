@@ -19,7 +19,7 @@ from itinerary.model.rows import AttemptRow
 from itinerary.model.states import OccurrenceState, TaskState, shown_state
 from itinerary.model.work import AttemptKey, Outcome, Stopped
 
-__all__ = ["attempt_ended", "attempt_moved", "launch", "settle", "tasks_on_time", "transaction_ended"]
+__all__ = ["attempt_ended", "attempt_moved", "launch", "lose_attempts", "settle", "tasks_on_time", "transaction_ended"]
 
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
@@ -149,6 +149,16 @@ def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None
     else:
         task.finish(reason=_last_line(task.tries[-1].error))
     course.pen.note(task.row(course.ref), task.tries[-1])
+
+
+def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
+    """Give up as lost what runs of it, by force; whether something did."""
+    running = [task for task in course.tasks if task.is_running]
+    for task in running:
+        out.kills.append(task.key(course.ref))
+        task.lost_by = why
+        _end(course, task, Stopped(abandoned=True), now)
+    return bool(running)
 
 
 def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState, out: Outbox) -> bool:

@@ -18,6 +18,7 @@ from itinerary.model.queries import Query
 from itinerary.model.rows import (
     ActiveRow,
     Key,
+    LineRow,
     OccurrenceRow,
     Ref,
     ShareRow,
@@ -32,7 +33,7 @@ __all__ = ["EVIDENCE_PAGE", "Entry", "Evidence", "Inspect", "Inspected", "Pointe
 EVIDENCE_PAGE: Final = 1_000
 """How many occurrences or entries one page has: few enough that reading it is nothing to a store that is in use."""
 
-Entry: TypeAlias = ActiveRow | WaitingRow | WindowRow | ShareRow | SlotRow
+Entry: TypeAlias = ActiveRow | LineRow | WaitingRow | WindowRow | ShareRow | SlotRow
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -43,7 +44,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """What it was started with."""
     trail: tuple[TransitionRow, ...]
     """With its first line, which is not kept where the row itself says it."""
-    active: ActiveRow | None
+    active: ActiveRow | LineRow | None
+    """Of one that stands in line: its place there."""
     waiting: WaitingRow | None
     window: WindowRow | None
     shares: tuple[str, ...]
@@ -76,6 +78,7 @@ class PointerTable(StrEnum):
     """A table whose rows lead to occurrences."""
 
     ACTIVE = "active"
+    LINES = "lines"
     WAITING = "waiting"
     WINDOWS = "windows"
     SHARES = "shares"

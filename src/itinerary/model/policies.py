@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from itinerary.schedules.durations import DurationLike
 
-__all__ = ["Failure", "Mode", "OnOrphan", "Overlap", "Recovery", "RecoveryPolicy", "Retry"]
+__all__ = ["Failure", "Mode", "OnOrphan", "Overlap", "Recovery", "RecoveryPolicy", "Retry", "UpdatePolicy"]
 
 
 class Mode(StrEnum):
@@ -51,6 +51,17 @@ class Overlap(StrEnum):
     """In the order of their instants, at most `max_queued` of them if that is set."""
     REPLACE = "replace"
     """The one that runs is cancelled."""
+
+
+class UpdatePolicy(StrEnum):
+    """When a new version of a job takes the place of the old one (R7)."""
+
+    IMMEDIATE = "immediate"
+    """From now on."""
+    GRACEFUL = "graceful"
+    """After the next instant that the old version has, or from a given time on."""
+    WINDOWED = "windowed"
+    """From now on; only the next so many occurrences, or so much time, are compared."""
 
 
 class Recovery(StrEnum):

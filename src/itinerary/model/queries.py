@@ -48,6 +48,8 @@ __all__ = [
     "Nodes",
     "Offers",
     "Open",
+    "Overdue",
+    "Overtime",
     "Page",
     "Partitions",
     "Query",
@@ -127,6 +129,8 @@ class Active(Query[Sequence[OccurrenceRow]], frozen=True):
     job: JobNumber | None = None
     due_before: int | None = None
     limit: int = 10_000
+    with_lines: bool = True
+    """And what stands in line, which is nobody's, and may be very much."""
 
 
 class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
@@ -144,12 +148,33 @@ class Offers(msgspec.Struct, frozen=True):
 
 
 class Open(Query[Offers], frozen=True):
-    """What a node may start that is not its own, at most `limit` of each: what waits for anybody, and what others have
-    claimed and left lying for `takeover_after`. Every node asks once a second, so it is one question."""
+    """What a node may start that is not its own, at most `limit` of each: what has waited longest for anybody, what has
+    come last, what others have claimed and left lying for `takeover_after`, and what has begun and is nobody's, so that
+    somebody must go on with it. Every node asks once a second, so it is one question.
+
+    What was claimed, and is older than the grace period, is left out until a sweep has come by: what nobody was there
+    for goes through its job's recovery strategy (17)."""
 
     node: NodeNumber
     takeover_after: int
     limit: int
+    grace_period: int
+
+
+class Overtime(msgspec.Struct, frozen=True):
+    """What is left to the reaper, and the store's time when it was looked for."""
+
+    now: int
+    expired: tuple[OccurrenceRow, ...]
+    """What has begun and is over its time."""
+    stuck: tuple[OccurrenceRow, ...]
+    """The first in each line for a slot in which nobody is who still runs."""
+
+
+class Overdue(Query[Overtime], frozen=True):
+    """What has run longer than it may, and who waits for nobody, at most `limit` of each; the longest due first."""
+
+    limit: int = 1_000
 
 
 class ByKey(Query[Mapping[Key, OccurrenceRow]], frozen=True):

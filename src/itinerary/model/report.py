@@ -61,6 +61,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     duration: timedelta | None
     outcome: OccurrenceState
     reason: str | None
+    replay_of: OccurrenceId | None
+    """Of a replay: the occurrence that was run again."""
     failure: Failure | None
     """The failure strategy of the job; None if it never started."""
     tasks: tuple[TaskReport, ...]
@@ -95,6 +97,7 @@ def build_report(job_name: str, occurrence: Occurrence, runs: Iterable[TaskRun],
         duration=_between(occurrence.started_at, occurrence.ended_at),
         outcome=occurrence.status,
         reason=occurrence.reason,
+        replay_of=occurrence.replay_of,
         failure=occurrence.config.job.failure if occurrence.config else None,
         tasks=tuple(tasks),
     )

@@ -3,6 +3,10 @@
 The n-th retry waits `retry_interval * backoff_factor ** (n - 1)`, at most `interval_max`, and then a jitter on top that
 is read off the id of the attempt that failed. So the wait is the same on whichever node computes it, before and after a
 crash, and it can be shown before it begins. No exponent can overflow: every wait ends within WAIT_MAX and the jitter.
+
+A *lost* attempt is one whose end nobody saw, since its node is gone: it is final, and has no end. That is not the
+task's fault, so it does not count here. But a task that takes its node down with it would take down one after the
+other, so there is a bound.
 """
 
 from collections.abc import Iterable
@@ -11,12 +15,22 @@ from typing import Final
 from itinerary.errors import ConfigError
 from itinerary.model.config import EffectiveRetry
 from itinerary.model.ids import AttemptId, jitter_for
+from itinerary.model.rows import AttemptRow
+from itinerary.model.states import TASK_FINAL
 from itinerary.model.values import DURATION_MAX, exception_name
 
-__all__ = ["WAIT_MAX", "exception_names", "may_retry", "retry_wait"]
+__all__ = ["LOST_MAX", "WAIT_MAX", "exception_names", "is_lost", "may_retry", "retry_wait"]
+
+LOST_MAX: Final = 10
+"""How many attempts of one task may be lost with their nodes, before it is not tried again."""
 
 WAIT_MAX: Final = DURATION_MAX
 """The cap of a policy that sets none, in microseconds."""
+
+
+def is_lost(attempt: AttemptRow) -> bool:
+    """Whether nobody saw the end of an attempt: it was lost with its node."""
+    return attempt.status in TASK_FINAL and attempt.ended_at is None
 
 
 def may_retry(retry: EffectiveRetry, failed_number: int, error_names: Iterable[str] = ()) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import ConfigError
+from itinerary.model.policies import UpdatePolicy
 from itinerary.model.text import shown
-from itinerary.model.values import Check, check_keys, duration, whole, word
+from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
 __all__ = ["Settings", "read_settings"]
@@ -41,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long after its instant an occurrence that nobody started may be started by anyone."""
     max_concurrent_jobs: int = 50
     """The slots of this node."""
+    recovery_pace: int = 100
+    """How many occurrences of a backlog this node begins in a second, at most (R3)."""
     shutdown_grace_period: int = 30 * SECOND
     kill_grace: int = 10 * SECOND
     """From the request to end a task to its end by force."""
@@ -52,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stats_flush_interval: int = 30 * SECOND
     limits: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many occurrences, over all nodes, may hold each named limit at a time (X11): `{api = 5}`."""
+    update_policy: UpdatePolicy = UpdatePolicy.IMMEDIATE
+    """When a new version takes the place of the old one, if an update does not say (R7)."""
 
     def __post_init__(self) -> None:
         if self.index_rebuild_interval >= self.lookahead_window:
@@ -100,6 +105,7 @@ _COUNTS: Final = frozenset(
         "inbox_buffer_size",
         "max_missed_orchestrator_heartbeats",
         "max_concurrent_jobs",
+        "recovery_pace",
         "max_buffered_updates",
         "update_flush_threshold",
         "stats_flush_threshold",
@@ -108,4 +114,5 @@ _COUNTS: Final = frozenset(
 _CHECKS: Final[dict[str, Check]] = {
     **{field: _count if field in _COUNTS else _time for field in Settings.__struct_fields__},
     "limits": _limits,
+    "update_policy": one_of(UpdatePolicy),
 }

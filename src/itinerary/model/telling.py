@@ -7,9 +7,10 @@ Ids are computed here and nowhere stored: each costs a hash, so nothing is told 
 
 from collections.abc import Iterable
 
+from itinerary.model.asked import read_asked
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
-from itinerary.model.ids import JobId, attempt_id, job_id, task_id, task_run_id
+from itinerary.model.ids import JobId, OccurrenceId, attempt_id, job_id, task_id, task_run_id
 from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
 from itinerary.model.queries import Detail
 from itinerary.model.report import Report, build_report
@@ -20,7 +21,7 @@ __all__ = ["report_of", "told"]
 
 def report_of(job: str, detail: Detail) -> Report:
     """What an occurrence came to, from its rows."""
-    row, identity = detail.row, job_id(job)
+    row, identity, asked = detail.row, job_id(job), read_asked(detail.row.details)
     occurrence = Occurrence(
         id=row.key.id(identity),
         job=identity,
@@ -34,7 +35,10 @@ def report_of(job: str, detail: Detail) -> Report:
         config=None if detail.config is None else from_json(FrozenConfig, detail.config),
         window=row.window,
         request_key=row.request if row.kind is Kind.TRIGGER else None,
-        reason=row.reason or row.cancelled_by,
+        replay_of=None if asked is None or asked.replay_of is None else OccurrenceId(asked.replay_of),
+        replay_number=None if asked is None else asked.replay_number,
+        only_tasks=None if asked is None else asked.only_tasks,
+        reason=row.reason or row.cancelled_by or (None if asked is None else asked.reason),
     )
     return told(job, occurrence, detail.tasks, detail.attempts)
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber, OccurrenceRow, Ref
 
 __all__ = ["Denial", "Denied", "Entered", "Judge", "NewEntry", "Verdict", "VerdictKind"]
 
@@ -34,6 +34,9 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     """None: from now on."""
     from_version: int | None = None
     """Of a version: the one that it was made from, 0 for a job that is new. Anything else is refused as stale."""
+    revision: int | None = None
+    """The revision of the timeline that it was decided by; if there is another by then it is refused. None: whatever
+    has been entered meanwhile, it shall be so."""
     subject: str = ""
     body: str | None = None
     reason: str | None = None
@@ -57,6 +60,8 @@ class Denial(StrEnum):
     """It would change what is decided already: `effective_from` lies before the watermark or the present."""
     UNKNOWN = "unknown"
     """There is no such job, and never was: one that was removed is known."""
+    MOVED = "moved"
+    """The timeline has another revision by now: read it, and decide again."""
 
 
 class Denied(msgspec.Struct, frozen=True):
@@ -92,5 +97,6 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str
 
 
-Judge = Callable[[Sequence[OccurrenceRow]], Sequence[Verdict]]
-"""A pure function: it is shown what has not started, and what was withdrawn, and may be asked twice."""
+Judge = Callable[[Sequence[OccurrenceRow], Sequence[EntryRow]], Sequence[Verdict]]
+"""A pure function: it is shown what has not started, and what was withdrawn, with the entries as they are made. It may
+be asked twice."""

@@ -77,7 +77,10 @@ def _first_attempt(ref: Ref) -> AttemptRow:
 
 
 def _has_started_plainly(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> bool:
-    return row.started_at is not None and not any(line.before is OccurrenceState.PRERUN for line in kept)
+    """Whether it has begun, and no line says how: it neither left `prerun` by one, nor was made to stand in line."""
+    is_made_in_line = bool(kept) and kept[0].before is None and kept[0].after is OccurrenceState.QUEUED
+    left_prerun = any(line.before is OccurrenceState.PRERUN for line in kept)
+    return row.started_at is not None and not left_prerun and not is_made_in_line
 
 
 def all_attempts(

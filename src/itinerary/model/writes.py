@@ -53,7 +53,8 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wanted(_Value, frozen=True):
-    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`."""
+    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`; by the
+    sweep also as `queued`."""
 
     key: Key
     version: int
@@ -119,6 +120,9 @@ class Start(_Value, frozen=True):
     seen: int | None = None
     """Of what is taken over: the fence that it was offered with. A try that was given up may arrive when the row has
     been through other hands, and its asker has long forgotten it."""
+    skip: str | None = None
+    """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
+    here, when it is due, and by the newest timeline (PROTOCOL 3)."""
 
 
 class Started(_Value, frozen=True):
@@ -190,8 +194,12 @@ class Written(_Value, frozen=True):
 
 
 class Intervention(_Value, frozen=True):
-    """A write by somebody who is not the owner: takeover, orphan, reaping. It raises the fence, so that whatever the
-    owner still writes is refused."""
+    """A write by somebody who is not the owner: release, takeover, orphan, reaping. It raises the fence, so that
+    whatever the owner still writes is refused.
+
+    To take a `queued` one to `pending` is to give it the slot that it stands in line for: if it is the first, and
+    nobody is in there who still runs (14).
+    """
 
     ref: Ref
     fence: int
@@ -204,6 +212,16 @@ class Intervention(_Value, frozen=True):
     gives_back: bool = False
     tasks: tuple[TaskRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    by_way_of: tuple[OccurrenceState, ...] = ()
+    """States that it passes through, where the table has no step straight to the new one."""
+    is_unstarted: bool = False
+    """Only if it has not begun: a start does not raise the fence, so a fence alone does not tell."""
+    sequence: int | None = None
+    """Only if its owner has written nothing since: else what is said here of tasks and attempts may be wrong by now."""
+    expires_after: int | None = None
+    """It begins anew in a way: from now on it has so long, before it is the reaper's."""
+    becomes_recovery: bool = False
+    """It has been through its job's recovery strategy, and is to run."""
 
 
 class Cancellation(_Value, frozen=True):

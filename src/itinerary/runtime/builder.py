@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,16 @@ _SHORTEST: Final = 8
 """How many times shorter than it should be a look ahead may become, when there is too much in it."""
 
 
+class _Planned(NamedTuple):
+    """What came of planning."""
+
+    without: set[tuple[JobNumber, str]]
+    """Jobs that cannot be run, and why."""
+    lacking: set[JobNumber]
+    """Those among them whose code is not on this node."""
+    runnable: set[JobNumber]
+
+
 class IndexBuilder:
     """Keeps the timeline, and makes indexes from it."""
 
@@ -68,6 +78,8 @@ class IndexBuilder:
         self._newest: IndexBuilt | None = None
         self._gaps: dict[JobNumber, str] = {}
         self._unplanned: set[tuple[JobNumber, str]] = set()
+        self.lacks: frozenset[JobNumber] = frozenset()
+        """The jobs that were due here and whose code is not on this node."""
 
     @property
     def timeline(self) -> Timeline:
@@ -81,7 +93,6 @@ class IndexBuilder:
 
     async def run(self) -> None:
         """Build it again and again."""
-        await self._plan_ahead()
         retry_after: float | None = None
         while True:
             try:
@@ -101,7 +112,7 @@ class IndexBuilder:
                 retry_after = _FIRST_RETRY if retry_after is None else min(retry_after * 2, longest)
             else:
                 retry_after = None
-                await self._plan_ahead()
+                await self.plan_ahead()
 
     @property
     def _usual(self) -> float:
@@ -130,12 +141,13 @@ class IndexBuilder:
             took_microseconds=self._clock.elapsed() - begun,
         )
 
-    async def _plan_ahead(self) -> None:
+    async def plan_ahead(self) -> None:
         """Make the plans that are needed before the next index is there."""
         if self._newest is not None:
-            unplanned = await self._elsewhere(self._planned, self._newest, self._clock.now())
-            self._complain(sorted(unplanned - self._unplanned))
-            self._unplanned |= unplanned
+            planned = await self._elsewhere(self._planned, self._newest, self._clock.now())
+            self.lacks = (self.lacks - planned.runnable) | planned.lacking
+            self._complain(sorted(planned.without - self._unplanned))
+            self._unplanned |= planned.without
 
     def _complain(self, quarantined: Iterable[tuple[JobNumber, str]]) -> None:
         """Say which jobs cannot be run, once for each reason. What a version says never changes, and is never said
@@ -189,22 +201,27 @@ class IndexBuilder:
         numbers = np.array([table.number(title) for title in titles], np.int64)
         index = ScheduledRunIndex(ScheduledRuns(table, numbers[places.reshape(-1)], expected.instants[runs]))
         by_title = dict(zip(titles, jobs, strict=True))
-        return IndexBuilt(timeline.revision, index, [by_title[title] for title in table], plans), expected
+        ordered = [by_title[title] for title in table]
+        job_numbers = np.array([job for job, _ in ordered], np.int64)
+        return IndexBuilt(timeline.revision, index, ordered, job_numbers, plans), expected
 
-    def _planned(self, message: IndexBuilt, now: int) -> set[tuple[JobNumber, str]]:
-        """Have plans made of what is due soon. Returns the jobs that have none, and why."""
+    def _planned(self, message: IndexBuilt, now: int) -> _Planned:
+        """Have plans made of what is due soon."""
         settings = self._settings
         until = now + settings.index_rebuild_interval + settings.pre_schedule_interval
         soon = message.index.query(now - settings.grace_period, until)
-        without: set[tuple[JobNumber, str]] = set()
+        planned = _Planned(set(), set(), set())
         for number in np.unique(soon.numbers).tolist():
             job, version = message.jobs[number]
             plan = message.plans.plan(job, version)
             if isinstance(plan, str):
-                without.add((job, plan))
-            elif not plan.is_runnable:
-                without.add((job, f"the code of its version {version} is not on this node"))
-        return without
+                planned.without.add((job, plan))
+            elif plan.is_runnable:
+                planned.runnable.add(job)
+            else:
+                planned.lacking.add(job)
+                planned.without.add((job, f"the code of its version {version} is not on this node"))
+        return planned
 
     def _title(self, timeline: Timeline, job: JobNumber, version: int) -> str:
         """The job's id, by which the index is ordered; each version that has runs has a row of its own."""

@@ -5,7 +5,7 @@ are cut into pieces, so that the first of ten thousand runs while the last is be
 asked for while the answer to the one before is worked on.
 
 What a node gives back when it shuts down goes the same way, at once: others may start it while this one still waits for
-what it runs to end.
+what it runs to end. What began on a node that is gone is taken here too, and read once it is this node's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from itinerary.core.commands import Claim, Release, StartRuns
-from itinerary.core.messages import ClaimsAnswered, StartsAnswered, Unclaimable
+from itinerary.core.commands import Claim, Release, StartRuns, TakeUp
+from itinerary.core.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
 from itinerary.errors import StoreError
+from itinerary.model.queries import Detail, Details
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Intervention, Refusal, Refused, Start, Started, Wanted
+from itinerary.model.states import FINAL
+from itinerary.model.writes import Intervention, Refusal, Refused, Start, Started, Wanted, Written
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
@@ -41,7 +43,9 @@ class Claimer:
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
         self._releases: deque[Sequence[Intervention]] = deque()
+        self._takings: deque[Sequence[Intervention]] = deque()
         self._has_claims, self._has_starts, self._has_releases = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._has_takings = asyncio.Event()
 
     def claim(self, command: Claim) -> None:
         """Create these, soon."""
@@ -61,6 +65,12 @@ class Claimer:
             self._releases.append(command.interventions[first : first + CLAIMS_AT_ONCE])
         self._has_releases.set()
 
+    def take_up(self, command: TakeUp) -> None:
+        """Take these, and read them, soon."""
+        for first in range(0, len(command.interventions), STARTS_AT_ONCE):
+            self._takings.append(command.interventions[first : first + STARTS_AT_ONCE])
+        self._has_takings.set()
+
     async def run(self) -> None:
         """Do so, for ever."""
         async with asyncio.TaskGroup() as group:
@@ -68,6 +78,7 @@ class Claimer:
             for number in range(_PIECES_AT_ONCE):
                 group.create_task(self._run_starts(), name=f"starts {number}")
             group.create_task(self._run_releases(), name="releases")
+            group.create_task(self._run_takings(), name="takings")
 
     async def _run_claims(self) -> None:
         patience = self._patience("claimer")
@@ -98,6 +109,35 @@ class Claimer:
 
         return await patience.ask_each(start, starts, "start", _refused)
 
+    async def _run_takings(self) -> None:
+        patience = self._patience("claimer")
+        while True:
+            while not self._takings:
+                self._has_takings.clear()
+                await self._has_takings.wait()
+            await self._inbox.deliver(TakenUp(await self._taken(patience, self._takings.popleft())))
+
+    async def _taken(self, patience: Patience, asked: Sequence[Intervention]) -> list[Detail | Refused]:
+        """Each as it is now, if it is this node's. Between the two calls it can have been taken away again."""
+
+        async def take(some: Sequence[Intervention]) -> Sequence[Written | Refused]:
+            return await self._store.intervene(self._node, some)
+
+        answers = await patience.ask_each(take, asked, "take up", _untaken)
+        refs = tuple(answer.ref for answer in answers if isinstance(answer, Written))
+        details = await patience.ask(lambda: self._store.read(Details(refs)), "take up") if refs else ()
+        mine = {
+            detail.row.ref: detail
+            for detail in details
+            if detail.row.owner == self._node and detail.row.status not in FINAL
+        }
+        return [
+            answer
+            if isinstance(answer, Refused)
+            else mine.get(answer.ref, Refused(answer.ref, Refusal.LOST, "it was taken away again"))
+            for answer in answers
+        ]
+
     async def _run_releases(self) -> None:
         patience = self._patience("claimer")
         while True:
@@ -124,6 +164,10 @@ class Claimer:
                 )
             if self._releases and self._releases[0] is piece:
                 self._releases.popleft()
+
+
+def _untaken(item: Intervention, error: StoreError) -> Written | Refused:
+    return Refused(item.ref, Refusal.ILLEGAL, str(error))
 
 
 def _refused(request: Start, error: StoreError) -> Started | Refused:

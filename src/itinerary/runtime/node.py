@@ -33,10 +33,11 @@ from itinerary.core.commands import (
     Reply,
     StartRuns,
     Stop,
+    TakeUp,
     Write,
 )
 from itinerary.core.course import Here
-from itinerary.core.messages import Message, ShutdownRequested, WorkOffered
+from itinerary.core.messages import MembersChanged, Message, ShutdownRequested, WorkOffered
 from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
@@ -56,8 +57,10 @@ from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rescuer import Rescuer
+from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
@@ -150,12 +153,33 @@ class Node:
             elsewhere=self._elsewhere,
             log=log,
         )
-        self._rescuer = Rescuer(store, number, settings, self.clock, log)
-        self._watcher = Watcher(store, number, settings, self.clock, inbox, on_beat=self._heard, log=log)
+        self._rescuer = Rescuer(store, number, settings, self.clock, log, lambda: self.builder.plans)
+        self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._reaper = Reaper(
+            store,
+            number,
+            settings,
+            self.clock,
+            knows=self._rescuer.knows,
+            plans=lambda: self.builder.plans,
+            log=log,
+        )
+        self._watcher = Watcher(
+            store,
+            number,
+            settings,
+            self.clock,
+            inbox,
+            on_beat=self._heard,
+            about=lambda: told_about(self._about, self.builder.lacks),
+            log=log,
+        )
         try:
             await self._orchestrators.open()
             await store.get_ready()
             await self.builder.build("the node starts")
+            await self.builder.plan_ahead()
+            await self._watcher.greet()
             await self._recover()
             await self._boot()
         except BaseException as error:
@@ -194,8 +218,12 @@ class Node:
         if rows:
             await self.inbox.deliver(WorkOffered(rows))
 
-    def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
+    async def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
         self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
+        members = self._roll.hear(beat, shares=len(self.builder.lacks) <= LACKS_MAX)
+        if members is not None:
+            self._sweeper.is_shared = bool(members.lacks)
+            await self.inbox.deliver(MembersChanged(members))
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"
@@ -220,6 +248,7 @@ class Node:
                     self.builder,
                     self._sweeper,
                     self._rescuer,
+                    self._reaper,
                     self._watchdog,
                 ):
                     if part is not None:
@@ -273,6 +302,8 @@ class Node:
                 self.builder.rebuild(why)
             case Release():
                 self._claimer.release(command)
+            case TakeUp():
+                self._claimer.take_up(command)
             case Exit(unfinished, error):
                 self._ended = Ended(unfinished, error)
                 raise _Exited

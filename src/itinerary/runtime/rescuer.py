@@ -5,8 +5,8 @@ the observer's own clock. The observation starts anew whenever the observer itse
 node back from an outage of the store would declare all others dead. One that was taken for dead and is heard of again
 was only frozen, or cut off: what was taken from it stays taken, and it is watched like any other.
 
-What a dead node had not started is released, and anybody may start it. What it was running is `orphaned`: nobody knows
-how far it came.
+What becomes of its work is said by one table, in `core.rescue`: what it had not started anybody may start; what it had
+begun goes on elsewhere, is run again, or is `orphaned`. All of it is nobody's then, and whoever has room takes it up.
 
 A heartbeat speaks of those who left within the last hour. One that left before that, when nobody else was there, and
 left work behind, is found by looking back once: at who has work, and is gone.
@@ -15,19 +15,23 @@ left work behind, is found by looking back once: at who has work, and is gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from itinerary.core.plans import PlanBook
+from itinerary.core.rescue import Fate, released, rescued
+from itinerary.core.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import Active, Details, Nodes
-from itinerary.model.rows import AttemptRow, NodeNumber, NodeRow, OccurrenceRow, TaskRow
+from itinerary.model.rows import NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
-from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
-from itinerary.model.writes import Intervention
+from itinerary.model.states import FINAL
+from itinerary.model.writes import Written
 from itinerary.ports import Clock, Store
 
-__all__ = ["Rescuer"]
+__all__ = ["MISSES_MAX", "Rescuer"]
 
 MISSES_MAX: Final = 3
 """How many heartbeats a node may miss before it is taken for dead."""
@@ -35,15 +39,33 @@ _ACTIVE_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
 _LOOKS: Final = 3
 """How often what a dead node has is looked at, until nothing is left."""
+_FIELDS: Final = {
+    Fate.RELEASED: "released",
+    Fate.GOES_ON: "going_on",
+    Fate.RERUN: "rerun",
+    Fate.ORPHANED: "orphaned",
+}
+"""How many of which fate, as it is said in the log."""
 
 
 class Rescuer:
     """Watches the other nodes."""
 
-    def __init__(self, store: Store, node: NodeNumber, settings: Settings, clock: Clock, log: Any) -> None:
-        self._store, self._node, self._clock, self._log = store, node, clock, log
+    def __init__(
+        self,
+        store: Store,
+        node: NodeNumber,
+        settings: Settings,
+        clock: Clock,
+        log: Any,
+        plans: Callable[[], PlanBook] = lambda: PlanBook(Timeline()),
+    ) -> None:
+        """`plans` are those of the jobs, as they are known here: they say whether hooks want to hear of an end."""
+        self._store, self._node, self._clock, self._log, self._plans = store, node, clock, log, plans
         self._timeout = settings.node_heartbeat_interval * MISSES_MAX
         self._seen: dict[NodeNumber, tuple[int, int]] = {}
+        self._heard: set[NodeNumber] = set()
+        """Whose counter has gone up since this node watches."""
         self._heard_at = clock.elapsed()
         self._dead: dict[NodeNumber, str] = {}
         self._has_dead = asyncio.Event()
@@ -56,6 +78,7 @@ class Rescuer:
         if was_out_of_touch or now - self._heard_at > self._timeout // 2:
             self._seen = {number: (counter, now) for number, (counter, _) in self._seen.items()}
             self._dead.clear()
+            self._heard.clear()
             self._has_looked_back = False
         self._heard_at = now
         for other in beat.nodes:
@@ -65,17 +88,25 @@ class Rescuer:
             self._has_dead.set()
         return frozenset(self._dead) | self._rescued
 
+    def knows(self, node: NodeNumber | None) -> bool:
+        """Whether it is known of a node if it lives: it has been heard of, or has been rescued. Else it may be dead,
+        and what it has is not for others to judge before that is certain."""
+        return node in (None, self._node) or node in self._heard or node in self._rescued
+
     def _judge(self, other: NodeRow, now: int) -> None:
         counter, since = self._seen.get(other.number, (-1, now))
         if counter != other.counter:
             since = now
             self._dead.pop(other.number, None)
+            if counter >= 0:
+                self._heard.add(other.number)
             if other.left_at is None:
                 self._rescued.discard(other.number)
         self._seen[other.number] = other.counter, since
         is_dead = other.left_at is not None or now - since >= self._timeout
         if is_dead and other.number not in self._rescued:
             self._dead[other.number] = other.name
+            self._heard.discard(other.number)
 
     async def run(self) -> None:
         """Take from the dead, for ever. If the store does not answer, that is for the next heartbeat to begin again:
@@ -99,7 +130,7 @@ class Rescuer:
     async def _look_back(self) -> None:
         """Find who left long ago, and has work still."""
         try:
-            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX))}
+            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))}
             nodes = await self._store.read(Nodes())
         except StoreError as error:
             self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
@@ -110,58 +141,29 @@ class Rescuer:
                 self._dead.setdefault(node.number, node.name)
 
     async def _rescue(self, number: NodeNumber, name: str) -> None:
-        """Take everything from a node that is dead, then say that it is gone. What it had not started is looked at
-        twice: it may have started between the first look and its release, if the node was not quite dead."""
-        released = orphaned = 0
+        """Take everything from a node that is dead, then say that it is gone. What it has is looked at more than once:
+        if it was not quite dead, it may have started or written something between the look and the write, and what
+        was made for the moment before is refused."""
+        came_to: Counter[Fate] = Counter()
         for _ in range(_LOOKS):
-            rows = await self._store.read(Active(limit=_ACTIVE_MAX))
-            theirs = [row for row in rows if row.owner == number or _is_nobodys(row)]
+            rows = await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
+            theirs = [row for row in rows if row.owner == number]
             if not theirs:
                 break
             for first in range(0, len(theirs), _AT_ONCE):
-                running = await self._take(theirs[first : first + _AT_ONCE], name)
-                orphaned += running
-                released += len(theirs[first : first + _AT_ONCE]) - running
-        if released or orphaned:
-            self._log.warning("node.rescued", node=name, orphaned=orphaned, released=released)
+                came_to += await self._take(theirs[first : first + _AT_ONCE], f"node {name} is gone")
+        if came_to:
+            self._log.warning("node.rescued", node=name, **{_FIELDS[fate]: came_to[fate] for fate in _FIELDS})
         await self._store.leave(number)
 
-    async def _take(self, theirs: Sequence[OccurrenceRow], name: str) -> int:
-        """Take these from a node that is dead. Returns how many of them it was running."""
-        details = await self._store.read(Details(tuple(row.ref for row in theirs if row.started_at is not None)))
-        interventions = [_released(row, name) for row in theirs if row.started_at is None]
-        interventions += [_orphaned(one.row, one.tasks, one.attempts, name) for one in details]
-        await self._store.intervene(self._node, interventions)
-        return len(details)
-
-
-def _is_nobodys(row: OccurrenceRow) -> bool:
-    """Whether it runs, and nobody has it: its node was declared dead in the very moment in which it started it."""
-    return row.owner is None and row.started_at is not None and row.status is not OccurrenceState.RETRYING
-
-
-def _released(row: OccurrenceRow, name: str) -> Intervention:
-    return Intervention(row.ref, row.fence, None, f"node {name} is gone")
-
-
-def _orphaned(
-    row: OccurrenceRow, tasks: tuple[TaskRow, ...], attempts: tuple[AttemptRow, ...], name: str
-) -> Intervention:
-    why = f"node {name} is gone, and nobody knows how far it came"
-    return Intervention(
-        row.ref,
-        row.fence,
-        OccurrenceState.ORPHANED,
-        why,
-        tasks=tuple(_failed_task(task, why) for task in tasks if task.status not in TASK_FINAL),
-        attempts=tuple(
-            AttemptRow(row.ref, one.place, one.number, TaskState.FAILED, one.started_at, None, why, one.output)
-            for one in attempts
-            if one.status not in TASK_FINAL
-        ),
-    )
-
-
-def _failed_task(task: TaskRow, why: str) -> TaskRow:
-    status = TaskState.SKIPPED if task.status is TaskState.PENDING else TaskState.FAILED
-    return TaskRow(task.ref, task.place, task.name, status, task.retries, None, why, task.result)
+    async def _take(self, theirs: Sequence[OccurrenceRow], why: str) -> Counter[Fate]:
+        """Take these from a node that is dead. Returns what became of them."""
+        begun = tuple(row.ref for row in theirs if row.started_at is not None)
+        details = await self._store.read(Details(begun)) if begun else ()
+        plans = self._plans()
+        rescues = [released(row, why) for row in theirs if row.started_at is None]
+        rescues += [rescued(one, why, plans.readable(one.row)) for one in details if one.row.status not in FINAL]
+        answers = await self._store.intervene(self._node, [rescue.write for rescue in rescues])
+        return Counter(
+            rescue.fate for rescue, answer in zip(rescues, answers, strict=True) if isinstance(answer, Written)
+        )

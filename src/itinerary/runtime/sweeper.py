@@ -2,20 +2,24 @@
 
 At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
 instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,
-from the watermark on, and becomes rows that are nobody's. All decisions are the core's (`core.sweeping`); here they
-are carried out, one plan at a time, by whoever holds it.
+from the watermark on, and becomes rows that are nobody's; what was claimed before everybody was gone is judged with
+it. All decisions are the core's (`core.sweeping`, `core.overlooked`); here they are carried out, one plan at a time, by
+whoever holds it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
+from itinerary.core.overlooked import overlooked
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
-from itinerary.errors import ItineraryError
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Decided, Windows
-from itinerary.model.rows import NodeNumber
+from itinerary.model.queries import Active, Decided, Standing, Windows
+from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
 from itinerary.model.writes import Refusal
@@ -26,6 +30,13 @@ from itinerary.runtime.patience import Patience
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Sweeper"]
+
+_LOOKS: Final = 5
+"""How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
+_ACTIVE_MAX: Final = 1_000_000
+_AT_ONCE: Final = 1_000
+_PAGE: Final = 200_000
+"""Keys that are read at a time."""
 
 
 class Sweeper:
@@ -48,15 +59,28 @@ class Sweeper:
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
+        self.is_shared = False
+        """Others are there: what one of them does not get to is looked for more often, by whoever comes first."""
 
     async def run(self) -> None:
         """Sweep, again and again."""
         while True:
             try:
-                await self.sweep()
+                if not self.is_shared or await self._is_time():
+                    await self.sweep()
             except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
-            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND)
+            await asyncio.sleep(self._interval / SECOND)
+
+    @property
+    def _interval(self) -> int:
+        usual = self._settings.node_heartbeat_interval
+        return usual // _LOOKS if self.is_shared else usual
+
+    async def _is_time(self) -> bool:
+        """Whether nobody else has swept just now. A sweep holds everybody up for a moment, so one is enough."""
+        status = await self._patience.ask(lambda: self._store.read(Standing()), "sweep")
+        return status.now - self._settings.takeover_after - status.watermark >= self._interval
 
     async def sweep(self) -> None:
         """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""
@@ -74,7 +98,8 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        decided = await self._patience.ask(lambda: self._store.read(Decided(plan.start, plan.end)), "sweep")
+        decided = await self._decided(plan)
+        await self._judge_overlooked(plan, timeline, decided)
         windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
         sweep = Sweep(
             plan,
@@ -84,10 +109,10 @@ class Sweeper:
             grace_period=self._settings.grace_period,
             settings=self._defaults,
         )
-        made = 0
-        for step in await self._elsewhere(lambda: list(sweep.steps())):
+        made, steps = 0, sweep.steps()
+        while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
-                lambda: self._store.advance_sweep(self._node, timeline.revision, step),  # noqa: B023 - awaited in this turn
+                lambda: self._store.advance_sweep(self._node, timeline.revision, step),
                 "sweep",
             )
             if answer is Refusal.MOVED:
@@ -100,3 +125,33 @@ class Sweeper:
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
+
+    async def _decided(self, plan: SweepPlan) -> list[Key]:
+        """The keys of all that exists in the time of a plan, page by page: nothing may be overlooked."""
+        found: list[Key] = []
+        start = plan.start
+        while True:
+            query = Decided(start, plan.end, _PAGE)
+            page = await self._patience.ask(lambda: self._store.read(query), "sweep")  # noqa: B023 - awaited in this turn
+            if len(page) < _PAGE:
+                return [*found, *page]
+            last = page[-1].instant
+            whole = [key for key in page if key.instant < last]  # the rest of that second may be on the next page
+            if not whole:
+                raise RecordError(f"more than {_PAGE} occurrences are of one second, {last}; a sweep cannot read them")
+            found += whole
+            start = last
+
+    async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
+        """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
+        grace_period = self._settings.grace_period
+        if plan.end - plan.start <= grace_period:
+            return  # as it is nearly always, live
+        query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX, with_lines=False)
+        rows = await self._patience.ask(lambda: self._store.read(query), "sweep")
+        judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
+        for first in range(0, len(judged), _AT_ONCE):
+            some = judged[first : first + _AT_ONCE]
+            await self._patience.ask(lambda: self._store.intervene(self._node, some), "sweep")  # noqa: B023 - awaited in this turn
+        if judged:
+            self._log.info("sweep.found_overlooked", count=len(judged), window_start=plan.start, window_end=plan.end)

@@ -8,16 +8,28 @@ Mail is thrown away first, and what it was about is read afterwards: a request t
 then, or is new mail.
 
 Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a
-node with room, and those that lie unstarted since `takeover_after`.
+node with room, and those that lie unstarted since `takeover_after`; and what began on a node that is gone.
+
+Others take this node for dead when the store has not heard it during a whole timeout. A little before that could be so,
+the loop is told: work that others would run again must not run here then (PROTOCOL 18). The time counts from when the
+last heartbeat that was answered set out: the store has heard it then, or later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from itinerary.core.messages import ClockDoubted, ClockJumped, JobChanged, RowsRead, WorkOffered
+from itinerary.core.messages import (
+    ClockDoubted,
+    ClockJumped,
+    JobChanged,
+    RowsRead,
+    TouchLost,
+    TouchRegained,
+    WorkOffered,
+)
 from itinerary.errors import StoreError
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import ByRef, Open
@@ -27,6 +39,7 @@ from itinerary.ports import Store
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Watcher"]
@@ -50,14 +63,19 @@ class Watcher:
         clock: StoreClock,
         inbox: Inbox,
         *,
-        on_beat: Callable[[Beat, bool], None],
+        on_beat: Callable[[Beat, bool], Awaitable[None]],
+        about: Callable[[], str],
         log: Any,
     ) -> None:
-        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it."""
+        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it; `about`
+        says what others should know of this node."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
-        self._on_beat, self._log = on_beat, log
+        self._on_beat, self._about, self._log = on_beat, about, log
+        self._told: str | None = None
         self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
+        self._heard_at = clock.elapsed()
+        self._is_silent = False
         self._is_called = asyncio.Event()
         self._asked: list[Ref] = []
         self._revision = -1
@@ -67,12 +85,17 @@ class Watcher:
         self._asked += refs
         self._is_called.set()
 
+    async def greet(self) -> None:
+        """Say that the node is there, and hear who else is, before it claims anything."""
+        await self._beat()
+
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._beat_for_ever(), name="heartbeat")
             group.create_task(self._listen(), name="listening")
             group.create_task(self._look_for_work(), name="looking for work")
+            group.create_task(self._mind_the_silence(), name="minding the silence")
 
     # -- heartbeats and mail -----------------------------------------------------------------------------------------
 
@@ -99,14 +122,33 @@ class Watcher:
     async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
         """One heartbeat, and what its answer means to everybody."""
         asked_at = self._clock.elapsed()
-        beat = await self._patience.ask(lambda: self._store.beat(self._node, seen), "heartbeat")
+        beat = await self._patience.ask(lambda: self._speak(seen), "heartbeat")
+        if self._is_silent:
+            self._is_silent = False
+            await self._inbox.deliver(TouchRegained())
         await self._set_clock(beat.now, asked_at)
         if beat.revision != self._revision:
             self._revision = beat.revision
             await self._inbox.deliver(JobChanged(beat.revision))
-        self._on_beat(beat, self._patience.failures > self._failures)
+        await self._on_beat(beat, self._patience.failures > self._failures)
         self._failures = self._patience.failures
         return beat
+
+    async def _speak(self, seen: Sequence[Ref]) -> Beat:
+        asked_at, about = self._clock.elapsed(), self._about()
+        beat = await self._store.beat(self._node, seen, None if about == self._told else about)
+        self._heard_at, self._told = asked_at, about
+        return beat
+
+    async def _mind_the_silence(self) -> None:
+        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left."""
+        interval = self._settings.node_heartbeat_interval
+        while True:
+            silent_for = self._clock.elapsed() - self._heard_at
+            if silent_for >= (MISSES_MAX - 1) * interval and not self._is_silent:
+                self._is_silent = True
+                await self._inbox.deliver(TouchLost(silent_for))
+            await asyncio.sleep(interval / SECOND / _LOOKS)
 
     async def _set_clock(self, store_now: int, asked_at: int) -> None:
         before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
@@ -135,7 +177,7 @@ class Watcher:
     # -- work for anybody --------------------------------------------------------------------------------------------
 
     async def _look_for_work(self) -> None:
-        query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX)
+        query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX, self._settings.grace_period)
         while True:
             try:
                 asked_at = self._clock.elapsed()

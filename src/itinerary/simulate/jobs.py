@@ -22,7 +22,7 @@ from itinerary.schedules.instants import microseconds_of
 from itinerary.simulate.dice import one_of, spread
 from itinerary.simulate.tasks import Behaviour
 
-__all__ = ["SimulatedJob", "SimulatedTask", "draw_jobs"]
+__all__ = ["SimulatedJob", "SimulatedTask", "draw_jobs", "draw_schedule", "lengthened"]
 
 _HOUR: Final = 3600
 _LIMIT: Final = "api"
@@ -89,7 +89,7 @@ def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> 
     jobs: list[SimulatedJob] = []
     left = occurrences
     while left > 0 and len(jobs) < 12:
-        schedule = _schedule(dice, begins_at, runs_for) | {"end": _text(begins_at + runs_for - 1_000_000)}
+        schedule = draw_schedule(dice, begins_at, runs_for)
         job = _job(dice, f"job-{len(jobs)}", schedule, _period(schedule))
         count = len(job.instants(begins_at, begins_at + runs_for))
         if count > occurrences:
@@ -97,6 +97,28 @@ def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> 
         jobs.append(job)
         left -= max(count, 1)
     return tuple(jobs)
+
+
+def draw_schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
+    """A schedule that ends with the day."""
+    return _schedule(dice, begins_at, runs_for) | {"end": _text(begins_at + runs_for - 1_000_000)}
+
+
+def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tuple[SimulatedJob, ...]:
+    """In some worlds a job runs for so long that it outlives its node in the eyes of others, and is run again: each of
+    its tasks takes so many times the `unit`, which are the seconds of the longest timeout."""
+    if dice.random() < 0.6:
+        return jobs
+    chosen = int(dice.random() * len(jobs))
+    job = jobs[chosen]
+    tasks = tuple(
+        msgspec.structs.replace(task, takes=(unit, unit * 4), hangs=0.0, overrides=NOTHING) for task in job.tasks[:1]
+    )
+    overrides = msgspec.structs.replace(
+        job.overrides, on_orphan=OnOrphan.RERUN, task_timeout="1d", execution_timeout="2d"
+    )
+    longer = msgspec.structs.replace(job, tasks=tasks, overrides=overrides)
+    return (*jobs[:chosen], longer, *jobs[chosen + 1 :])
 
 
 def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Order(NamedTuple):
     nodes: int | None = None
     hours: int | None = None
     with_history: bool = False
+    is_changing: bool = True
+    """People change jobs."""
 
 
 class Lived(NamedTuple):
@@ -46,7 +48,8 @@ def live(order: Order, seed: int) -> Lived:
     """One seed."""
     new_life: NewLife = _named(order.life)
     mutant: Callable[[], AbstractContextManager[None]] = nullcontext if order.mutant is None else _named(order.mutant)
-    options = derive(seed, nodes=order.nodes, runs_for=DAY if order.hours is None else order.hours * 3600 * SECOND)
+    runs_for = DAY if order.hours is None else order.hours * 3600 * SECOND
+    options = derive(seed, nodes=order.nodes, runs_for=runs_for, is_changing=order.is_changing)
     with mutant():
         outcome = run_seed(options, new_life)
     lines = list(outcome.history) if order.with_history else []

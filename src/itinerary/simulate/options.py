@@ -16,15 +16,19 @@ from typing import Final
 
 import msgspec
 
+from itinerary.model.job import JsonObject
 from itinerary.model.settings import Settings
+from itinerary.schedules import from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for, many_of, one_of, spread
 from itinerary.simulate.fates import Weather
-from itinerary.simulate.jobs import SimulatedJob, draw_jobs
+from itinerary.simulate.jobs import SimulatedJob, draw_jobs, draw_schedule, lengthened
 
-__all__ = ["DAY", "Options", "Trouble", "TroubleKind", "derive"]
+__all__ = ["DAY", "ChangeKind", "JobChange", "Options", "Trouble", "TroubleKind", "derive"]
 
 DAY: Final = 86_400 * SECOND
+_INSTANTS_MAX: Final = 100
+"""Of a schedule that a job is given in the middle of the day."""
 
 _BEGINNINGS: Final = (
     1_774_699_200,  # 2026-03-28 12:00 UTC: Berlin and St John's change to summer time that night, or have
@@ -67,6 +71,26 @@ class Trouble(msgspec.Struct, frozen=True):
     """It waits until the node's next call is under way: most of the time a node does nothing, and takes no harm."""
 
 
+class ChangeKind(StrEnum):
+    """What people do to a job."""
+
+    PAUSE = "pause"
+    UPDATE = "update"
+
+
+class JobChange(msgspec.Struct, frozen=True):
+    """A job that is changed, at a time."""
+
+    at: float
+    """Seconds since the beginning."""
+    kind: ChangeKind
+    job: int
+    lasts: float
+    """Seconds: until it is resumed, or until the new version takes effect."""
+    schedule: JsonObject
+    """Of the new version."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a seed decides before the day begins."""
 
@@ -79,6 +103,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     weather: Weather
     troubles: tuple[Trouble, ...]
     jobs: tuple[SimulatedJob, ...]
+    changes: tuple[JobChange, ...]
 
     def __str__(self) -> str:
         """All of it, for a person who wants to know what a failing seed was about."""
@@ -91,6 +116,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"  {trouble.at:>12.3f} {trouble.kind} node {trouble.node} {trouble.lasts:.3f} s"
             for trouble in self.troubles
         ]
+        lines += [
+            f"  {change.at:>12.3f} {change.kind} job-{change.job} {change.lasts:.3f} s {_json(change.schedule)}"
+            for change in self.changes
+        ]
         for job in self.jobs:
             lines += [f"  {job.name} {_json(job.schedule)} {_json(job.overrides)}"]
             lines += [f"    {_json(task)}" for task in job.tasks]
@@ -101,14 +130,15 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY) -> Options:
-    """Draw everything that a seed stands for."""
+def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True) -> Options:
+    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job."""
     dice = dice_for(seed, "options")
     scale = one_of(dice, (120, 240, 240, 480))
     count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
     begins_at = one_of(dice, _BEGINNINGS) * SECOND
     settings = _settings(dice_for(seed, "settings"), scale)
     jobs = draw_jobs(dice_for(seed, "jobs"), begins_at, runs_for, one_of(dice, (30, 100, 200)))
+    jobs = lengthened(dice_for(seed, "long"), jobs, settings.node_heartbeat_interval * 3 / SECOND)
     is_calm = dice.random() < 0.05
     return Options(
         seed=seed,
@@ -120,6 +150,7 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY) -> Optio
         weather=Weather() if is_calm else _weather(dice_for(seed, "weather"), scale),
         troubles=() if is_calm else _troubles(dice_for(seed, "troubles"), count, settings, runs_for / SECOND),
         jobs=jobs,
+        changes=_changes(dice_for(seed, "changes"), len(jobs), begins_at, runs_for) if is_changing else (),
     )
 
 
@@ -176,6 +207,27 @@ def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tup
         for _ in range(count)
     ]
     return tuple(sorted(drawn, key=lambda trouble: trouble.at))
+
+
+def _changes(dice: Random, jobs: int, begins_at: int, runs_for: int) -> tuple[JobChange, ...]:
+    drawn = [
+        JobChange(
+            dice.random() * runs_for / SECOND * 0.9,
+            one_of(dice, tuple(ChangeKind)),
+            int(dice.random() * jobs),
+            one_of(dice, (0.0, 1.0, spread(dice, 10.0, 20_000.0))),
+            _bounded_schedule(dice, begins_at, runs_for),
+        )
+        for _ in range(one_of(dice, (0, 0, 1, 3, 8)))
+    ]
+    return tuple(sorted(drawn, key=lambda change: change.at))
+
+
+def _bounded_schedule(dice: Random, begins_at: int, runs_for: int) -> JsonObject:
+    while True:
+        schedule = draw_schedule(dice, begins_at, runs_for)
+        if len(from_json(schedule).between(begins_at, begins_at + runs_for)) <= _INSTANTS_MAX:
+            return schedule
 
 
 def _duration(dice: Random, kind: TroubleKind, settings: Settings) -> float:

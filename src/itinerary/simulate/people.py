@@ -1,18 +1,25 @@
-"""People, who cancel and trigger as they please. What they ask for is durable at once (PROTOCOL 25)."""
+"""People, who cancel, trigger, pause and change jobs as they please. What they ask for is durable at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
+from itinerary.model.codec import to_json
 from itinerary.model.occurrence import Kind
-from itinerary.model.rows import Key
+from itinerary.model.rows import EntryKind, JobNumber, JobRow, Key
 from itinerary.model.states import FINAL
+from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.writes import Cancellation, Wanted
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.dice import one_of
+from itinerary.simulate.expectations import Expectations
 from itinerary.simulate.history import History
+from itinerary.simulate.jobs import SimulatedJob
 from itinerary.stores import ledger
-from itinerary.stores.tables import JOBS, OCCURRENCES
+from itinerary.stores.tables import ENTRIES, JOBS, OCCURRENCES
 
 __all__ = ["People"]
 
@@ -20,11 +27,12 @@ __all__ = ["People"]
 class People:
     """They stand beside the store: no network keeps them from it."""
 
-    def __init__(self, backend: Backend, dice: Random, history: History) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, expectations: Expectations, dice: Random, history: History) -> None:
+        self._backend, self._expectations = backend, expectations
         self._dice = dice
         self._history = history
-        self._triggers = 0
+        self._triggers = self._entries = 0
+        self._paused: set[JobNumber] = set()
 
     def cancel(self) -> None:
         """Cancel some occurrence that is not over, if there is one."""
@@ -42,3 +50,51 @@ class People:
         wanted = Wanted(Key(instant, job.number, Kind.TRIGGER, f"request {self._triggers}"), job.version, instant)
         self._history.note("people", "trigger", job.name)
         self._backend.commit(lambda tx: ledger.claim(tx, None, None, [wanted]))
+
+    # -- jobs --------------------------------------------------------------------------------------------------------
+
+    def pause(self, name: str) -> bool:
+        """Pause a job, if it is not paused. Whether it was done."""
+        if self._job(name).number in self._paused:
+            return False
+        entered = self._enter(NewEntry(job=name, kind=EntryKind.PAUSE, request=self._request(), by="people"))
+        self._paused.add(entered.job)
+        self._expectations.paused(entered.job, entered.effective_from)
+        return True
+
+    def resume(self, name: str) -> None:
+        """Let it go on."""
+        entered = self._enter(NewEntry(job=name, kind=EntryKind.RESUME, request=self._request(), by="people"))
+        self._paused.discard(entered.job)
+        self._expectations.resumed(entered.job, entered.effective_from)
+
+    def update(self, job: SimulatedJob, effective_from: int | None, ends_at: int) -> None:
+        """Give a job another version."""
+        entered = self._enter(
+            NewEntry(
+                job=job.name,
+                kind=EntryKind.VERSION,
+                request=self._request(),
+                by="people",
+                from_version=self._job(job.name).version,
+                effective_from=effective_from,
+                body=to_json(job.definition()).decode(),
+            )
+        )
+        start = entered.effective_from
+        self._expectations.scheduled(entered.job, start, job.instants(start, max(start, ends_at)))
+
+    def _job(self, name: str) -> JobRow:
+        rows: Iterable[JobRow] = self._backend.rows(JOBS).values()
+        return next(row for row in rows if row.name == name)
+
+    def _request(self) -> str:
+        self._entries += 1
+        return f"change {self._entries}"
+
+    def _enter(self, entry: NewEntry) -> Entered:
+        self._history.note("people", str(entry.kind), entry.job)
+        timeline = Timeline.of(self._backend.rows(ENTRIES).values(), self._backend.rows(JOBS).values())
+        (entered,) = self._backend.commit(lambda tx: ledger.amend(tx, [entry], judge_by(timeline)))
+        assert isinstance(entered, Entered), f"{entry} was denied: {entered}"
+        return entered

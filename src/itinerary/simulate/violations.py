@@ -27,11 +27,13 @@ class Rule(StrEnum):
     STALE = "nothing is accepted from a stale fence, and nothing twice"
     FINAL = "final states are never left"
     EARLY = "nothing starts before its instant"
+    EXPECTED = "nothing starts by schedule that its job does not have, or that is paused"
     OVERLAP = "a job runs once at a time, unless it allows more"
     LIMIT = "no limit is exceeded"
     ATTEMPT = "an attempt that has ended does not change"
     WATERMARK = "the watermark never goes back, and never passes the store's time, or what is not decided"
     GATED = "nothing is launched that was not written first"
+    DEAD = "work in flight is taken only from a node that was silent for long enough"
     ONE_START = "an attempt starts at most once"
     # in the end, of any store (see `itinerary.audit`)
     OWED = Check.OWED.value
@@ -46,6 +48,7 @@ class Rule(StrEnum):
     PROMPT = "ends are written at once"
     RETRIES = "attempts are numbered from one, and within the policy"
     SEQUENCE = "tasks in sequence do not overlap"
+    ONE_PLACE = "what is run again runs in one place at a time"
     QUIET = "no node fails"
 
 

@@ -8,9 +8,8 @@ decides: it compares rows with rows, and with what the one who wrote was entitle
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,14 +24,18 @@ from itinerary.model.trails import all_attempts
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Written
 from itinerary.simulate.backend import Backend, Commit
+from itinerary.simulate.expectations import Expectations
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
+from itinerary.simulate.silence import Silence
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
 from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP, TASKS, TRANSITIONS
 
 __all__ = ["Taken", "Witness", "frozen_config"]
 
+_TAKEN_AS: Final = frozenset({OccurrenceState.ORPHANED, OccurrenceState.RETRYING})
+"""What becomes of work whose node is gone."""
 _WITHDRAWN: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
 
 
@@ -47,8 +50,13 @@ class Taken(msgspec.Struct, frozen=True):
 class Witness:
     """Looks at every commit. What it finds is in `violations`."""
 
-    def __init__(self, backend: Backend, limits: Mapping[str, int], violations: Violations) -> None:
+    def __init__(
+        self, backend: Backend, limits: Mapping[str, int], violations: Violations, *, silence_min: int
+    ) -> None:
+        """`silence_min` is how long a node must have been silent before its work in flight is taken from it."""
         self._backend = backend
+        self._silence_min = silence_min
+        self.silence = Silence()
         self._limits = limits
         """The shares of each named limit."""
         self.violations = violations
@@ -56,8 +64,8 @@ class Witness:
         """When each occurrence changed hands."""
         self.started_under: dict[Ref, int] = {}
         """The fence that each was started with."""
-        self.owed: Mapping[JobNumber, Sequence[int]] = {}
-        """The instants of each job, in order: what the world knows of them, and the watermark promises."""
+        self.expectations = Expectations()
+        """The instants of each job: what the world knows of them, and the watermark promises."""
         self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
         self._keys: dict[Key, Ref] = {}
@@ -93,12 +101,9 @@ class Witness:
 
     def see(self, commit: Commit) -> None:
         """Look at what was committed just now."""
-        for before, after in commit.changed(NODES):
-            if before is None and after is not None:
-                self._numbers[after.incarnation] = after.number
+        by = self._nodes(commit)
         rows = commit.changed(OCCURRENCES)
         if rows:
-            by = None if commit.by is None else self._numbers.get(commit.by.incarnation)
             for before, after in rows:
                 if after is not None:
                     self._row(commit.at, by, before, after)
@@ -113,14 +118,22 @@ class Witness:
             elif before is not None and after.watermark > before.watermark:
                 self._promised(commit.at, before.watermark, after.watermark)
 
+    def _nodes(self, commit: Commit) -> NodeNumber | None:
+        """Take note of nodes that come, are heard of and leave. Returns who has committed."""
+        changed = [(before, after) for before, after in commit.changed(NODES) if after is not None]
+        self._numbers.update({after.incarnation: after.number for before, after in changed if before is None})
+        by = None if commit.by is None else self._numbers.get(commit.by.incarnation)
+        for before, after in changed:
+            self.silence.see(commit.at, by, before, after)
+        return by
+
     def _promised(self, at: int, start: int, end: int) -> None:
         """The watermark says that everything in `[start, end)` is decided: is it, at this moment (PROTOCOL 19)?"""
-        for job, instants in self.owed.items():
-            for instant in instants[bisect_left(instants, start) : bisect_left(instants, end)]:
-                if Key(instant, job, Kind.SCHEDULED) in self._keys:
-                    continue
-                if not any(window.start <= instant < window.end for window in self._windows[job].values()):
-                    self._add(Rule.WATERMARK, f"it passed instant {instant} of job {job}, which is not decided", at)
+        for job, instant in self.expectations.between(start, end):
+            if Key(instant, job, Kind.SCHEDULED) in self._keys:
+                continue
+            if not any(window.start <= instant < window.end for window in self._windows[job].values()):
+                self._add(Rule.WATERMARK, f"it passed instant {instant} of job {job}, which is not decided", at)
 
     def _add(self, rule: Rule, message: str, at: int) -> None:
         self.violations.add(rule, message, at)
@@ -136,6 +149,8 @@ class Witness:
         if before.status in FINAL and after.status is not before.status and not _is_restored(before, after):
             self._add(Rule.FINAL, f"{_shown(after)} went from {before.status} to {after.status}", at)
         self._fence(at, by, before, after)
+        if before.started_at is not None and after.status in _TAKEN_AS:
+            self._in_flight(at, by, before, after)
         if before.started_at is None and after.started_at is not None:
             self._start(at, before, after)
         if after.status in FINAL:
@@ -165,12 +180,27 @@ class Witness:
             )
             self._add(Rule.FENCE, message, at)
 
+    def _in_flight(self, at: int, by: NodeNumber | None, before: OccurrenceRow, after: OccurrenceRow) -> None:
+        if before.owner is None or before.owner == by or before.fence == after.fence:
+            return  # it is its owner's doing, or it was only asked to end
+        silent_for = self.silence.of(before.owner, at)
+        if silent_for < self._silence_min:
+            message = (
+                f"{_shown(before)} was running on node {before.owner}, which was heard of {silent_for} µs ago, and "
+                f"node {by} took it for dead"
+            )
+            self._add(Rule.DEAD, message, at)
+
     def _start(self, at: int, before: OccurrenceRow, after: OccurrenceRow) -> None:
         self.started_under[after.ref] = after.fence
         if at < before.due_at:
             self._add(
                 Rule.EARLY, f"{_shown(after)} is due at {before.due_at} and started {before.due_at - at} µs early", at
             )
+        if after.kind is Kind.SCHEDULED and after.window is None:
+            why_not = self.expectations.why_not(after.job, after.instant)
+            if why_not is not None:
+                self._add(Rule.EXPECTED, f"{_shown(after)} started, and {why_not}", at)
         if self._overlap(after) is Overlap.ALLOW:
             return
         running = self._running[after.job]

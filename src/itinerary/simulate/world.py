@@ -23,6 +23,7 @@ from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.work import Assignment
+from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
@@ -33,7 +34,7 @@ from itinerary.simulate.fates import CALM, Fates
 from itinerary.simulate.history import History, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.machines import Ground, Machine, NewLife
-from itinerary.simulate.options import Options, Trouble, TroubleKind
+from itinerary.simulate.options import ChangeKind, JobChange, Options, Trouble, TroubleKind
 from itinerary.simulate.people import People
 from itinerary.simulate.processes import Process, ProcessState
 from itinerary.simulate.runs import RunLog
@@ -42,7 +43,7 @@ from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, JOBS, MAIL, OCCURRENCES, SWEEP
+from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEEP
 
 __all__ = ["Outcome", "World", "run_seed"]
 
@@ -79,12 +80,14 @@ class World:
         self.violations = Violations()
         self.disturbances = Disturbances()
         self.backend = Backend(self.clock)
-        self.witness = Witness(self.backend, options.settings.limits, self.violations)
+        # An observer's clock may jump by up to half a timeout, and that goes unnoticed: so half of one is enough here.
+        silence_min = options.settings.node_heartbeat_interval * MISSES_MAX // 2
+        self.witness = Witness(self.backend, options.settings.limits, self.violations, silence_min=silence_min)
         self.backend.witness = self.witness
         self.log = RunLog(self.witness.began)
         fates = Fates(options.weather, dice_for(options.seed, "fates"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
-        self._people = People(self.backend, dice_for(options.seed, "people"), self.history)
+        self._people = People(self.backend, self.witness.expectations, dice_for(options.seed, "people"), self.history)
         self.is_healing = False
         ground = Ground(
             options,
@@ -148,6 +151,8 @@ class World:
         owed_from = await self._prepare()
         for trouble in self.options.troubles:
             self.loop.call_at(trouble.at, self._make, trouble)
+        for change in self.options.changes:
+            self.loop.call_at(change.at, self._change, change)
         for machine in self.machines:
             machine.boot()
         with suppress(TimeoutError):
@@ -177,7 +182,8 @@ class World:
         assert not any(isinstance(answer, Denied) for answer in answers), answers
         owed_from, end = self.clock(), self.options.begins_at + self.options.runs_for
         numbers = {row.name: row.number for row in self.backend.rows(JOBS).values()}
-        self.witness.owed = {numbers[job.name]: job.instants(owed_from, end) for job in self.options.jobs}
+        for job in self.options.jobs:
+            self.witness.expectations.scheduled(numbers[job.name], owed_from, job.instants(owed_from, end))
         return owed_from
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -199,10 +205,13 @@ class World:
         self.history.note(whom, str(trouble.kind), f"{trouble.lasts:.6f} s")
         if trouble.kind is TroubleKind.OUTAGE:
             self.network.is_down = True
+            self.witness.silence.store_goes(at)
             self.disturbances.note(at, over_at, None)
             self.loop.call_later(trouble.lasts, self._end_outage)
         elif trouble.kind is TroubleKind.JUMP:
             machine.clock.jump(over_at - at)
+            if process is not None:
+                self.disturbances.note_bewildered(at, at, process)
         elif trouble.kind is TroubleKind.CANCEL:
             self._people.cancel()
         elif trouble.kind is TroubleKind.TRIGGER:
@@ -222,8 +231,19 @@ class World:
         else:
             machine.ask_to_end(trouble.lasts)
 
+    def _change(self, change: JobChange) -> None:
+        """People change a job. What they do is done by the end of the day."""
+        job = self.options.jobs[change.job]
+        ends_at = self.options.begins_at + self.options.runs_for
+        if change.kind is ChangeKind.UPDATE:
+            takes_effect = None if change.lasts == 0 else self.clock() + round(change.lasts * SECOND)
+            self._people.update(msgspec.structs.replace(job, schedule=change.schedule), takes_effect, ends_at)
+        elif self._people.pause(job.name):
+            self.loop.call_later(change.lasts, self._people.resume, job.name)
+
     def _end_outage(self) -> None:
         self.network.is_down = False
+        self.witness.silence.store_is_back(self.clock())
 
     def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
         """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
@@ -233,6 +253,7 @@ class World:
         now = self.clock()
         if trouble.kind is TroubleKind.FREEZE:
             self.disturbances.note(now, now + round(trouble.lasts * SECOND), process)
+            self.disturbances.note_bewildered(now, now + round(trouble.lasts * SECOND), process)
             self.loop.freeze(process)
             self.loop.call_later(trouble.lasts, self._thaw, process)
         else:
@@ -250,7 +271,7 @@ class World:
         self.history.note("world", "heals")
         self.is_healing = True
         self.network.fates = Fates(CALM, dice_for(self.options.seed, "healing"))
-        self.network.is_down = False
+        self._end_outage()
         self.network.cut_off.clear()
         for machine in self.machines:
             if machine.process is None:
@@ -265,14 +286,14 @@ class World:
 
     def _is_settled(self) -> bool:
         rows, end = self.backend.rows, self.options.begins_at + self.options.runs_for
-        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE):
+        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE) or rows(LINES):
             return False
         return all(row.status in FINAL for row in rows(OCCURRENCES).values())
 
     async def _check(self, owed_from: int) -> None:
         snapshot = self.backend.commit(Snapshot)
         end = self.options.begins_at + self.options.runs_for
-        await check_store(EngineStore(self.backend), self.witness.owed, owed_from, end, self.violations)
+        await check_store(EngineStore(self.backend), self.witness.expectations.owed, owed_from, end, self.violations)
         check_settled(snapshot, self.violations)
         checks = RunChecks(snapshot, self.log, self.witness.taken, self.disturbances, self.violations)
         checks.check(prompt_within=round(self.options.weather.latency * 4 * SECOND) + SECOND // 100)

@@ -117,6 +117,7 @@ _POSTGRES_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "listen": _switch,
     "patience": float,
     "lock_timeout": float,
+    "idle_timeout": float,
 }
 _ENGINES: Final[Mapping[str, Callable[[str], Engine]]] = {
     "memory": _memory,

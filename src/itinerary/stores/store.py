@@ -87,8 +87,8 @@ class EngineStore:
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
         return await self._engine.write(lambda tx: ledger.join(tx, incarnation, name, about))
 
-    async def beat(self, node: NodeNumber, seen: Collection[Ref] = ()) -> Beat:
-        return await self._engine.write(lambda tx: ledger.beat(tx, node, seen))
+    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
+        return await self._engine.write(lambda tx: ledger.beat(tx, node, seen, about))
 
     async def leave(self, node: NodeNumber) -> None:
         await self._engine.write(lambda tx: ledger.leave(tx, node))

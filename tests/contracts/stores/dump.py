@@ -55,6 +55,7 @@ _NUMBERED: Final = {
 }
 """Which columns hold a number that the store gave out, and of what."""
 _NAMES: Final = {"jobs": "name", "configs": "digest", "nodes": "incarnation"}
+_TRIGGERS: Final = re.compile(r"itinerary/triggers/(\d+)")
 _ALL_OF_THEM: Final = 1_000_000
 
 
@@ -81,6 +82,8 @@ class Dump:
                 values[name] = [self._key(ref) for ref in refs_in(value)]
             elif value is not None and name in _NUMBERED:
                 values[name] = self._named(_NUMBERED[name], value)
+            elif name == "stream" and (found := _TRIGGERS.fullmatch(value)):
+                values[name] = f"triggers of {self._named('jobs', int(found[1]))}"
         if hasattr(row, "number") and not hasattr(row, "job") and not hasattr(row, "ref"):
             values["number"] = None
         values |= {name: _without_refs(values[name]) for name in ("reason", "why", "cancelled_by") if name in values}
@@ -102,7 +105,13 @@ class Dump:
     def check(self) -> None:
         """What must be true of a store at any time, whatever was asked of it."""
         active = {(row.job, row.ref) for row in self.of(tables.ACTIVE)}
-        assert active == {(row.job, row.ref) for row in self.occurrences.values() if row.status not in FINAL}
+        queued = OccurrenceState.QUEUED
+        unended = [row for row in self.occurrences.values() if row.status not in FINAL]
+        assert active == {(row.job, row.ref) for row in unended if row.status is not queued}
+        in_line = {(row.job, row.rank, row.instant, row.ref) for row in self.of(tables.LINES)}
+        assert in_line == {
+            (row.job, int(not row.is_recovery), row.instant, row.ref) for row in unended if row.status is queued
+        }
         waiting = {(row.due_at, row.ref) for row in self.of(tables.WAITING)}
         assert waiting == {(row.due_at, row.ref) for row in self.occurrences.values() if is_open(row)}
         trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
@@ -143,7 +152,8 @@ def _check_row(row: OccurrenceRow, trail: list[TransitionRow]) -> None:
     if not trail or trail[0].before is not None:  # then the row itself says how it was made
         trail.insert(0, TransitionRow(row.ref, 0, 0, None, OccurrenceState.PRERUN, row.created_at, row.created_by))
     prerun, pending, running = OccurrenceState.PRERUN, OccurrenceState.PENDING, OccurrenceState.RUNNING
-    if row.started_at is not None and not any(line.before is prerun for line in trail):  # and how it was started
+    is_plain = trail[0].after is prerun and not any(line.before is prerun for line in trail)
+    if row.started_at is not None and is_plain:  # and how it was started
         at, by = row.started_at, row.created_by
         trail.insert(1, TransitionRow(row.ref, 1, 0, prerun, pending, at, by))
         trail.insert(2, TransitionRow(row.ref, 1, 1, pending, running, at, by))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from itinerary.model.events import NewEvent
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import History, Standing
+from itinerary.model.queries import ByKey, History, Standing
 from itinerary.model.retention import PruneCursor, Retention
-from itinerary.model.rows import AttemptRow, Key, OccurrenceRow, TaskRow
+from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskRow
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Verdict, VerdictKind
@@ -122,14 +122,35 @@ def _steps(row: OccurrenceRow, to: str | int | None) -> tuple[Step, ...]:
     return () if to is None else (Step(OccurrenceState(to), why="so it was"),)
 
 
-async def intervene(world: World, *, which: int, by: int, to: str | None, fence: int, keeps: bool) -> Any:
+async def intervene(
+    world: World, *, which: int, by: int, to: str | None, fence: int, keeps: bool, only: str, more: bool
+) -> Any:
     row = await world.row(which)
     if row is None:
         return None
     state = None if to is None else OccurrenceState(to)
     owner = world.nodes[by] if keeps else None
-    item = Intervention(row.ref, row.fence + fence, state, "it was silent", owner=owner, gives_back=keeps)
+    item = Intervention(
+        row.ref,
+        row.fence + fence,
+        state,
+        "it was silent",
+        owner=owner,
+        gives_back=keeps,
+        by_way_of=_ways(row, state),
+        is_unstarted=only == "unstarted",
+        sequence={"as seen": row.sequence, "stale": row.sequence - 1}.get(only),
+        expires_after=HOUR if more and row.started_at is not None else None,
+        becomes_recovery=more and row.started_at is None,
+    )
     return await world.store.intervene(world.nodes[by], [item])
+
+
+def _ways(row: OccurrenceRow, to: OccurrenceState | None) -> tuple[OccurrenceState, ...]:
+    """How the reaper goes about one that waits to be tried again."""
+    if (row.status, to) == (OccurrenceState.RETRYING, OccurrenceState.FAILED_STALE):
+        return OccurrenceState.PENDING, OccurrenceState.RUNNING
+    return ()
 
 
 async def ask(world: World, *, which: int, adjusts: bool) -> Any:
@@ -143,7 +164,7 @@ async def ask(world: World, *, which: int, adjusts: bool) -> Any:
 async def update(world: World, *, job: int, repeats: bool, is_stale: bool, verdict: VerdictKind) -> Any:
     world.updates += not repeats
 
-    def judge(rows: Sequence[OccurrenceRow]) -> list[Verdict]:
+    def judge(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
         return [Verdict(row.ref, verdict, 1, "an update") for row in rows if row.instant % (2 * SECOND) == 0]
 
     made_from = world.versions[job] - is_stale
@@ -152,18 +173,26 @@ async def update(world: World, *, job: int, repeats: bool, is_stale: bool, verdi
     return [type(one).__name__ for one in entered], [one.version for one in entered]
 
 
-async def sweep(world: World, *, node: int, seizes: bool, is_last: bool, items: Sequence[tuple[int, int]]) -> Any:
+async def sweep(
+    world: World, *, node: int, seizes: bool, is_last: bool, recovers: bool, items: Sequence[tuple[int, int]]
+) -> Any:
     by, now = world.nodes[node], (await world.store.read(Standing())).now
     seen = world.plan
     plan = await world.store.begin_sweep(by, now, seen.fence if seizes and seen is not None else None)
     world.plan = plan
     if plan is None:
         return None
+    status = OccurrenceState.QUEUED if recovers else OccurrenceState.PRERUN
     wanted = tuple(
-        Wanted(Key(BASE + instant * SECOND, world.jobs[job], Kind.SCHEDULED), 1, BASE) for job, instant in items
+        Wanted(Key(BASE + instant * SECOND, world.jobs[job], Kind.SCHEDULED), 1, BASE, status, recovers)
+        for job, instant in items
     )
     step = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="here", wanted=wanted, is_last=is_last)
     answer = await world.store.advance_sweep(by, await world.revision(is_stale=False), step)
+    for key, row in sorted((await world.store.read(ByKey(tuple(one.key for one in wanted)))).items()):
+        if row.ref not in world.keys:
+            world.keys[row.ref] = key
+            world.refs.append(row.ref)
     return (world.nodes.index(plan.owner), plan.fence, plan.step), answer if answer is None or isinstance(
         answer, str
     ) else answer.step
@@ -245,6 +274,13 @@ writes = _called(
     gives_back=rarely,
     takes=rarely,
 )
+
+
+def _swept(recovers: st.SearchStrategy[bool]) -> st.SearchStrategy[Operation]:
+    items = st.lists(st.tuples(job, instant), max_size=3)
+    return _called(sweep, node=node, seizes=maybe, is_last=maybe, recovers=recovers, items=items)
+
+
 repeatable = st.one_of(
     claims,
     claims,
@@ -263,10 +299,12 @@ repeatable = st.one_of(
         to=st.sampled_from([None, None, "orphaned", "failed_stale", "retrying", "failed", "pending", "missed"]),
         fence=st.sampled_from([0] * 6 + [-1, 1]),
         keeps=maybe,
+        only=st.sampled_from(["", "", "unstarted", "as seen", "stale"]),
+        more=rarely,
     ),
     _called(ask, which=number, adjusts=maybe),
     _called(update, job=job, repeats=rarely, is_stale=rarely, verdict=st.sampled_from(VerdictKind)),
-    _called(sweep, node=node, seizes=maybe, is_last=maybe, items=st.lists(st.tuples(job, instant), max_size=3)),
+    _swept(st.just(value=False)),
     _called(
         append,
         causes=st.lists(st.integers(0, 8), max_size=4),
@@ -276,5 +314,7 @@ repeatable = st.one_of(
     _called(lease, node=node, partitions=st.lists(st.integers(0, 2), max_size=3), lease_for=st.sampled_from([0, HOUR])),
     _called(look, job=job, limit=st.integers(1, 20)),
 )
-operations = repeatable | _called(forget, keep_max=st.sampled_from([0, 100]))
-"""Forgetting is not repeatable: the second time there is less to forget."""
+operations = repeatable | _swept(maybe) | _called(forget, keep_max=st.sampled_from([0, 100]))
+"""Forgetting is not repeatable: the second time there is less to forget. Nor is recovery, to the letter: with one that
+has the slot and has not begun, an end that is told twice names it as the next the second time, whoever it was handed
+the slot by."""

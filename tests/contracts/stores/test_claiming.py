@@ -147,10 +147,10 @@ async def test_one_question_finds_what_a_node_may_start_that_is_not_its_own(desk
     left_lying, running, mine = [await desk.due(owner, job) for owner in (other, other, me)]
     fresh = await desk.due(other, job, ago=1)
     await desk.started(other, running, overlap=Overlap.ALLOW)
-    offers = await desk.store.read(Open(me, 20 * SECOND, 10))
+    offers = await desk.store.read(Open(me, 20 * SECOND, 10, HOUR))
     assert [row.ref for row in offers.rows] == [nobodys.ref, left_lying.ref]
     assert fresh.ref not in {row.ref for row in offers.rows}
     assert mine.ref not in {row.ref for row in offers.rows}
     assert offers.now <= await desk.now()
-    few = await desk.store.read(Open(me, 20 * SECOND, 1))
+    few = await desk.store.read(Open(me, 20 * SECOND, 1, HOUR))
     assert [row.ref for row in few.rows] == [nobodys.ref, left_lying.ref], "what runs is no reason to overlook others"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from itinerary.model.queries import Active, Entries, Jobs, JobsByName, Standing
-from itinerary.model.rows import EntryKind, OccurrenceRow
+from itinerary.model.rows import EntryKind, EntryRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry, Verdict, VerdictKind
@@ -135,7 +135,7 @@ async def test_what_an_update_removes_is_withdrawn_and_a_later_one_brings_it_bac
     shown: list[set[int]] = []
 
     def judge(kind: VerdictKind, number: int) -> Any:
-        def verdicts(rows: Sequence[OccurrenceRow]) -> list[Verdict]:
+        def verdicts(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
             shown.append({row.ref for row in rows})
             return [
                 Verdict(goes.ref, kind, number, f"version {number}"),
@@ -164,7 +164,7 @@ async def test_removing_a_job_cancels_what_has_not_started_and_lets_the_rest_fin
     node, job = await desk.node(), await desk.job()
     running, waiting = await desk.run(node, job), await desk.due(node, job)
 
-    def all_of_it(rows: Sequence[OccurrenceRow]) -> list[Verdict]:
+    def all_of_it(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
         return [Verdict(row.ref, VerdictKind.CANCEL, 1, "its job was removed") for row in rows]
 
     await desk.store.amend([entry(EntryKind.REMOVE)], all_of_it)

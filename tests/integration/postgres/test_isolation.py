@@ -199,6 +199,33 @@ def test_a_lock_that_others_keep_is_given_up_in_the_end(url: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.spec("N5", "frozen")
+def test_who_is_frozen_in_the_middle_of_a_transaction_does_not_keep_others_from_the_gate(url: str) -> None:
+    async def main() -> None:
+        async with PostgresEngine(url) as engine, PostgresEngine(url, idle_timeout=0.2) as other:
+            tries: list[int] = []
+            is_frozen, thaws = threading.Event(), threading.Event()
+
+            def work(tx: Transaction) -> None:
+                tx.gate()
+                tx.put(STREAMS, ROWS[:1])
+                tx.now()  # it has been answered: the server has done all that, and waits
+                tries.append(len(tries))
+                is_frozen.set()
+                assert thaws.wait(60)
+
+            freezing = asyncio.create_task(other.write(work))
+            await asyncio.to_thread(is_frozen.wait)
+            await engine.write(lambda tx: tx.gate(exclusive=True))
+            assert await engine.read(lambda tx: tx.scan(STREAMS, limit=10)) == [], "what it did was undone"
+            thaws.set()
+            await freezing
+            assert len(tries) == 2, "and was done again"
+            assert await engine.read(lambda tx: tx.scan(STREAMS, limit=10)) == ROWS[:1]
+
+    asyncio.run(main())
+
+
 def test_readers_do_not_wait_for_writers(url: str) -> None:
     async def main() -> None:
         async with PostgresEngine(url, connections=1) as engine:

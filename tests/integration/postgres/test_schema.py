@@ -169,7 +169,7 @@ def test_every_statement_goes_along_an_index_whatever_the_planner_believes(url: 
         if state != "new":
             connection.execute("VACUUM ANALYZE")
         with connection.transaction():
-            RawCursor(connection).execute(SETTINGS, ["2s"])
+            RawCursor(connection).execute(SETTINGS, ["2s", "5s"])
             for sql in [sql for table in ALL for sql in _statements(made, table)] + [made.schema_and_clock]:
                 lines = [line for (line,) in connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}".encode())]
                 plan = "\n".join(lines)

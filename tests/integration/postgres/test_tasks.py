@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -14,6 +14,7 @@ from itinerary.errors import CommitInDoubt, TransactionError
 from itinerary.model.rows import StreamRow
 from itinerary.stores.base import Work
 from itinerary.stores.postgres import PostgresEngine
+from itinerary.stores.postgres.tasks import _Session
 from itinerary.stores.tables import STREAMS
 from itinerary.stores.transaction import Transaction
 from tests.integration.postgres.sessions import ask
@@ -54,18 +55,12 @@ def _stands(url: str) -> tuple[int, int]:
 
 
 def _in_transactions(url: str) -> int:
-    """How many sessions are in a transaction, once those are gone whose connection was closed: on a busy machine the
-    server notices that a moment later."""
-    until = time.monotonic() + 30
-    while True:
-        ((count,),) = ask(
-            url,
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND backend_type = 'client backend' AND (state <> 'idle' OR xact_start IS NOT NULL)",
-        )
-        if not count or time.monotonic() > until:
-            return int(count)
-        time.sleep(0.05)
+    ((count,),) = ask(
+        url,
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND backend_type = 'client backend' AND (state <> 'idle' OR xact_start IS NOT NULL)",
+    )
+    return int(count)
 
 
 def test_the_tasks_rows_and_the_end_are_committed_together(url: str) -> None:
@@ -221,6 +216,33 @@ def test_a_cancelled_task_leaves_nothing_behind(url: str) -> None:
                     await running
                 assert _in_transactions(url) == 0
             assert _stands(url) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_a_statement_that_was_not_yet_there_to_be_cancelled_does_not_run_on_for_nobody(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was_cancelled = threading.Event()
+    cancel, run = psycopg.Connection.cancel_safe, _Session._statement
+
+    def cancel_first(connection: psycopg.Connection[Any], *, timeout: float) -> None:
+        cancel(connection, timeout=timeout)
+        was_cancelled.set()
+
+    def run_afterwards(session: _Session, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[Any]:
+        assert "pg_sleep" not in statement or was_cancelled.wait(30)
+        return run(session, statement, parameters)
+
+    monkeypatch.setattr(psycopg.Connection, "cancel_safe", cancel_first)
+    monkeypatch.setattr(_Session, "_statement", run_afterwards)
+
+    async def main() -> None:
+        async with PostgresEngine(url) as engine:
+            with pytest.raises(TimeoutError):
+                async with engine.transaction(_end, timeout=3_600) as task, asyncio.timeout(0.05):
+                    await task.fetch("SELECT pg_sleep(3600)")
+            assert _in_transactions(url) == 0
 
     asyncio.run(main())
 

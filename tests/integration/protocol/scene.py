@@ -55,7 +55,9 @@ class Scene:
 
     def session(self, name: str, act: Callable[[EngineStore], Awaitable[A]], **options: Any) -> Session[A]:
         """A node that is about to do this, and has not begun."""
-        engine = PostgresEngine(make_conninfo(self.url, application_name=name), lock_timeout=PATIENT, **options)
+        engine = PostgresEngine(
+            make_conninfo(self.url, application_name=name), lock_timeout=PATIENT, idle_timeout=PATIENT, **options
+        )
         session = Session(name, engine, act, self.watcher)
         self._sessions.append(session)
         return session

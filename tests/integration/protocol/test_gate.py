@@ -103,7 +103,7 @@ def test_without_a_gate_a_stale_index_claims_what_an_update_has_removed(scene: S
     assert scene.watcher.one("SELECT status FROM occurrences WHERE instant = 150") == "prerun", "and it will run"
 
 
-def _withdrawing(shown: Sequence[OccurrenceRow]) -> list[Verdict]:
+def _withdrawing(shown: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
     return [Verdict(row.ref, VerdictKind.WITHDRAW, 2, "not in version 2") for row in shown]
 
 

@@ -78,3 +78,9 @@ def test_where_structlog_is_not_set_up_the_engine_speaks_through_the_logger_of_i
     with caplog.at_level(logging.INFO, "itinerary"):
         engine_log().info("node.started", node="here")
     assert caplog.messages == ["node.started node='here'"]
+
+
+def test_what_the_driver_says_of_lost_connections_is_left_to_the_store(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("json")
+    logging.getLogger("psycopg").warning("error ignored terminating a pipeline")
+    assert capsys.readouterr().err == ""

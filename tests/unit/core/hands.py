@@ -135,7 +135,9 @@ class Hands:
         table = JobTable(titles)
         numbers = np.array([table.number(f"{one.job:09} {one.version}") for one in due], np.int64)
         index = ScheduledRunIndex(ScheduledRuns(table, numbers, np.array([one.instant for one in due], np.int64)))
-        self.send(m.IndexBuilt(timeline.revision, index, [titles[title] for title in table], self.plans))
+        jobs = [titles[title] for title in table]
+        job_numbers = np.array([job for job, _ in jobs], np.int64)
+        self.send(m.IndexBuilt(timeline.revision, index, jobs, job_numbers, self.plans))
 
     def _has_row(self, key: AttemptKey) -> bool:
         (detail,) = done(self.store.read(Details((key.ref,))))

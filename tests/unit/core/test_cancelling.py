@@ -78,7 +78,7 @@ STATES: list[tuple[str, Callable[[World], None]]] = [
     ("prerun", in_prerun),
     ("queued", queued),
     ("pending", without_a_slot),
-    ("action_running", waiting_for_a_requirement),
+    ("condition_pending", waiting_for_a_requirement),
     ("condition_running", checking_a_requirement),
     ("container_creating", creating_a_pod),
     ("running", running),

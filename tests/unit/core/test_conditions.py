@@ -43,7 +43,7 @@ def test_it_waits_and_looks_again(answer: str) -> None:
     world.does(READY, says(answer), says(answer), says("true"))
     world.run_to(3)
     shown = world.ask(OccurrenceAsked(world.ref, "asked"))
-    assert shown.state is OccurrenceState.ACTION_RUNNING
+    assert shown.state is OccurrenceState.CONDITION_PENDING
     assert shown.waits_for == f"requirement python app:ready, looked at again at {START + 5 * SECOND}"
     assert world.rows[0].reason == "requires python app:ready, which is not so: wait"
     world.run_to(30)

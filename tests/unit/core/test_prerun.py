@@ -174,7 +174,7 @@ def test_a_start_that_the_store_finds_too_early_is_asked_for_again() -> None:
 
 
 def keep_all(version: int) -> Judge:
-    return lambda rows: [Verdict(row.ref, VerdictKind.KEEP, version, "kept") for row in rows if row.instant >= START]
+    return lambda rows, _: [Verdict(row.ref, VerdictKind.KEEP, version, "kept") for row in rows if row.instant >= START]
 
 
 @pytest.mark.spec("R6")
@@ -238,10 +238,10 @@ def test_what_an_update_took_away_and_another_restored_runs_on_time() -> None:
     world.job("etl")
     world.run_to(-2)
 
-    def withdraw(rows: object) -> list[Verdict]:
+    def withdraw(rows: object, entries: object) -> list[Verdict]:
         return [Verdict(world.ref, VerdictKind.WITHDRAW, 2, "not in version 2")]
 
-    def restore(rows: object) -> list[Verdict]:
+    def restore(rows: object, entries: object) -> list[Verdict]:
         return [Verdict(world.ref, VerdictKind.RESTORE, 3, "again in version 3")]
 
     world.job("etl", schedule=every("7h"), judge=withdraw)

@@ -21,7 +21,8 @@ from itinerary.schedules import every
 from tests.unit.core.timelines import HOUR, NOON, SECOND
 
 JOB = JobRow(JobNumber(7), "backup", 0, 2, 0)
-RUNS, MISSED = OccurrenceState.PRERUN, OccurrenceState.MISSED
+RUNS, MISSED = OccurrenceState.QUEUED, OccurrenceState.MISSED
+"""What is recovered stands in line, since recovery runs go one after another (R2)."""
 
 
 def missing(
@@ -229,7 +230,7 @@ def test_what_is_left_after_a_crash_is_decided_as_it_would_have_been(
 @pytest.mark.spec("R1", "younger than the grace period")
 def test_what_is_younger_than_the_grace_period_simply_runs_late() -> None:
     (row,) = late(JOB, missing([NOON]), policies(Recovery.MARK_AS_MISSED))
-    assert (row.status, row.is_recovery, row.key.instant) == (RUNS, False, NOON)
+    assert (row.status, row.is_recovery, row.key.instant) == (OccurrenceState.PRERUN, False, NOON)
     assert row.reason == "late: nobody had claimed it, and the sweep found it missing"
 
 
@@ -248,6 +249,10 @@ def test_a_row_is_due_at_its_instant_and_the_jitter_of_its_id_on_top() -> None:
 @pytest.mark.parametrize("overlap", Overlap)
 def test_recovery_runs_go_one_after_another_unless_overlap_is_allowed(overlap: Overlap) -> None:
     assert overlap_of_recovery(overlap) is (Overlap.ALLOW if overlap is Overlap.ALLOW else Overlap.QUEUE)
+    instants, now = hours_down(2)
+    policy = Policy(1, every("1h"), EffectiveRecovery(Recovery.EXECUTE_ALL), overlap=overlap)
+    rows = recovered(JOB, missing(instants), {1: policy}, now)
+    assert {row.status for row in rows} == {OccurrenceState.PRERUN if overlap is Overlap.ALLOW else RUNS}
 
 
 @pytest.mark.spec("R1", "stretch")

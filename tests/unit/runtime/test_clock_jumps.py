@@ -9,11 +9,12 @@ import pytest
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.states import OccurrenceState
-from itinerary.schedules import every
+from itinerary.schedules import cron, every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import T, Work
 from tests.unit.runtime.world import EPOCH, World, played
 
+HOUR = 3_600
 BESIDE_EACH_OTHER = Overrides(overlap=Overlap.ALLOW)
 
 
@@ -54,6 +55,88 @@ def test_when_the_stores_clock_is_set_back_nothing_runs_twice_and_nothing_early(
         assert await instants(world, "tick") == list(range(0, 121, 10))
         assert len(world.began) == 13
         assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [-60 * SECOND]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "ahead")
+def test_when_the_stores_clock_is_set_ahead_by_an_hour_all_of_it_is_made_up_for_once_and_in_order() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1m"))
+        async with world.running(world.node()):
+            await world.sleep_until(90.5)
+            world.store_ahead = HOUR * SECOND
+            await world.sleep_until(130.5)
+        assert await instants(world, "tick") == list(range(0, HOUR + 121, 60))
+        rows = await world.due("tick")
+        begun = [row.started_at or 0 for row in rows]
+        assert begun == sorted(begun), "recovery goes in order, and what is due now behind it"
+        assert len(world.began) == len(rows)
+        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [HOUR * SECOND]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "back")
+def test_when_the_stores_clock_is_set_back_by_an_hour_that_hour_is_not_run_again() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1m"))
+        await world.sleep_until(HOUR - 30)
+        async with world.running(world.node()):
+            await world.sleep_until(HOUR + 90.5)
+            before = len(world.began)
+            world.store_ahead = -HOUR * SECOND
+            await world.sleep_until(2 * HOUR + 60.0)
+            assert len(world.began) == before, "all of that hour has run"
+            await world.sleep_until(2 * HOUR + 150.5)
+        assert await instants(world, "tick") == list(range(0, HOUR + 121, 60))
+        assert len(world.began) == before + 1
+        assert [line["by_microseconds"] for line in world.log.said("clock.jumped")] == [-HOUR * SECOND]
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "a machine that slept")
+def test_what_came_due_while_the_machine_slept_runs_once_each_when_it_wakes() -> None:
+    """CLOCK_BOOTTIME goes on during sleep, and so does the store: nobody's clock is wrong, but an hour is missing."""
+
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1m"))
+        node, slept = world.node(), 0
+        node.clock._elapsed = lambda: world.elapsed() + slept
+        async with world.running(node):
+            await world.sleep_until(90.5)
+            slept = world.store_ahead = HOUR * SECOND
+            await world.sleep_until(130.5)
+        assert await instants(world, "tick") == list(range(0, HOUR + 121, 60))
+        assert len(world.began) == HOUR // 60 + 3
+        assert world.log.said("clock.jumped") == []
+
+    played(story)
+
+
+@pytest.mark.spec("N6", "a night on which clocks change")
+@pytest.mark.parametrize("jumps", [0, HOUR, -HOUR])
+def test_the_night_on_which_summer_time_begins_loses_and_doubles_nothing(jumps: int) -> None:
+    """At 01:00 UTC it becomes 03:00 in Berlin. Somebody sets the machine's clock by hand, as if that were needed."""
+
+    async def story(world: World) -> None:
+        await world.register("hourly", world.task(), schedule=cron("0 * * * *", tz="Europe/Berlin"))
+        await world.register("nightly", world.task(), schedule=cron("30 2 * * *", tz="Europe/Berlin"))
+        await world.sleep_until(13 * HOUR - 600.0)
+        node, ahead = world.node(), 0
+        node.clock._elapsed = lambda: world.elapsed() + ahead
+        async with world.running(node):
+            await world.sleep_until(13 * HOUR + 5.0)
+            ahead = jumps * SECOND
+            await world.sleep_until(14 * HOUR + 60.0)
+        assert await instants(world, "hourly") == [hour * HOUR for hour in range(15)]
+        assert await instants(world, "nightly") == [13 * HOUR], (
+            "half past two is not there: once, at the first moment after"
+        )
+        assert len(world.began) == 16
+        jumped = [line["by_microseconds"] for line in world.log.said("clock.jumped")]
+        assert jumped == ([-jumps * SECOND] if jumps else [])
 
     played(story)
 

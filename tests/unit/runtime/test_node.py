@@ -152,7 +152,7 @@ def test_a_recovery_that_fails_is_reported_and_tried_again_while_the_node_runs()
         fails = True
 
         async def elsewhere(function: Any, *arguments: Any) -> Any:
-            if fails and not arguments and "steps" in function.__code__.co_names:
+            if fails and function is next:  # the next step of a sweep
                 raise SchemaError("what is there makes no sense")
             return await real(function, *arguments)
 

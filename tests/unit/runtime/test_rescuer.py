@@ -229,7 +229,9 @@ def test_what_a_dead_node_had_not_started_is_nobodys_and_what_it_ran_is_orphaned
             free = await scene.row(unstarted.ref)
             assert (free.status, free.owner, free.fence) == (OccurrenceState.PRERUN, None, unstarted.fence + 1)
             assert (await scene.row(mine.ref)).owner == scene.me
-            assert world.log.said("node.rescued") == [{"node": "other", "orphaned": 1, "released": 1}]
+            assert world.log.said("node.rescued") == [
+                {"node": "other", "released": 1, "going_on": 0, "rerun": 0, "orphaned": 1}
+            ]
             gone = {node.number: node.left_at for node in await world.store.read(Nodes())}
             assert gone[scene.other] is not None
             assert gone[scene.me] is None
@@ -314,7 +316,8 @@ def test_twelve_thousand_are_taken_though_no_store_takes_so_many_at_once() -> No
                 await scene.claimed(scene.other, *range(first, first + 4_000))
             await world.store.leave(scene.other)
             await scene.watch(2.0)
-            assert world.log.said("node.rescued") == [{"node": "other", "orphaned": 0, "released": 12_000}]
+            (said,) = world.log.said("node.rescued")
+            assert said == {"node": "other", "released": 12_000, "going_on": 0, "rerun": 0, "orphaned": 0}
 
     played(story)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -36,6 +37,48 @@ def test_two_nodes_run_each_instant_once(seed: int) -> None:
         assert Counter(world.began) == Counter({f"tick{number} 1": 41 for number in range(10)})
 
     played(story, seed=seed)
+
+
+@pytest.mark.spec("N3", "shared")
+def test_five_nodes_share_the_load_and_hardly_ever_race() -> None:
+    async def story(world: World) -> None:
+        ran_on: Counter[str] = Counter()
+
+        async def work(ctx: Any) -> None:
+            ran_on[ctx.node] += 1
+
+        schedule = every("1s", start="2026-03-28T12:00:30Z", end="2026-03-28T12:01:30Z")
+        for number in range(50):
+            await world.register(f"tick{number}", work, schedule=schedule)
+        nodes = [world.node(f"node {number}") for number in range(5)]
+        async with AsyncExitStack() as running:
+            for node in nodes:
+                await running.enter_async_context(world.running(node))
+            await world.sleep_until(100.0)
+        assert sum(ran_on.values()) == 50 * 61
+        assert all(0.8 <= ran_on[node.name] / (10 * 61) <= 1.2 for node in nodes), ran_on
+        assert sum(line["count"] for line in world.log.said("occurrences.lost_to_others")) < 50, "at most once"
+
+    played(story)
+
+
+@pytest.mark.spec("N3", "without the code")
+def test_one_that_lacks_the_code_of_a_job_does_not_make_it_late() -> None:
+    async def story(world: World) -> None:
+        await world.register("everywhere", world.task(), schedule=every("1s"))
+        await world.register("special", world.task(), schedule=every("1s"))
+        able = world.node("able")
+        unable = world.node("unable", knows=lambda definition: "special" not in str(definition.tasks))
+        async with world.running(unable), world.running(able):
+            await world.sleep_until(60.0)
+        for name in ("everywhere", "special"):
+            lateness = [row.started_at - row.due_at for row in await world.rows(name) if row.started_at is not None]
+            assert len(lateness) >= 55
+            assert max(lateness) <= SECOND // 10
+        owners = {row.owner for row in await world.rows("everywhere")}
+        assert owners >= {able.number, unable.number}, "they share what both can do"
+
+    played(story)
 
 
 @pytest.mark.spec("N3")

@@ -37,15 +37,20 @@ class Scene:
         self.clock = StoreClock(lambda: world.elapsed() + self.node_ahead)
         self.inbox = Inbox(100_000, SECOND, world.log)
         self.beats: list[tuple[Beat, bool]] = []
+        self.about = "{}"
         self.watcher = Watcher(
             world.store,
             node,
             Settings(**settings),
             self.clock,
             self.inbox,
-            on_beat=lambda beat, was_out_of_touch: self.beats.append((beat, was_out_of_touch)),
+            on_beat=self._hear,
+            about=lambda: self.about,
             log=world.log,
         )
+
+    async def _hear(self, beat: Beat, was_out_of_touch: bool) -> None:
+        self.beats.append((beat, was_out_of_touch))
 
     async def heard(self, kind: type[M]) -> list[M]:
         return [message for message in await self.inbox.receive(0) if isinstance(message, kind)]
@@ -92,6 +97,18 @@ def test_it_says_every_five_seconds_that_its_node_is_there() -> None:
             assert len(scene.beats) - first == 10
             (row,) = await world.store.read(Nodes())
             assert row.counter == len(scene.beats)
+
+    played(story)
+
+
+def test_what_others_should_know_of_its_node_is_told_when_it_has_changed() -> None:
+    async def story(world: World) -> None:
+        async with watching(world) as scene:
+            await asyncio.sleep(1.0)
+            scene.about = '{"lacks":[7]}'
+            await asyncio.sleep(6.0)
+            (row,) = await world.store.read(Nodes())
+            assert row.about == '{"lacks":[7]}'
 
     played(story)
 
@@ -345,7 +362,7 @@ def test_while_the_store_is_away_no_work_is_offered_and_nothing_breaks() -> None
         async with watching(world) as scene:
             await scene.claimed(None, 10)
             world.engine.is_down = True
-            await world.sleep_until(60.0)
+            await world.sleep_until(35.0)
             assert await scene.heard(WorkOffered) == []
             world.engine.is_down = False
             await asyncio.sleep(2.0)

@@ -201,7 +201,13 @@ class World:
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
-    def node(self, name: str = "a", executor: Executor | None = None, **settings: Any) -> Node:
+    def node(
+        self,
+        name: str = "a",
+        executor: Executor | None = None,
+        knows: Callable[[Definition], bool] = lambda _: True,
+        **settings: Any,
+    ) -> Node:
         """A node that has not been started."""
         return Node(
             self.store,
@@ -210,6 +216,7 @@ class World:
             settings=Settings(**settings),
             executor=CoroutineExecutor(self.registry, loop=self.loop) if executor is None else executor,
             log=self.log,
+            knows=knows,
             elapsed=self.elapsed,
             elsewhere=here,
         )

@@ -10,7 +10,7 @@ import pytest
 from itinerary.errors import ConfigError
 from itinerary.simulate.__main__ import main, read_seeds
 
-PLAIN = ["--life", "tests.simulation.plain_node:plain_life", "--nodes", "1", "--hours", "2"]
+PLAIN = ["--life", "tests.simulation.plain_node:plain_life", "--nodes", "1", "--hours", "2", "--unchanging"]
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -42,13 +42,17 @@ pytestmark = pytest.mark.spec("U6", "simulation")
 SKIP, ALLOW = 1, 2
 A, B = Process("a", 1), Process("b", 1)
 S = OccurrenceState
+SILENCE = 15_000_000
 
 
 class Clock:
     begins_at = EPOCH
 
+    def __init__(self) -> None:
+        self.at = EPOCH
+
     def __call__(self) -> int:
-        return EPOCH
+        return self.at
 
 
 class Court:
@@ -56,8 +60,9 @@ class Court:
 
     def __init__(self) -> None:
         self.violations = Violations()
-        self.backend = Backend(Clock())  # type: ignore[arg-type]  # it is only called
-        self.witness = Witness(self.backend, {"api": 1}, self.violations)
+        self.clock = Clock()
+        self.backend = Backend(self.clock)  # type: ignore[arg-type]  # it is only called
+        self.witness = Witness(self.backend, {"api": 1}, self.violations, silence_min=SILENCE)
         self.backend.witness = self.witness
         self.put(
             None, (NODES, [NodeRow(NodeNumber(n), f"{name}/1", name, "{}", 0) for n, name in ((1, "a"), (2, "b"))])
@@ -144,6 +149,21 @@ def started_early(court: Court) -> None:
     court.rows(started(due_at=EPOCH + 1))
 
 
+def started_what_its_job_does_not_have(court: Court) -> None:
+    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 3_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.scheduled(JobNumber(1), EPOCH - 2_000_000, [EPOCH - 500_000])
+    court.rows(row(1))
+    court.rows(started(1))
+
+
+def started_what_is_paused(court: Court) -> None:
+    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 2_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.paused(JobNumber(1), EPOCH - 1_500_000)
+    court.witness.expectations.resumed(JobNumber(1), EPOCH - 500_000)
+    court.rows(row(1))
+    court.rows(started(1))
+
+
 def started_beside_another(court: Court) -> None:
     court.rows(row(1), row(2))
     court.rows(started(1))
@@ -176,6 +196,16 @@ def told_that_a_stale_write_stands(court: Court) -> None:
     court.backend.commit(lambda _: [Written(Ref(1))], A, late)
 
 
+def told_that_a_stale_write_stands_beside_one_that_does(court: Court) -> None:
+    court.rows(row())
+    court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
+    both = Writing(NodeNumber(1), [Change(Ref(1), 1, 2), Change(Ref(1), 2, 2)])
+    court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=both)
+    court.backend.commit(lambda _: [Refused(Ref(1), Refusal.LOST), Written(Ref(1))], A, both)
+    assert court.rules() == [], "the one was refused, the other was its owner's to make"
+    court.backend.commit(lambda _: [Written(Ref(1)), Written(Ref(1))], A, both)
+
+
 def wrote_twice(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=4))
@@ -200,7 +230,7 @@ def moved_the_watermark_too_far(court: Court) -> None:
 
 
 def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
-    court.witness.owed = {JobNumber(7): [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000]}
+    court.witness.expectations.scheduled(JobNumber(7), 0, [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000])
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 4 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
@@ -209,6 +239,24 @@ def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
 def run(by: Process) -> Run:
     key = Key(EPOCH, JobNumber(1), Kind.SCHEDULED)
     return Run(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
+
+
+def takes_for_dead(court: Court, *, silent_for: int) -> None:
+    """A runs something and has a heartbeat; after so long B takes that from it."""
+    court.rows(started())
+    court.put(A, (NODES, [NodeRow(NodeNumber(1), "a/1", "a", "{}", 0, counter=1)]))
+    court.clock.at += silent_for
+    court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.ORPHANED), by=B)
+
+
+def taken_from_a_node_that_is_well(court: Court) -> None:
+    takes_for_dead(court, silent_for=SILENCE - 1)
+
+
+def taken_for_dead_because_the_store_was_away(court: Court) -> None:
+    court.witness.silence.store_goes(EPOCH + 1_000_000)
+    court.witness.silence.store_is_back(EPOCH + 2_000_000)
+    takes_for_dead(court, silent_for=SILENCE)
 
 
 def launched_unwritten(court: Court) -> None:
@@ -234,6 +282,20 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
     assert [(taken.fence, taken.owner) for taken in court.witness.taken[Ref(1)]] == [(2, 2)]
 
 
+def test_what_is_taken_from_the_dead_is_not_objected_to() -> None:
+    court = Court()
+    takes_for_dead(court, silent_for=SILENCE)
+    assert court.violations.found == []
+
+
+def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
+    court = Court()
+    court.put(A, (NODES, [NodeRow(NodeNumber(1), "a/1", "a", "{}", 0, left_at=EPOCH)]))
+    court.rows(started())
+    court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.ORPHANED), by=B)
+    assert court.violations.found == []
+
+
 @pytest.mark.parametrize(
     ("story", "rule"),
     [
@@ -243,16 +305,21 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
         (ended_by_another, Rule.FENCE),
         (left_a_final_state, Rule.FINAL),
         (started_early, Rule.EARLY),
+        (started_what_its_job_does_not_have, Rule.EXPECTED),
+        (started_what_is_paused, Rule.EXPECTED),
         (started_beside_another, Rule.OVERLAP),
         (took_too_many_shares, Rule.LIMIT),
         (was_active_too_often, Rule.LIMIT),
         (wrote_under_a_stale_fence, Rule.STALE),
         (told_that_a_stale_write_stands, Rule.STALE),
+        (told_that_a_stale_write_stands_beside_one_that_does, Rule.STALE),
         (wrote_twice, Rule.STALE),
         (changed_an_attempt_that_had_ended, Rule.ATTEMPT),
         (moved_the_watermark_back, Rule.WATERMARK),
         (moved_the_watermark_too_far, Rule.WATERMARK),
         (moved_the_watermark_past_what_is_not_decided, Rule.WATERMARK),
+        (taken_from_a_node_that_is_well, Rule.DEAD),
+        (taken_for_dead_because_the_store_was_away, Rule.DEAD),
         (launched_unwritten, Rule.GATED),
         (launched_by_another, Rule.GATED),
         (launched_twice, Rule.ONE_START),

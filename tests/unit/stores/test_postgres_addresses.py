@@ -52,3 +52,7 @@ def test_numbers_out_of_range_are_refused() -> None:
         PostgresEngine("postgresql://db/jobs", connections=0)
     with pytest.raises(ConfigError, match="lock_timeout"):
         PostgresEngine("postgresql://db/jobs", lock_timeout=0)
+    with pytest.raises(ConfigError, match=r"idle_timeout = -1: expected seconds above 0"):
+        PostgresEngine("postgresql://db/jobs", idle_timeout=-1)
+    with pytest.raises(ConfigError, match="patience"):
+        PostgresEngine("postgresql://db/jobs", patience=-1)

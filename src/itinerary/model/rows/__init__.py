@@ -34,6 +34,7 @@ from itinerary.model.rows.nodes import MailRow, NodeRow, SignalRow, StatisticsRo
 from itinerary.model.rows.occurrences import (
     ActiveRow,
     AttemptRow,
+    LineRow,
     OccurrenceRow,
     TaskRow,
     TransitionRow,
@@ -55,6 +56,7 @@ __all__ = [
     "JobRow",
     "Key",
     "LimitRow",
+    "LineRow",
     "MailRow",
     "NodeNumber",
     "NodeRow",

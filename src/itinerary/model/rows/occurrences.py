@@ -6,7 +6,7 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows.keys import JobNumber, Key, NodeNumber, Ref, Row
 from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["ActiveRow", "AttemptRow", "OccurrenceRow", "TaskRow", "TransitionRow", "WaitingRow", "WindowRow"]
+__all__ = ["ActiveRow", "AttemptRow", "LineRow", "OccurrenceRow", "TaskRow", "TransitionRow", "WaitingRow", "WindowRow"]
 
 
 class OccurrenceRow(Row, frozen=True):
@@ -113,11 +113,22 @@ class TransitionRow(Row, frozen=True):
 
 
 class ActiveRow(Row, frozen=True):
-    """An occurrence that is not final, so that these are found without reading history."""
+    """An occurrence that is not final and does not stand in line, so that these are found without reading history."""
 
     job: JobNumber
     ref: Ref
     due_at: int
+
+
+class LineRow(Row, frozen=True):
+    """An occurrence that stands in line for its job's slot. A backlog of recovery may be of any length, so it is kept
+    apart from what else stands there: its first is found without reading the rest."""
+
+    job: JobNumber
+    rank: int
+    """0: it is recovery. 1: it is not."""
+    instant: int
+    ref: Ref
 
 
 class WaitingRow(Row, frozen=True):

@@ -7,13 +7,14 @@ counts for nothing and is excused. What it did before, is not.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 from itinerary.model.config import FrozenConfig
-from itinerary.model.policies import Mode, Overlap
+from itinerary.model.policies import Mode, OnOrphan, Overlap
+from itinerary.model.retries import is_lost
 from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
@@ -72,6 +73,7 @@ class RunChecks:
             if row.started_at is not None:
                 self._check_attempts(row)
                 self._check_sequence(row)
+                self._check_one_place(row)
                 self._check_prompt(row, prompt_within)
 
     def _add(self, rule: Rule, message: str, at: int | None = None) -> None:
@@ -121,16 +123,16 @@ class RunChecks:
         config = self._config(row)
         names = {task.place: task for task in self.snapshot.tasks.get(row.ref, [])}
         numbers: defaultdict[int, list[int]] = defaultdict(list)
+        lost: Counter[int] = Counter()
         for attempt in self.snapshot.attempts.get(row.ref, ()):
             numbers[attempt.place].append(attempt.number)
-        reruns = sum(1 for line in self.snapshot.trail(row) if line.after is OccurrenceState.RETRYING)
+            lost[attempt.place] += config.job.on_orphan is OnOrphan.RERUN and is_lost(attempt)
         for place, found in numbers.items():
             if found != list(range(1, len(found) + 1)):
                 self._add(Rule.RETRIES, f"{self.snapshot.named(row)} task {place} has attempts {found}")
             if place not in names:
                 continue
-            taken = len(self.taken.get(row.ref, ()))
-            allowed = 1 + config.of_task(names[place].name).retry.max_retries + min(taken, reruns)
+            allowed = 1 + config.of_task(names[place].name).retry.max_retries + lost[place]
             if len(found) > allowed:
                 message = f"{self.snapshot.named(row)} task {place} has {len(found)} attempts, {allowed} are allowed"
                 self._add(Rule.RETRIES, message)
@@ -156,6 +158,24 @@ class RunChecks:
         for earlier, later in pairwise(run for run in runs if self._lost_at(run) > run.began_at):
             if earlier.attempt.place != later.attempt.place and self._lost_at(earlier) > later.began_at:
                 self._add(Rule.SEQUENCE, f"{later.name} began while {earlier.name} was running", later.began_at)
+
+    def _check_one_place(self, row: OccurrenceRow) -> None:
+        """An attempt begins when the one before it has really ended, or its node has given it up: also if that is cut
+        off, and others run again what it ran (PROTOCOL 18). Who cannot know how much time passes is excused."""
+        by_place: defaultdict[int, list[Run]] = defaultdict(list)
+        for run in self._tasks_of(row):
+            by_place[run.attempt.place].append(run)
+        for runs in by_place.values():
+            for earlier, later in pairwise(sorted(runs, key=lambda run: run.attempt.number)):
+                over_at = min(_at(earlier.ended_at), _at(earlier.given_up_at))
+                excused = self.disturbances.was_bewildered(earlier.process, earlier.began_at, later.began_at)
+                if over_at > later.began_at and not excused:
+                    self._add(
+                        Rule.ONE_PLACE,
+                        f"{later.name} began on {later.process.incarnation} while {earlier.name} ran on "
+                        f"{earlier.process.incarnation}",
+                        later.began_at,
+                    )
 
     def _tasks_of(self, row: OccurrenceRow) -> list[Run]:
         """The runs of its tasks, without errands such as hooks, which have no task row."""

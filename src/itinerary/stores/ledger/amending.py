@@ -17,7 +17,7 @@ from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry, V
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.pages import LINE_MAX, Pages, clean
-from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, LINES, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["TIMELINE_TOPIC", "amend"]
@@ -36,11 +36,12 @@ def amend(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> 
     known = _entered_before(tx, entries, jobs)
     fresh = [entry for entry in entries if (entry.job, entry.request) not in known]
     versions = {name: row.version for name, row in jobs.items()}
-    if denied := [denial for entry in fresh if (denial := _denied(entry, versions, earliest)) is not None]:
+    revision = revision_of(tx)
+    if denied := [denial for entry in fresh if (denial := _denied(entry, versions, earliest, revision)) is not None]:
         return denied
     if fresh:
         jobs.update(_created(tx, fresh, jobs, now))
-        rows = _rows(fresh, jobs, revision_of(tx) + 1, earliest, now)
+        rows = _rows(fresh, jobs, revision + 1, earliest, now)
         tx.insert(ENTRIES, rows)
         tx.put(BOOKS, [BooksRow(0, rows[0].revision)])
         tx.save(JOBS, _with_new_versions(rows, jobs), ("version",))
@@ -66,7 +67,7 @@ def _may_exist(entry: NewEntry, jobs: dict[str, JobRow]) -> bool:
     return not entry.job or entry.job in jobs
 
 
-def _denied(entry: NewEntry, versions: dict[str, int], earliest: int) -> Denied | None:
+def _denied(entry: NewEntry, versions: dict[str, int], earliest: int, revision: int) -> Denied | None:
     """Why it cannot be made, if it cannot; versions are counted up, since one call may hold several of one job."""
     version = versions.get(entry.job, 0)
     why: Denial | None = None
@@ -74,6 +75,8 @@ def _denied(entry: NewEntry, versions: dict[str, int], earliest: int) -> Denied 
         why = Denial.UNKNOWN
     elif entry.kind is EntryKind.VERSION and entry.from_version != version:
         why = Denial.STALE
+    elif entry.revision not in (None, revision):
+        why = Denial.MOVED
     elif entry.effective_from is not None and entry.effective_from < earliest:
         why = Denial.EARLY
     if why is None and entry.kind is EntryKind.VERSION:
@@ -129,6 +132,7 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
     """Have it decided what becomes of the occurrences of these jobs that have not started, and do it."""
     jobs = {entry.job for entry in entries}
     refs = [row.ref for job in sorted(jobs - {0}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
+    refs += [row.ref for job in sorted(jobs - {0}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]
     earliest = min(entry.effective_from for entry in entries)
     ahead = tx.scan(OCCURRENCES, low=(earliest,), limit=LINE_MAX, by_name=True)
     refs += [row.ref for row in ahead if row.is_withdrawn and (row.job in jobs or 0 in jobs)]
@@ -136,7 +140,7 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
         refs += [row.ref for row in ahead if row.status not in FINAL]
     pages = Pages(tx, sorted(set(refs)), None)
     shown = [row for row in pages.rows.values() if row.started_at is None]
-    for verdict in judge(shown):
+    for verdict in judge(shown, entries):
         _carry_out(pages, pages.rows[verdict.ref], verdict)
     pages.save()
 

@@ -33,14 +33,14 @@ def join(tx: Transaction, incarnation: str, name: str, about: str) -> NodeNumber
     return row.number
 
 
-def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref]) -> Beat:
-    """Say that a node is there, throw away the mail that it has `seen`, and hear the news."""
+def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | None) -> Beat:
+    """Say that a node is there, and what there is to know of it if that is new; throw away the mail that it has `seen`,
+    and hear the news."""
     tx.gate()
     now = tx.now()
     row = _present(tx, node)
-    tx.save(
-        NODES, [replace(row, counter=row.counter + 1, beat_at=now, left_at=None)], ("counter", "beat_at", "left_at")
-    )
+    row = replace(row, counter=row.counter + 1, beat_at=now, left_at=None, about=about or row.about)
+    tx.save(NODES, [row], ("counter", "beat_at", "left_at", "about"))
     if seen:
         tx.remove(MAIL, [(node, ref) for ref in sorted(seen)])
     nodes = tx.scan(NODES, limit=_NODES_MAX, newest_first=True)

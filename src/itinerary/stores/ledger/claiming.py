@@ -14,10 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import (
     ActiveRow,
     BooksRow,
+    CauseRow,
+    JobNumber,
+    Key,
     NodeNumber,
     OccurrenceRow,
     Ref,
@@ -30,11 +35,23 @@ from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
-from itinerary.stores.ledger.pages import clean, is_open
-from itinerary.stores.tables import ACTIVE, BOOKS, JOBS, OCCURRENCES, SLOTS, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.ledger.pages import clean, is_open, line_row
+from itinerary.stores.tables import (
+    ACTIVE,
+    BOOKS,
+    CAUSES,
+    JOBS,
+    LINES,
+    OCCURRENCES,
+    SLOTS,
+    SWEEP,
+    TRANSITIONS,
+    WAITING,
+    WINDOWS,
+)
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of"]
+__all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of", "triggers_of"]
 
 THE_ONE = (0,)
 """The key of a table with one row."""
@@ -65,6 +82,7 @@ def claim(
     tx.gate()
     if revision is not None and revision_of(tx) != revision:
         return Refusal.MOVED
+    wanted = _as_first_asked(tx, wanted)
     created = create(tx, owner, _not_swept(tx, wanted))
     rows = created
     if len(created) < len(wanted):
@@ -72,6 +90,32 @@ def claim(
         found = tx.named(OCCURRENCES, names).values() if names else ()
         rows = created + [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
     return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in rows]
+
+
+def _as_first_asked(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+    """A trigger is known by its request key, whenever it was asked for (D1): it has the instant of the first request
+    with that key. Of two that come at once one writes the cause, and the other waits for it, and reads it."""
+    asked = {_cause(item.key): item for item in wanted if item.key.kind is Kind.TRIGGER}
+    if not asked:
+        return wanted
+    causes = [CauseRow(*cause, item.key.instant) for cause, item in sorted(asked.items())]
+    made = {(row.stream, row.cause): row for row in tx.add(CAUSES, causes)}
+    first = made | tx.get(CAUSES, asked.keys() - made.keys())
+    return [
+        replace(item, key=item.key._replace(instant=first[_cause(item.key)].sequence))
+        if item.key.kind is Kind.TRIGGER
+        else item
+        for item in wanted
+    ]
+
+
+def _cause(key: Key) -> tuple[str, str]:
+    return triggers_of(key.job), key.request
+
+
+def triggers_of(job: JobNumber) -> str:
+    """The stream that the causes of a job's triggers stand under. It has no events: their rows are the occurrences."""
+    return f"itinerary/triggers/{job}"
 
 
 def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
@@ -95,8 +139,12 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
         return created
     if lines := [_born(row) for row in created if not is_plainly_made(row)]:
         tx.insert(TRANSITIONS, lines)
-    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in created if row.ended_at is None]:
+    queued = OccurrenceState.QUEUED
+    unended = [row for row in created if row.ended_at is None]
+    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in unended if row.status is not queued]:
         tx.insert(ACTIVE, active)
+    if in_line := [line_row(row) for row in unended if row.status is queued]:
+        tx.insert(LINES, in_line)
     if owner is not None:
         tx.expect(SLOTS, {(row.job,) for row in created})  # they will be locked when it starts, and then time is short
     if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:

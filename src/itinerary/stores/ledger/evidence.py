@@ -10,12 +10,15 @@ import msgspec
 
 from itinerary.model.evidence import Entry, Evidence, Inspect, Inspected, Pointed, Pointers, PointerTable
 from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
+from itinerary.model.states import OccurrenceState
 from itinerary.model.trails import whole_trail
 from itinerary.stores.ledger.history import CHAPTER, refs_in
+from itinerary.stores.ledger.pages import line_row
 from itinerary.stores.tables import (
     ACTIVE,
     CHAPTERS,
     CONFIGS,
+    LINES,
     OCCURRENCES,
     SHARES,
     SLOTS,
@@ -30,6 +33,7 @@ __all__ = ["inspect", "pointers"]
 
 _TABLES: Final[dict[PointerTable, Table[Any]]] = {
     PointerTable.ACTIVE: ACTIVE,
+    PointerTable.LINES: LINES,
     PointerTable.WAITING: WAITING,
     PointerTable.WINDOWS: WINDOWS,
     PointerTable.SHARES: SHARES,
@@ -46,7 +50,9 @@ def inspect(tx: Transaction, query: Inspect) -> Inspected:
     rows = tx.scan(OCCURRENCES, low=low, high=(query.end,), limit=query.limit, by_name=True)
     trails = _trails(tx, [row.ref for row in rows])
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
-    active = tx.get(ACTIVE, [(row.job, row.ref) for row in rows])
+    queued = [line_row(row) for row in rows if row.status is OccurrenceState.QUEUED]
+    in_line = {place.ref: place for place in tx.get(LINES, list(LINES.keys_of(queued))).values()}
+    active = {entry.ref: entry for entry in tx.get(ACTIVE, [(row.job, row.ref) for row in rows]).values()}
     waiting = tx.get(WAITING, [(row.due_at, row.ref) for row in rows])
     windows = tx.get(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
     shares = tx.get(SHARES, [(name, row.ref) for row in rows for name in _held(row)])
@@ -59,7 +65,7 @@ def inspect(tx: Transaction, query: Inspect) -> Inspected:
             row,
             row.own_config if row.config is None or (row.config,) not in configs else configs[row.config,].body,
             whole_trail(row, trails[row.ref]),
-            active.get((row.job, row.ref)),
+            in_line.get(row.ref) or active.get(row.ref),
             waiting.get((row.due_at, row.ref)),
             windows.get((row.window_end, row.ref)),
             tuple(name for name in _held(row) if (name, row.ref) in shares),

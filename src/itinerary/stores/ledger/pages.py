@@ -19,6 +19,7 @@ from itinerary.model.rows import (
     AttemptRow,
     ChapterRow,
     JobNumber,
+    LineRow,
     MailRow,
     NodeNumber,
     OccurrenceRow,
@@ -38,6 +39,7 @@ from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
     CHAPTERS,
+    LINES,
     MAIL,
     OCCURRENCES,
     SHARES,
@@ -49,10 +51,20 @@ from itinerary.stores.tables import (
 )
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["LINE_MAX", "OUTPUT_MAX", "Pages", "clean", "is_open", "mail_topic", "stand_in_line", "whose"]
+__all__ = [
+    "LINE_MAX",
+    "OUTPUT_MAX",
+    "Pages",
+    "clean",
+    "is_open",
+    "line_row",
+    "mail_topic",
+    "stand_in_line",
+    "whose",
+]
 
 LINE_MAX: Final = 100_000
-"""The most occurrences of one job that stand in line or wait at a time."""
+"""The most occurrences of one job that stand in line or wait at a time, besides a backlog of recovery."""
 OUTPUT_MAX: Final = 1_000_000
 """The longest output of an attempt that is kept, in characters (Q4)."""
 
@@ -61,6 +73,9 @@ _BEGUN: Final = frozenset({"status", "sequence", "started_at", "expires_at", "co
 _SLOT: Final = ("ref", "fence", "has_line")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 _OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
+_NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
+_RECOVERY: Final = 0
+_OTHERS: Final = 1
 
 
 def is_open(row: OccurrenceRow) -> bool:
@@ -85,15 +100,29 @@ def clean(text: str | None) -> str | None:
     return None if text is None else clean_text(text)
 
 
+def line_row(row: OccurrenceRow) -> LineRow:
+    """Where a row stands in line."""
+    return LineRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
+
+
 def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
-    """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already.
+    """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already. Of a
+    backlog of recovery only the first comes: it may be of any length, and is looked at with every start and end.
 
     Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (rule 11). And nobody
-    is overlooked, since nobody joins the line without the slot.
+    is overlooked, since nobody joins the line without the slot. But one may have left it, unless it is locked.
     """
-    active = tx.get(OCCURRENCES, [(row.ref,) for row in tx.scan(ACTIVE, (slot.job,), limit=LINE_MAX)])
-    rows = tx.lock(OCCURRENCES, [key for key, row in active.items() if row.status is OccurrenceState.QUEUED]).values()
-    return sorted((row for row in rows if row.status is OccurrenceState.QUEUED), key=lambda row: row.key)
+    line: list[OccurrenceRow] = []
+    entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)
+    while entries and not (line := _queued(tx, entries)):
+        entries = tx.scan(LINES, (slot.job, _RECOVERY), low=(entries[0].instant, entries[0].ref + 1), limit=1)
+    line += _queued(tx, tx.scan(LINES, (slot.job, _OTHERS), limit=LINE_MAX))
+    return sorted(line, key=lambda row: row.key)
+
+
+def _queued(tx: Transaction, entries: Sequence[LineRow]) -> list[OccurrenceRow]:
+    rows = tx.lock(OCCURRENCES, [(entry.ref,) for entry in entries]).values() if entries else ()
+    return [row for row in rows if row.status is OccurrenceState.QUEUED]
 
 
 class Pages:
@@ -266,12 +295,23 @@ class Pages:
         row = self.turn(row, (Step(OccurrenceState.PENDING, why="its turn has come"),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
+    def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
+        """Give a slot, which is locked and has nobody in it who runs, to one in line, if that is the first."""
+        is_first = self._line(slot)[0].ref == row.ref
+        if is_first:
+            self.hand_over(slot, row)
+        return is_first
+
     def join_line(self, row: OccurrenceRow, why: str) -> OccurrenceRow:
         """Let an occurrence stand in line for its job's slot, which is locked; nobody owns it then."""
         slot = self._slots[row.job]
         if not slot.has_line:
-            self._set_slot(replace(slot, has_line=True))
+            self.lengthen(slot)
         return self.turn(row, (Step(OccurrenceState.QUEUED, why=why),), owner=None)
+
+    def lengthen(self, slot: SlotRow) -> SlotRow:
+        """Note that somebody stands in line for a slot, which is locked."""
+        return self._set_slot(replace(slot, has_line=True))
 
     def leave_line(self, row: OccurrenceRow, why: str) -> None:
         """Skip one that stands in line."""
@@ -358,10 +398,10 @@ class Pages:
         ended, revived, opened, closed = [], [], [], []
         for ref, before in self._before.items():
             row = self.rows[ref]
-            was_final, now_final = before.status in FINAL, row.status in FINAL
-            if now_final and not was_final:
+            was_active, now_active = before.status not in _NOT_ACTIVE, row.status not in _NOT_ACTIVE
+            if was_active and not now_active:
                 ended.append((row.job, ref))
-            elif was_final and not now_final:
+            elif now_active and not was_active:
                 revived.append(ActiveRow(row.job, ref, row.due_at))
             if before.started_at is not None:
                 continue  # neither before nor now can anybody start it
@@ -370,6 +410,7 @@ class Pages:
                 closed.append((row.due_at, ref))
             elif now_open and not was_open:
                 opened.append(WaitingRow(row.due_at, ref))
+        self._keep_lines()
         if ended:
             self.tx.remove(ACTIVE, ended)
         if revived:
@@ -378,6 +419,16 @@ class Pages:
             self.tx.remove(WAITING, closed)
         if opened:
             self.tx.put(WAITING, opened)
+
+    def _keep_lines(self) -> None:
+        changed = [(before, self.rows[ref]) for ref, before in self._before.items()]
+        queued = OccurrenceState.QUEUED
+        left = [before for before, row in changed if before.status is queued and row.status is not queued]
+        if left:
+            self.tx.remove(LINES, list(LINES.keys_of([line_row(before) for before in left])))
+        joined = [row for before, row in changed if row.status is queued and before.status is not queued]
+        if joined:
+            self.tx.put(LINES, [line_row(row) for row in joined])
 
 
 def _clean_task(row: TaskRow) -> TaskRow:

@@ -17,13 +17,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from itinerary.model.occurrence import Kind
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import OccurrenceRow, SlotRow, SweepRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.stores.ledger.claiming import THE_ONE
+from itinerary.stores.ledger.claiming import THE_ONE, triggers_of
 from itinerary.stores.ledger.history import CHAPTER, refs_in
 from itinerary.stores.tables import (
     ATTEMPTS,
+    CAUSES,
     CHAPTERS,
     JOBS,
     NODES,
@@ -87,6 +89,7 @@ def _remove(tx: Transaction, rows: Sequence[OccurrenceRow]) -> int:
     tx.remove(ATTEMPTS, refs)
     tx.remove(TRANSITIONS, refs)
     tx.remove(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
+    tx.remove(CAUSES, [(triggers_of(row.job), row.request) for row in rows if row.kind is Kind.TRIGGER])
     tx.remove(OCCURRENCES, refs)
     return len(rows)
 

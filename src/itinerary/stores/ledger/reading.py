@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from itinerary.model import queries as q
 from itinerary.model.evidence import Inspect, Pointers
-from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow, Ref
-from itinerary.model.states import OccurrenceState
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.evidence import inspect, pointers
@@ -20,11 +21,13 @@ from itinerary.stores.tables import (
     ENTRIES,
     EVENTS,
     JOBS,
+    LINES,
     MAIL,
     NODES,
     OCCURRENCES,
     PARTITIONS,
     SHARES,
+    SLOTS,
     STATISTICS,
     SWEEP,
     TASKS,
@@ -62,10 +65,17 @@ def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
 def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
     prefix = () if query.job is None else (query.job,)
     if query.due_before is None:
-        return _by_ref(tx, [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)])
+        refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
+        if query.with_lines and len(refs) < query.limit:
+            refs += [row.ref for row in tx.scan(LINES, prefix, limit=query.limit - len(refs))]
+        return _by_ref(tx, refs)
     due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
     due.sort(key=lambda row: row.due_at)
-    return _by_ref(tx, [row.ref for row in due[: query.limit]])
+    rows = _by_ref(tx, [row.ref for row in due[: query.limit]])
+    if query.with_lines:
+        in_line = _by_ref(tx, [row.ref for row in tx.scan(LINES, prefix, limit=query.limit)])
+        rows += [row for row in in_line if row.due_at < query.due_before]
+    return sorted(rows, key=lambda row: row.due_at)[: query.limit]
 
 
 def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
@@ -75,7 +85,27 @@ def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
 def _open(tx: Transaction, query: q.Open) -> q.Offers:
     now = tx.now()
     waiting = _waiting(tx, q.Waiting(now, query.limit))
-    return q.Offers(now, (*waiting, *_left_lying(tx, query, now - query.takeover_after)))
+    if len(waiting) == query.limit:
+        # A backlog, which is long due, must not hide what is due now.
+        newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
+        seen = {row.ref for row in waiting}
+        waiting += _by_ref(tx, [row.ref for row in newest if row.ref not in seen])
+    rows = (*waiting, *_left_lying(tx, query, now - query.takeover_after))
+    old = now - query.grace_period
+    if any(row.due_at < old for row in rows):
+        watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
+        rows = tuple(row for row in rows if row.due_at >= old or not _is_the_sweeps(row, watermark))
+    return q.Offers(now, rows)
+
+
+def _is_the_sweeps(row: OccurrenceRow, watermark: int) -> bool:
+    """Whether it was claimed for its instant, nobody was there then, and no sweep has come by since."""
+    return (
+        row.status is OccurrenceState.PRERUN
+        and row.kind is Kind.SCHEDULED
+        and not row.is_recovery
+        and row.instant >= watermark
+    )
 
 
 def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
@@ -92,7 +122,45 @@ def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[Occurre
 
 
 def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
-    return row.started_at is None and row.status in _UNSTARTED and row.owner not in (None, node)
+    if row.started_at is not None:
+        return row.owner is None
+    return row.status in _UNSTARTED and row.owner not in (None, node)
+
+
+def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
+    """Everything that is due and not final is looked at, a page at a time: what has not begun, or has time left, is
+    most of it."""
+    now = tx.now()
+    due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < now)
+    expired: list[OccurrenceRow] = []
+    for first in range(0, len(due), q.PAGE_MAX):
+        for row in _by_ref(tx, [ref for _, ref in due[first : first + q.PAGE_MAX]]):
+            if row.expires_at is not None and row.expires_at <= now and len(expired) < query.limit:
+                expired.append(row)
+    return q.Overtime(now, tuple(expired), tuple(_stuck(tx, query.limit)))
+
+
+def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
+    """Who stands in line first, where nobody is in the slot, or somebody who has ended."""
+    lines: dict[JobNumber, OccurrenceRow] = {row.job: row for row in _by_ref(tx, _first_in_line(tx, limit))}
+    slots = tx.get(SLOTS, [(job,) for job in lines])
+    holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
+    running = {slot.job for slot in slots.values() if (slot.ref,) in holders and _runs(holders[slot.ref,])}
+    return [row for job, row in lines.items() if job not in running]
+
+
+def _first_in_line(tx: Transaction, limit: int) -> list[Ref]:
+    """The first of each line. Lines may be long: the rest of each is passed over."""
+    found: list[Ref] = []
+    low: tuple[int, ...] = ()
+    while len(found) < limit and (first := tx.scan(LINES, low=low, limit=1)):
+        found.append(first[0].ref)
+        low = (first[0].job + 1,)
+    return found
+
+
+def _runs(row: OccurrenceRow) -> bool:
+    return row.status not in FINAL
 
 
 def _windows(tx: Transaction, query: q.Windows) -> list[OccurrenceRow]:
@@ -139,6 +207,7 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.Active: _active,
     q.Waiting: _waiting,
     q.Open: _open,
+    q.Overdue: _overdue,
     q.Windows: _windows,
     q.Decided: _decided,
     q.ByKey: lambda tx, query: {

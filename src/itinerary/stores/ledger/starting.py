@@ -100,6 +100,8 @@ class _Starting:
                 self.answer[ref] = Refused(ref, Refusal.GONE)
             elif (answer := self._hindered(row, request)) is not None:
                 self.answer[ref] = answer
+            elif request.skip is not None:
+                self._skip(row, request.skip)
             else:
                 ready.append(row)
         return sorted(ready, key=OCCURRENCES.name_of)
@@ -199,18 +201,39 @@ class _Starting:
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         overlaps = f"overlaps occurrence {slot.ref}"
         is_in_line = row.status is OccurrenceState.QUEUED
-        if request.overlap is Overlap.SKIP:
+        others = [other for other in line if not other.is_recovery]
+        if request.overlap is Overlap.QUEUE:
+            if not is_in_line and len(others) >= (LINE_MAX if request.max_queued is None else request.max_queued):
+                self._skip(row, f"{overlaps}, and {len(others)} stand in line already")
+        elif len(others) < len(line) or self._is_recovery(slot.ref):
+            if request.overlap is Overlap.REPLACE:
+                self._replace_in_line(row, line)
+        elif request.overlap is Overlap.SKIP:
             self._skip(row, overlaps)
-        elif request.overlap is Overlap.REPLACE:
-            if self._replace(row, slot.ref, line):
-                return True
-        elif not is_in_line and len(line) >= (LINE_MAX if request.max_queued is None else request.max_queued):
-            self._skip(row, f"{overlaps}, and {len(line)} stand in line already")
+        elif self._replace(row, slot.ref, line):
+            return True
         if row.ref not in self.answer:
             if not is_in_line:
                 line.append(self.pages.join_line(self._mine(row), f"waits for occurrence {slot.ref}"))
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
         return False
+
+    def _is_recovery(self, holder: Ref) -> bool:
+        """Whether the one in the slot is recovery, or more of that is to come: then one queues behind it (R2)."""
+        row = self.pages.rows.get(holder) or self.tx.get(OCCURRENCES, [(holder,)])[holder,]
+        return row.is_recovery
+
+    def _replace_in_line(self, row: OccurrenceRow, line: list[OccurrenceRow]) -> None:
+        """Behind recovery, too, the newest waits alone; but recovery is not asked to end."""
+        rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
+        newest = max((row, *rivals), key=lambda other: other.key)
+        why = f"replaced by occurrence {newest.ref}"
+        for other in rivals:
+            if other.ref != newest.ref:
+                line.remove(other)
+                self.pages.leave_line(other, why)
+        if newest.ref != row.ref:
+            self._skip(row, why)
 
     def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> bool:
         """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.

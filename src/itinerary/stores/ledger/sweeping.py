@@ -7,6 +7,9 @@ move in one transaction, and the watermark moves with the last of them.
 A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
 reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so
 until it has decided, and a window of instants has no row inside it.
+
+Recovery runs are created standing in line for their job's slot, in order (R2). If nobody is in the slot, the first of
+them gets it at once, and each that ends hands it to the next: nodes hear of one at a time, however long the backlog is.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from itinerary.model.rows import NodeNumber, SweepRow, WindowRow
-from itinerary.model.states import FINAL
+from itinerary.model.rows import NodeNumber, OccurrenceRow, SweepRow, WindowRow
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.stores.ledger.claiming import THE_ONE, create, revision_of
-from itinerary.stores.ledger.pages import Pages
+from itinerary.stores.ledger.pages import Pages, stand_in_line
 from itinerary.stores.tables import NODES, SWEEP, WINDOWS
 from itinerary.stores.transaction import Transaction
 
@@ -74,7 +77,7 @@ def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepSte
         return None if row.plan_to is None else _plan(row)  # an earlier try, whose answer was lost
     if row.plan_to is None or step.step != row.step + 1:
         return Refusal.ILLEGAL
-    create(tx, None, step.wanted)
+    _line_up(tx, create(tx, None, step.wanted))
     _extend(tx, step.extensions)
     row = replace(row, step=step.step, cursor=step.cursor)
     if step.is_last:
@@ -82,6 +85,19 @@ def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepSte
         row = replace(row, watermark=row.plan_to, plan_from=None, plan_to=None, cursor="")
     tx.save(SWEEP, [row], _COLUMNS)
     return None if step.is_last else _plan(row)
+
+
+def _line_up(tx: Transaction, created: Sequence[OccurrenceRow]) -> None:
+    """See to it that those who were created in line are woken: by who is in the slot, or now."""
+    jobs = sorted({row.job for row in created if row.status is OccurrenceState.QUEUED})
+    if not jobs:
+        return
+    pages = Pages(tx, (), None)
+    for locked in list(pages.slots(jobs).values()):
+        slot = locked if locked.has_line else pages.lengthen(locked)
+        if slot.ref is None:
+            pages.hand_over(slot, stand_in_line(tx, slot)[0])
+    pages.save()
 
 
 def _extend(tx: Transaction, extensions: Sequence[Extension]) -> None:

@@ -34,6 +34,7 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["control", "has_made", "intervene", "write", "write_once"]
 
 _NOBODYS: Final = FINAL | {OccurrenceState.QUEUED}
+_CALLED: Final = (OccurrenceState.QUEUED, OccurrenceState.PENDING)
 ATTEMPTS_MAX: Final = 100_000
 """The most attempts of one occurrence that are looked through."""
 LINES_MAX: Final = 100_000
@@ -166,9 +167,12 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written
     stands = row.owner == owner if item.to is None else row.status is item.to
     if row.fence == item.fence + 1 and row.touched_by == pages.by and stands:
         return Written(row.ref)  # an earlier try, whose answer was lost
-    if row.fence != item.fence or row.status in FINAL:
+    if row.fence != item.fence or row.status in FINAL or _has_gone_on(row, item):
         return Refused(row.ref, Refusal.LOST, whose(row))
-    steps = () if item.to is None else (Step(item.to, why=item.why),)
+    if (row.status, item.to) == _CALLED:
+        return _called(pages, row)
+    between = [Step(state) for state in item.by_way_of]
+    steps = () if item.to is None else (*between, Step(item.to, why=item.why))
     try:
         _check(row, steps, is_launch=False)
         taken = pages.turn(pages.take_over(row, owner), steps)
@@ -176,8 +180,34 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written
         pages.forget(row)
         return Refused(row.ref, Refusal.ILLEGAL, str(error))
     if item.gives_back:
-        pages.give_back(taken)
+        taken = pages.give_back(taken)
+    if item.expires_after is not None:
+        taken = pages.change(taken, expires_at=pages.now + item.expires_after)
+    if item.becomes_recovery:
+        pages.change(taken, is_recovery=True)
     pages.note(row.ref, item.tasks, item.attempts)
+    return Written(row.ref)
+
+
+def _has_gone_on(row: OccurrenceRow, item: Intervention) -> bool:
+    """Whether its owner has done something since it was looked at, for which it must be looked at again."""
+    if item.is_unstarted and row.started_at is not None:
+        return True
+    return item.sequence is not None and item.sequence != row.sequence
+
+
+def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
+    """Let it have the slot, if it is the first in line and nobody is in there who still runs (rule 14).
+
+    Who is in the slot is not locked, since the slot is (rule 11); what is final stays so, and the others are left.
+    """
+    slot = pages.slots([row.job])[row.job]
+    if slot.ref is not None:
+        holder = pages.rows.get(slot.ref) or pages.tx.get(OCCURRENCES, [(slot.ref,)]).get((slot.ref,))
+        if holder is not None and holder.status not in FINAL:
+            return Refused(row.ref, Refusal.QUEUED, whose(holder))
+    if not pages.is_called(slot, row):
+        return Refused(row.ref, Refusal.QUEUED, "others stand in line before it")
     return Written(row.ref)
 
 

@@ -187,7 +187,11 @@ def _packer(words: list[bytes]) -> Callable[[Values], bytes]:
             return lambda values: pack(before, values[0] + _SIGN, after_it)
         case [before, between, after_it]:
             return lambda values: pack(before, values[0] + _SIGN, between, values[1] + _SIGN, after_it)
-    raise AssertionError(f"no key has as many numbers as there are between {words}")
+        case [before, *others]:
+            return lambda values: (
+                before + b"".join(_int(value) + word for value, word in zip(values, others, strict=True))
+            )
+    raise AssertionError("a key has at least one word")
 
 
 _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {int: _int, str: _text}

@@ -40,10 +40,11 @@ class PostgresEngine(Engine):
 
     `patience`: for how many seconds work is repeated while the server is away or others are in the way.
     `lock_timeout`: for how many seconds one try waits for a lock, so that one transaction does not hold up many.
+    `idle_timeout`: after how many seconds without a word the server undoes a transaction, and frees what it has locked.
     `prepared_statements`, `listen`: switched off where a pooler needs it and is not recognised as one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that an operator may choose
         self,
         url: str,
         *,
@@ -54,16 +55,20 @@ class PostgresEngine(Engine):
         listen: bool = True,
         patience: float = 60.0,
         lock_timeout: float = 2.0,
+        idle_timeout: float = 5.0,
     ) -> None:
         for name, count in (("connections", connections), ("task_connections", task_connections)):
             if not 1 <= count <= _CONNECTIONS_MAX:
                 raise ConfigError(f"{name} = {count}: expected 1 to {_CONNECTIONS_MAX}")
-        if patience < 0 or lock_timeout <= 0:
-            raise ConfigError(f"patience = {patience}, lock_timeout = {lock_timeout}: expected seconds above 0")
+        for name, seconds in (("lock_timeout", lock_timeout), ("idle_timeout", idle_timeout)):
+            if seconds <= 0:
+                raise ConfigError(f"{name} = {seconds}: expected seconds above 0")
+        if patience < 0:
+            raise ConfigError(f"patience = {patience}: expected seconds, or 0")
         self._address = parse(url, schema=schema, prepared_statements=prepared_statements, listen=listen)
         self._known = migrations_of("itinerary.stores.postgres.migrations")
         self._made = Statements(self._address.schema)
-        self._books = Books(self._made, self._known[-1].number, lock_timeout)
+        self._books = Books(self._made, self._known[-1].number, lock_timeout=lock_timeout, idle_timeout=idle_timeout)
         self._patience = patience
         self._writers = Runner(self._address, threads=connections, patience=patience)
         self._readers = Runner(self._address, threads=_READERS, patience=patience)

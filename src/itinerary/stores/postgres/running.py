@@ -8,6 +8,10 @@ What is run is meant to be repeated: a commit whose answer did not come is work 
 the first time. The first repetition comes at once, on a new connection; the server may have been restarted long ago.
 Later ones wait longer and longer, with some chance in it, so that many nodes do not come back as one.
 
+A process that is frozen, or cut off, in the middle of a transaction holds locks, the gate's among them, and all others
+would wait for it. The server does not let it: a transaction that nothing is heard of for `idle_timeout` is undone. Who
+wakes up finds its connection gone, and does its work again.
+
 There are as many threads as there may be connections, and a bounded queue before them. A caller that is cancelled
 leaves its thread to finish, which takes the connection back to the others.
 """
@@ -25,7 +29,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import RawCursor
+from psycopg import Pipeline, RawCursor
 
 from itinerary.errors import StoreBusy, StoreError, StoreUnavailable
 from itinerary.stores.base import T, Work
@@ -49,10 +53,10 @@ _PAUSES: Final = {Meaning.LOST: (0.05, 2.0), Meaning.BUSY: (0.005, 0.5)}
 class Books:
     """How a transaction on our tables is begun and ended."""
 
-    def __init__(self, made: Statements, schema_number: int, lock_timeout: float) -> None:
+    def __init__(self, made: Statements, schema_number: int, *, lock_timeout: float, idle_timeout: float) -> None:
         self.made = made
         self.schema_number = schema_number
-        self._lock_timeout = f"{max(1, round(lock_timeout * 1_000))}ms"
+        self._timeouts = [f"{max(1, round(seconds * 1_000))}ms" for seconds in (lock_timeout, idle_timeout)]
 
     def write(self, work: Work[T]) -> Step[T]:
         """This work, in a transaction of its own."""
@@ -62,18 +66,18 @@ class Books:
         """This work, in a transaction that cannot write."""
         return lambda connection: self._whole(connection, statements.BEGIN_READING, work)
 
-    def within(self, connection: psycopg.Connection[Any], work: Work[T]) -> T:
+    def within(self, connection: psycopg.Connection[Any], pipeline: Pipeline, work: Work[T]) -> T:
         """This work, as a part of a transaction that has been begun; the connection is in pipeline mode."""
-        RawCursor(connection).execute(statements.SETTINGS, [self._lock_timeout], binary=True)
-        tx = PostgresTransaction(connection, self.made, self.schema_number)
+        RawCursor(connection).execute(statements.SETTINGS, self._timeouts, binary=True)
+        tx = PostgresTransaction(connection, pipeline, self.made, self.schema_number)
         answer = work(tx)
         tx.finish()
         return answer
 
     def _whole(self, connection: psycopg.Connection[Any], begin: str, work: Work[T]) -> T:
-        with connection.pipeline():
+        with connection.pipeline() as pipeline:
             RawCursor(connection).execute(begin)
-            answer = self.within(connection, work)
+            answer = self.within(connection, pipeline, work)
             end = RawCursor(connection)
             end.execute("COMMIT")
         assert end.statusmessage == "COMMIT", f"the commit was answered by {end.statusmessage}"

@@ -43,7 +43,9 @@ TYPES: Final[dict[type, str]] = {int: "bigint", str: "text", bytes: "bytea", boo
 BEGIN_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SETTINGS: Final = (
-    "SELECT set_config('lock_timeout', $1::text, true), set_config('plan_cache_mode', 'force_generic_plan', true),"
+    "SELECT set_config('lock_timeout', $1::text, true),"
+    " set_config('idle_in_transaction_session_timeout', $2::text, true),"
+    " set_config('plan_cache_mode', 'force_generic_plan', true),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
     " set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),"

@@ -5,7 +5,9 @@
 These have connections of their own, a bounded number of them, so that no task can take one that starts depend on.
 
 **Over its time.** The statement that is running is cancelled, everything is undone, and the task gets TransactionError.
-Should this process be frozen and not get to it, the server does the same a little later.
+Should this process be frozen and not get to it, the server does the same a little later. A statement that was only just
+being sent is not there yet to be cancelled, and would then run for as long as it likes: so it is said again until the
+statement has ended.
 
 **Ending it oneself.** A task that could say COMMIT would have committed without its attempt. The first word of each
 statement is looked at, and a statement is sent so that the server takes one at a time; what becomes of the transaction
@@ -45,6 +47,8 @@ _MARGIN: Final = 1.0
 """Seconds after which the server ends what this process did not."""
 _CANCEL_FOR: Final = 5.0
 """Seconds in which a cancelled statement has to end, before its connection is cut."""
+_CANCEL_AGAIN_AFTER: Final = 0.2
+"""Seconds after which a statement that has not ended is cancelled again."""
 _COMMIT_FOR: Final = 30.0
 """Seconds in which a commit has to be answered."""
 _LEADING: Final = re.compile(r"(?:[\s;]+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([A-Za-z]*)", re.DOTALL)
@@ -189,10 +193,12 @@ class _Session:
 
     async def _interrupt(self, running: Future[Any]) -> None:
         """Have a statement end that nobody waits for any more."""
-        with suppress(psycopg.Error):  # what matters is whether it ends
-            await asyncio.wrap_future(self._threads.submit(self._connection.cancel_safe, timeout=_CANCEL_FOR))
         ending = asyncio.wrap_future(running)
-        await asyncio.wait([ending], timeout=_CANCEL_FOR)
+        until = time.monotonic() + _CANCEL_FOR
+        while not ending.done() and (left := until - time.monotonic()) > 0:
+            with suppress(psycopg.Error):  # what matters is whether it ends
+                await asyncio.wrap_future(self._threads.submit(self._connection.cancel_safe, timeout=left))
+            await asyncio.wait([ending], timeout=min(left, _CANCEL_AGAIN_AFTER))
         if not ending.done():
             sever(self._connection)
         with suppress(psycopg.Error, StoreError, asyncio.CancelledError):  # how it ended is nobody's concern any more
@@ -223,8 +229,8 @@ class _Session:
                 " error of its statement through, or go back to a savepoint"
             )
         try:
-            with self._connection.pipeline():
-                books.within(self._connection, end)
+            with self._connection.pipeline() as pipeline:
+                books.within(self._connection, pipeline, end)
         except psycopg.Error as error:
             failure = as_store_error(error, self._shown)
             raise TransactionError(f"a task's transaction was rolled back at its end: {failure}") from error

@@ -6,6 +6,10 @@ server on the same machine that measures no different; over a network each is a 
 Each is still a statement of its own, with a look of its own at what has been committed (READ COMMITTED), which is what
 rules 4 and 6 need.
 
+Where an answer is waited for, the pipeline is synchronised. The server then knows that it is the client's turn, and for
+how long that has been so: a client that is frozen between two statements keeps its locks for `idle_timeout` and no
+longer. Without that it would take a transaction in a pipeline for busy, however long nothing comes.
+
 The gate is passed without waiting as well: what it answers is looked at with the first answer that comes after it, and
 before anybody else sees that one.
 
@@ -23,7 +27,7 @@ from typing import Any
 import msgspec
 import psycopg
 from msgspec.structs import astuple, replace
-from psycopg import Connection, RawCursor
+from psycopg import Connection, Pipeline, RawCursor
 from psycopg.types.numeric import Int8
 
 from itinerary.errors import SchemaError, StoreError
@@ -37,8 +41,8 @@ __all__ = ["PostgresTransaction"]
 class PostgresTransaction:
     """One transaction, on a connection that is in pipeline mode and has begun it."""
 
-    def __init__(self, connection: Connection[Any], made: Statements, schema_number: int) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection[Any], pipeline: Pipeline, made: Statements, schema_number: int) -> None:
+        self._connection, self._pipeline = connection, pipeline
         self._made = made
         self._schema_number = schema_number
         self._now: int | None = None
@@ -73,6 +77,8 @@ class PostgresTransaction:
         if self._gate is None:
             return
         gate, self._gate = self._gate, None
+        if gate.description is None:
+            self._pipeline.sync()
         ((number, now),) = gate.fetchall()
         if number != self._schema_number:
             raise SchemaError(
@@ -213,7 +219,9 @@ class PostgresTransaction:
 
     def _ask(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
         try:
-            answer = self._send(sql, arguments).fetchall()
+            cursor = self._send(sql, arguments)
+            self._pipeline.sync()
+            answer = cursor.fetchall()
         except psycopg.Error:
             if self._gate is not None and self._gate.description is not None:
                 self._look_at_gate()  # with another schema than we know, an error is no wonder

@@ -181,6 +181,18 @@ CREATE TABLE active (
     autovacuum_vacuum_cost_delay = 0
 );
 
+CREATE TABLE lines (
+    job bigint NOT NULL,
+    rank bigint NOT NULL,
+    instant bigint NOT NULL,
+    ref bigint NOT NULL,
+    PRIMARY KEY (job, rank, instant, ref)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
 CREATE TABLE waiting (
     due_at bigint NOT NULL,
     ref bigint NOT NULL,

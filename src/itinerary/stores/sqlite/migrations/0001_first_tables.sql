@@ -138,6 +138,14 @@ CREATE TABLE itinerary_active (
     PRIMARY KEY (job, ref)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE itinerary_lines (
+    job INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    instant INTEGER NOT NULL,
+    ref INTEGER NOT NULL,
+    PRIMARY KEY (job, rank, instant, ref)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE itinerary_waiting (
     due_at INTEGER NOT NULL,
     ref INTEGER NOT NULL,

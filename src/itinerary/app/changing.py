@@ -1,0 +1,115 @@
+"""What people change about a job's standing: pause, resume, stop, start, remove, skip (S11, S12, D10).
+
+Each is an entry on the job's timeline, with who, when and why. It is decided by the newest timeline: if somebody else
+has changed that meanwhile it is read, and decided again. What has not started is judged in the same transaction.
+
+No node is needed for any of it. A pause that was entered while nobody ran has skipped what it covers when somebody
+comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from itinerary.app.views import View
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
+from itinerary.errors import ConfigError, NodeError
+from itinerary.model.rows import EntryKind, JobRow
+from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import from_seconds
+
+__all__ = ["ROUNDS_MAX", "Changes", "shown_instant"]
+
+ROUNDS_MAX: Final = 50
+"""How often others may change the timeline meanwhile before this gives up."""
+
+
+class Changes:
+    """Changes of jobs, by one person."""
+
+    def __init__(self, store: Store, view: View, by: str) -> None:
+        self._store, self._view, self._by = store, view, by
+
+    async def pause(self, name: str, reason: str | None, until: int | None) -> None:
+        """Skip a job's instants from now on: until somebody resumes it, or until then."""
+        if until is not None and until <= self._view.now():
+            raise ConfigError(f"until: {shown_instant(until)} is past; give an instant that is still to come")
+        body = None if until is None else msgspec.json.encode({"until": until}).decode()
+        await self._enter(name, EntryKind.PAUSE, reason, body=body)
+
+    async def resume(self, name: str, reason: str | None) -> None:
+        """Go on."""
+        await self._enter(name, EntryKind.RESUME, reason)
+
+    async def stop(self, name: str, reason: str | None) -> None:
+        """Expect nothing of a job from now on."""
+        await self._enter(name, EntryKind.STOP, reason)
+
+    async def start(self, name: str, reason: str | None) -> None:
+        """Expect its instants again."""
+        await self._enter(name, EntryKind.START, reason)
+
+    async def remove(self, name: str, reason: str | None) -> None:
+        """Take a job away: what runs finishes, its history stays (D10)."""
+        await self._enter(name, EntryKind.REMOVE, reason)
+
+    async def skip(self, name: str, instant: int, reason: str | None) -> None:
+        """Pass over one named instant."""
+        shown = shown_instant(instant)
+
+        def check(timeline: Timeline, job: JobRow) -> None:
+            if instant <= self._view.now():
+                raise ConfigError(f"{shown} is past, and what became of it is decided; skip one that is to come")
+            if instant % SECOND or not len(timeline.expected(instant, instant + SECOND, [job.number])):
+                raise ConfigError(f"job {name!r} has no occurrence at {shown}; ask next_run() when it has")
+
+        await self._enter(name, EntryKind.SKIP, reason, subject=str(instant), check=check)
+
+    async def _enter(
+        self,
+        name: str,
+        kind: EntryKind,
+        reason: str | None,
+        *,
+        body: str | None = None,
+        subject: str = "",
+        check: Callable[[Timeline, JobRow], None] | None = None,
+    ) -> Entered:
+        request = f"{kind}/{uuid4()}"
+        for _ in range(ROUNDS_MAX):
+            timeline, job = self._view.timeline, self._view.job(name)
+            if check is not None:
+                check(timeline, job)
+            entry = NewEntry(
+                job=name,
+                kind=kind,
+                request=request,
+                by=self._by,
+                revision=timeline.revision,
+                reason=reason,
+                body=body,
+                subject=subject,
+            )
+            (answer,) = await self._store.amend([entry], judge_by(timeline))
+            if isinstance(answer, Entered):
+                await self._view.changed(f"{kind} of {name}")
+                return answer
+            await self._denied(name, kind, answer)
+        raise NodeError(f"job {name!r}: the {kind} was not entered: the timeline changes all the time; try again")
+
+    async def _denied(self, name: str, kind: EntryKind, denied: Denied) -> None:
+        if denied.why is not Denial.MOVED:
+            raise NodeError(f"job {name!r}: the {kind} was refused: {denied.why}")
+        await self._view.read()
+
+
+def shown_instant(instant: int) -> str:
+    """An instant as messages show it."""
+    return from_seconds(instant // SECOND).isoformat()

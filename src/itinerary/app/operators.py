@@ -1,0 +1,49 @@
+"""Somebody who asks things of a store, without a node: a person on the command line, say.
+
+What they ask is durable when they have their answer, and whichever nodes run hear of it soon; if none runs, it holds
+when the next one comes.
+"""
+
+from __future__ import annotations
+
+import getpass
+
+from itinerary.app.changing import Changes
+from itinerary.app.occurrences import Finder
+from itinerary.app.requesting import Requests
+from itinerary.app.views import StoreView
+from itinerary.model.queries import Nodes
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Operator", "local_user"]
+
+_SILENT_FOR = 30 * SECOND
+"""A node that has not been heard of for so long is taken for gone, as far as it matters here."""
+
+
+class Operator:
+    """Changes and requests, by one person, on one store. Make one with `Operator.at`."""
+
+    def __init__(self, store: Store, view: StoreView, by: str) -> None:
+        self._store, self.view, self.by = store, view, by
+        self.changes = Changes(store, view, by)
+        self.requests = Requests(store, view, by, Finder())
+
+    @classmethod
+    async def at(cls, store: Store, by: str | None = None) -> Operator:
+        """Somebody who has read the timeline; the user of this process, unless somebody else is named."""
+        return cls(store, await StoreView.of(store), local_user() if by is None else by)
+
+    async def has_nodes(self) -> bool:
+        """Whether some node runs on the store, as far as one can see."""
+        nodes = await self._store.read(Nodes())
+        return any(node.left_at is None and node.beat_at > self.view.now() - _SILENT_FOR for node in nodes)
+
+
+def local_user() -> str:
+    """Who runs this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a user database
+        return "local"

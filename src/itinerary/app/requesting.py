@@ -1,0 +1,265 @@
+"""Runs that people ask for: trigger, replay, backfill; and cancelling one (R4, D1, O5).
+
+    trigger     now, once for each request key, whichever node hears of it
+    replay      an occurrence again, or some tasks of it: a new one, linked to the old one
+    backfill    a range of the past, so many at a time: a replay where there is a row, else an occurrence of its own
+
+Each is a row before anybody hears of it, and nobody's: any node may start it, under its job's overlap policy and
+limits. A replay has the number after the last one of the same occurrence. Two that take the same number at once find
+out by reading what stands there, and one of them takes the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from itinerary.app.backfills import Backfill, BackfillWish, check_version
+from itinerary.app.changing import ROUNDS_MAX, shown_instant
+from itinerary.app.occurrences import Finder, Run, RunLike
+from itinerary.app.views import View
+from itinerary.core.backfilling import Choice, Which, chosen, due_between
+from itinerary.core.stretches import Removed
+from itinerary.errors import ConfigError, NodeError
+from itinerary.model.asked import Asked, asked_json, read_asked
+from itinerary.model.codec import to_json
+from itinerary.model.config import resolve
+from itinerary.model.ids import OccurrenceId, job_id
+from itinerary.model.occurrence import Kind
+from itinerary.model.overrides import Level, Overrides, read_overrides
+from itinerary.model.policies import Overlap
+from itinerary.model.queries import ByKey, ByRef, Decided, Windows
+from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.text import check_name
+from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import from_seconds
+
+__all__ = ["Requests"]
+
+_LOOK_AGAIN_AFTER: Final = 0.2
+"""Seconds between two looks at what a backfill has running."""
+_PAGE: Final = 100_000
+_ROWS_AT_ONCE: Final = 5_000
+
+
+class Requests:
+    """Runs, asked for by one person."""
+
+    def __init__(self, store: Store, view: View, by: str, finder: Finder) -> None:
+        self._store, self._view, self._by, self._finder = store, view, by, finder
+
+    async def trigger(self, name: str, key: str | None, options: Mapping[str, object], reason: str | None) -> Run:
+        """Have a job run now, once for each request key."""
+        overrides = read_overrides(options, Level.OCCURRENCE)
+        request = check_name("request key", uuid4().hex if key is None else key)
+        details = asked_json(Asked(by=self._by, reason=reason))
+
+        def wanted() -> Wanted:
+            now, job = self._view.now(), self._view.job(name)
+            return Wanted(
+                Key(now - now % SECOND, job.number, Kind.TRIGGER, request),
+                self._version_now(job),
+                now,
+                overrides=to_json(overrides).decode() if options else None,
+                details=details,
+                reason=self._why("triggered", reason),
+            )
+
+        return await self._made(name, wanted)
+
+    async def cancel(self, wanted: RunLike, reason: str | None) -> bool:
+        """Ask an occurrence to end. False if it has ended otherwise already."""
+        run = await self._finder.find(self._store, self._view, wanted)
+        by = f"{self._by}: {reason}" if reason else self._by
+        (answer,) = await self._store.control(self._view.node, [Cancellation(run.ref, by)])
+        if isinstance(answer, Refused):
+            return False
+        await self._view.cancelled(run.ref, by)
+        return True
+
+    # -- replay ------------------------------------------------------------------------------------------------------
+
+    async def replay(
+        self, wanted: RunLike, reason: str | None, tasks: Sequence[str] | None, version: str, key: str | None
+    ) -> Run:
+        """Run an occurrence again, or some tasks of it."""
+        check_version(version)
+        run = await self._finder.find(self._store, self._view, wanted)
+        row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
+        if row is None:
+            raise NodeError(f"occurrence {run} is no longer kept: its history has been pruned")
+        if row.status not in FINAL:
+            raise NodeError(f"occurrence {run} is {row.status}, and has not ended; cancel it, or wait for its end")
+        request = uuid4().hex if key is None else check_name("request key", key)
+        only = None if tasks is None else tuple(dict.fromkeys(tasks))
+        asked = Asked(by=self._by, reason=reason, request=request, only_tasks=only)
+        job = self._view.job(run.job)
+        use = row.version if version == "original" else self._version_now(job)
+        self._check_tasks(job, use, asked.only_tasks)
+        return (await self._replayed(job, row, use, asked, row.overrides if version == "original" else None))[0]
+
+    def _check_tasks(self, job: JobRow, version: int, tasks: tuple[str, ...] | None) -> None:
+        if tasks is None:
+            return
+        there = [task.name for task in self._view.timeline.definition(job.number, version).tasks]
+        if unknown := [task for task in tasks if task not in there]:
+            names = ", ".join(there)
+            raise ConfigError(f"job {job.name!r} has no task {unknown[0]!r} in version {version}; it has {names}")
+        if not tasks:
+            raise ConfigError("tasks: names none; leave it out to run all of them again")
+
+    async def _replayed(
+        self, job: JobRow, original: OccurrenceRow, version: int, asked: Asked, overrides: str | None
+    ) -> tuple[Run, bool]:
+        """The replay of an occurrence that this request makes, or has made; and whether it is new."""
+        identity = original.key.id(job_id(job.name))
+        for _ in range(ROUNDS_MAX):
+            earlier = await self._replays(original, identity)
+            for row in earlier:
+                if (said := read_asked(row.details)) is not None and said.request == asked.request:
+                    return Run(job.name, row.key, row.ref), False
+            number = 1 + max((_number(row) for row in earlier), default=0)
+            details = asked_json(replace(asked, replay_of=identity, replay_number=number))
+            key = Key(original.instant, job.number, Kind.REPLAY, f"{identity}/{number}")
+            why = self._why(f"replay {number} of {job.name}:{original.instant // SECOND}, asked for", asked.reason)
+            run = await self._made(job.name, lambda: self._asked(key, version, overrides, details, why))  # noqa: B023 - awaited in this turn
+            row = (await self._store.read(ByRef((run.ref,))))[run.ref]
+            if row.details == details:
+                return run, True
+        raise NodeError(f"{job.name}:{original.instant // SECOND} was not replayed: others do so all the time")
+
+    async def _replays(self, original: OccurrenceRow, identity: OccurrenceId) -> list[OccurrenceRow]:
+        keys = await self._store.read(Decided(original.instant, original.instant + 1, _PAGE))
+        mine = [
+            key
+            for key in keys
+            if key.job == original.job and key.kind is Kind.REPLAY and key.request.startswith(f"{identity}/")
+        ]
+        return list((await self._store.read(ByKey(tuple(mine)))).values())
+
+    def _asked(self, key: Key, version: int, overrides: str | None, details: str, why: str) -> Wanted:
+        return Wanted(key, version, self._view.now(), overrides=overrides, details=details, reason=why)
+
+    # -- backfill ----------------------------------------------------------------------------------------------------
+
+    async def backfill(
+        self, name: str, wish: BackfillWish, progress: Callable[[Backfill], None] | None, *, is_dry: bool = False
+    ) -> Backfill:
+        """Run what is wanted of a range, and wait for all of it; or only say what that is."""
+        await self._view.read()
+        job = self._view.job(name)
+        if wish.end > self._view.now():
+            raise ConfigError(f"the range ends at {shown_instant(wish.end)}, which is to come; backfill what is past")
+        due = due_between(self._view.timeline, job.number, wish.start, wish.end)
+        choices = chosen(due, await self._rows(job, wish), Which(wish.which), wish.key)
+        instants = tuple(from_seconds(choice.instant // SECOND) for choice in choices)
+        far = Backfill(job=name, instants=instants, looked_at=len(due), is_dry=is_dry)
+        if is_dry:
+            return far
+        request = uuid4().hex if wish.key is None else check_name("request key", wish.key)
+        asked = Asked(by=self._by, reason=wish.reason, request=request)
+        return await self._worked_off(job, choices, asked, wish, far, progress)
+
+    async def _worked_off(
+        self,
+        job: JobRow,
+        choices: Sequence[Choice],
+        asked: Asked,
+        wish: BackfillWish,
+        far: Backfill,
+        progress: Callable[[Backfill], None] | None,
+    ) -> Backfill:
+        waiting = list(reversed(choices))
+        active: set[Ref] = set()
+        ended: Counter[OccurrenceState] = Counter()
+        while waiting or active:
+            while waiting and len(active) < wish.max_active:
+                run, is_new = await self._backfilled(job, waiting.pop(), asked, wish.version)
+                active.add(run.ref)
+                far = replace(far, created=far.created + is_new)
+            rows = await self._store.read(ByRef(tuple(sorted(active))))
+            over = [row for row in rows.values() if row.status in FINAL]
+            ended.update(row.status for row in over)
+            active -= {row.ref for row in over} | (active - rows.keys())
+            far = replace(far, ended=dict(ended))
+            if over and progress is not None:
+                progress(far)
+            if active and (len(active) >= wish.max_active or not waiting):
+                await asyncio.sleep(0 if over else _LOOK_AGAIN_AFTER)
+        return far
+
+    async def _backfilled(self, job: JobRow, choice: Choice, asked: Asked, version: str) -> tuple[Run, bool]:
+        original = choice.version if choice.original is None else choice.original.version
+        use = self._version_now(job) if version == "current" else original
+        overrides = self._in_line(job, use)
+        if choice.original is not None:
+            return await self._replayed(job, choice.original, use, asked, overrides)
+        details = asked_json(asked)
+        key = Key(choice.instant, job.number, Kind.BACKFILL)
+        why = self._why("backfilled", asked.reason)
+        run = await self._made(job.name, lambda: self._asked(key, use, overrides, details, why))
+        row = (await self._store.read(ByRef((run.ref,))))[run.ref]
+        said = read_asked(row.details)
+        return run, said is not None and said.request == asked.request
+
+    def _in_line(self, job: JobRow, version: int) -> str | None:
+        """Like recovery, a backfill waits for what is in its way, unless its job allows everything."""
+        definition = self._view.timeline.definition(job.number, version)
+        if resolve(job=definition.overrides).overlap is Overlap.ALLOW:
+            return None
+        return to_json(Overrides(overlap=Overlap.QUEUE)).decode()
+
+    async def _rows(self, job: JobRow, wish: BackfillWish) -> list[OccurrenceRow]:
+        """The job's occurrences in the range, and those whose windows reach into it."""
+        keys: dict[Key, None] = {}
+        start = wish.start
+        while True:
+            page = await self._store.read(Decided(start, wish.end, _PAGE))
+            keys.update(dict.fromkeys(key for key in page if key.job == job.number))
+            if len(page) < _PAGE or page[-1].instant == start:
+                break
+            start = page[-1].instant
+        rows: dict[Ref, OccurrenceRow] = {}
+        listed = list(keys)
+        for first in range(0, len(listed), _ROWS_AT_ONCE):
+            found = await self._store.read(ByKey(tuple(listed[first : first + _ROWS_AT_ONCE])))
+            rows |= {row.ref: row for row in found.values()}
+        windows = await self._store.read(Windows(wish.start))
+        rows |= {row.ref: row for row in windows if row.job == job.number}
+        return list(rows.values())
+
+    # -- all of them -------------------------------------------------------------------------------------------------
+
+    def _why(self, what: str, reason: str | None) -> str:
+        return f"{what} by {self._by}: {reason}" if reason else f"{what} by {self._by}"
+
+    def _version_now(self, job: JobRow) -> int:
+        stretch = self._view.timeline.in_force(job.number, self._view.now())
+        if stretch is None or isinstance(stretch.standing, Removed):
+            raise NodeError(f"job {job.name!r} is not there at present: it was removed, or is to begin later")
+        return stretch.version
+
+    async def _made(self, name: str, wanted: Callable[[], Wanted]) -> Run:
+        """Make an occurrence that anybody may start, by the newest timeline."""
+        for _ in range(ROUNDS_MAX):
+            answer = await self._store.claim(None, self._view.timeline.revision, [wanted()])
+            if isinstance(answer, Refusal):
+                await self._view.read()
+                continue
+            run = Run(name, answer[0].key, answer[0].ref)
+            self._finder.note([run])
+            await self._view.offer([run.ref])
+            return run
+        raise NodeError(f"job {name!r} was not run: the timeline changes all the time; try again")
+
+
+def _number(row: OccurrenceRow) -> int:
+    return int(row.request.rpartition("/")[2])

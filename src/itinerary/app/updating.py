@@ -1,0 +1,322 @@
+"""Changing what a job is: its next version, made from a named one, shown before it is made (R6, R7).
+
+    plan_update    the difference that a change would make, and nothing else
+    update         the same, made: the entry, and what becomes of claimed occurrences, in one transaction
+    rollback       a new version that says what an old one said
+
+A change names the version that it was made from. If there is a newer one it is refused, and the error says whose that
+is. A request is known by a digest of what it says: made twice, because its answer was lost or somebody was in doubt, it
+is one change.
+
+    immediate    in force from now on
+    graceful     in force after the next instant that the old version runs, or from a given time on
+    windowed     in force from now on; only the next so many occurrences, or so much time, are compared
+
+Rows exist only for what is claimed already, a few seconds ahead; that is all that any policy has to materialise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.app.changing import ROUNDS_MAX, shown_instant
+from itinerary.app.declaring import DEFINITION_MAX, Rules
+from itinerary.app.registering import anchor_of, is_same
+from itinerary.app.views import View
+from itinerary.core.bodies import read_definition
+from itinerary.core.changes import INSTANTS_MAX, Difference, compare, graceful_from
+from itinerary.core.stretches import Removed
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
+from itinerary.errors import ConfigError, NodeError, StaleVersion
+from itinerary.model.codec import to_json
+from itinerary.model.config import resolve
+from itinerary.model.overrides import Level, Overrides, leaves_set, read_overrides
+from itinerary.model.policies import RecoveryPolicy, Retry, UpdatePolicy
+from itinerary.model.rows import EntryKind, EntryRow, JobRow
+from itinerary.model.text import shown
+from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.values import one_of
+from itinerary.ports import Store
+from itinerary.schedules import Binding, Schedule
+from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
+from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of
+
+__all__ = ["Change", "Diff", "Updates"]
+
+_OCCURRENCES: Final = 100
+"""How many occurrences a windowed update compares, if it does not say."""
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """What an update changes: instants in `[window_start, window_end)`, in order."""
+
+    job: str
+    policy: UpdatePolicy
+    from_version: int
+    """The version that it was made from."""
+    version: int
+    """The one that it makes, or has made; the same if it says nothing new."""
+    effective_from: datetime | None
+    """When that is in force; None if it says nothing new."""
+    window_start: datetime
+    window_end: datetime
+    added: tuple[datetime, ...] = ()
+    removed: tuple[datetime, ...] = ()
+    kept: tuple[datetime, ...] = ()
+    """Those of both: they take the new configuration, from `effective_from` on."""
+    is_applied: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it says anything that the newest version does not."""
+        return self.version != self.from_version
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants a job to be."""
+
+    schedule: Schedule | None = None
+    options: Mapping[str, object] = {}
+    to_version: int | None = None
+    """Be as in that version, whatever else it was since."""
+    policy: str | None = None
+    from_version: int | None = None
+    effective_from: InstantLike | None = None
+    window: int | DurationLike | None = None
+    reason: str | None = None
+
+
+class Updates:
+    """Versions of jobs, made by one person."""
+
+    def __init__(self, store: Store, view: View, by: str, rules: Rules, policy: UpdatePolicy) -> None:
+        """`policy` is that of changes which do not say."""
+        self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
+
+    async def update(self, name: str, change: Change, *, is_plan: bool = False) -> Diff:
+        """Make a version, or say what it would change."""
+        terms = _Terms(change, self._policy)
+        for _ in range(ROUNDS_MAX):
+            timeline, job = self._view.timeline, self._view.job(name)
+            newest = self._newest(timeline, job)
+            base = self._base(timeline, job, newest, change.from_version)
+            body = self._body(job, timeline, base, change)
+            request = _request(base.version, body, terms)
+            made = next((entry for entry in timeline.entries(job.number) if entry.request == request), None)
+            if made is not None:
+                return terms.diff(job, timeline.entries(job.number), made, is_applied=True)
+            if base is newest and is_same(newest.body, body):
+                return terms.nothing(job, newest.version, self._view.now())
+            if is_plan:
+                self._check_newest(job, newest, base)
+                planned = self._planned(timeline, job, newest, body, terms)
+                return terms.diff(job, (*timeline.entries(job.number), planned), planned, is_applied=False)
+            entry = NewEntry(
+                job=name,
+                kind=EntryKind.VERSION,
+                request=request,
+                by=self._by,
+                effective_from=terms.effective_from(timeline, job, self._view.now()),
+                from_version=base.version,
+                revision=timeline.revision,
+                body=body,
+                reason=change.reason,
+            )
+            (answer,) = await self._store.amend([entry], judge_by(timeline))
+            if isinstance(answer, Denied):
+                await self._denied(job, base, answer, terms)
+                continue
+            await self._view.changed(f"version {answer.version} of {name}")
+            timeline = self._view.timeline
+            made = _version(timeline, job, answer.version)
+            return terms.diff(job, timeline.entries(job.number), made, is_applied=True)
+        raise NodeError(f"job {name!r} was not updated: the timeline changes all the time; try again")
+
+    def _newest(self, timeline: Timeline, job: JobRow) -> EntryRow:
+        newest = timeline.newest(job.number)
+        stretches = timeline.history(job.number).stretches
+        if newest is None or not stretches or isinstance(stretches[-1].standing, Removed):
+            raise NodeError(f"job {job.name!r} was removed; declare it again, and it goes on with its next version")
+        return newest
+
+    def _base(self, timeline: Timeline, job: JobRow, newest: EntryRow, version: int | None) -> EntryRow:
+        if version is None or version == newest.version:
+            return newest
+        return _version(timeline, job, version)
+
+    def _check_newest(self, job: JobRow, newest: EntryRow, base: EntryRow) -> None:
+        if base is not newest:
+            raise _stale(job, base.version, newest)
+
+    async def _denied(self, job: JobRow, base: EntryRow, denied: Denied, terms: _Terms) -> None:
+        """Read again, if that may help; else say why not."""
+        await self._view.read()
+        if denied.why is Denial.STALE and terms.change.from_version is not None:
+            newest = self._view.timeline.newest(job.number)
+            assert newest is not None, "there is a newer one"
+            raise _stale(job, base.version, newest)
+        if denied.why is Denial.EARLY and terms.change.effective_from is not None:
+            raise ConfigError(
+                f"effective_from: {shown_instant(microseconds_of(terms.change.effective_from))} is past, and what was "
+                f"due then is decided; give an instant from {shown_instant(denied.earliest)} on"
+            )
+
+    def _planned(self, timeline: Timeline, job: JobRow, newest: EntryRow, body: str, terms: _Terms) -> EntryRow:
+        now = self._view.now()
+        effective_from = terms.effective_from(timeline, job, now)
+        return EntryRow(
+            timeline.revision + 1,
+            0,
+            job.number,
+            EntryKind.VERSION,
+            "planned",
+            now if effective_from is None else effective_from,
+            now,
+            self._by,
+            newest.version + 1,
+            body=body,
+        )
+
+    # -- what it shall be --------------------------------------------------------------------------------------------
+
+    def _body(self, job: JobRow, timeline: Timeline, base: EntryRow, change: Change) -> str:
+        if change.to_version is not None:
+            return _version(timeline, job, change.to_version).body or ""
+        definition = read_definition(base.body)
+        try:
+            overrides = _over(definition.overrides, read_overrides(change.options, Level.JOB))
+        except ConfigError as error:
+            raise ConfigError(f"job {job.name!r}: {error}") from error
+        resolve(settings=self._rules.defaults, job=overrides)
+        for limit in overrides.limits or ():
+            if limit not in self._rules.shares:
+                raise ConfigError(f"job {job.name!r}: limits: nobody says how many shares {limit!r} has")
+        schedule = definition.schedule
+        if change.schedule is not None:
+            if not isinstance(change.schedule, Schedule):
+                raise ConfigError(f"job {job.name!r}: {shown(change.schedule)} is not a schedule; give every(…), say")
+            zone = overrides.timezone or self._rules.defaults.timezone or "UTC"
+            bound = change.schedule.bind(Binding(job.name, zone, anchor_of(base.body, job)))
+            bound.require_ready()
+            schedule = bound.to_json()
+        elif "timezone" in change.options:
+            raise ConfigError(f"job {job.name!r}: timezone: its schedule has one already; give the schedule as well")
+        encoded = to_json(replace(definition, schedule=schedule, overrides=overrides))
+        if len(encoded) > DEFINITION_MAX:
+            raise ConfigError(
+                f"job {job.name!r}: its definition has {len(encoded)} bytes, {DEFINITION_MAX} are allowed"
+            )
+        return encoded.decode()
+
+
+class _Terms:
+    """From when on a change counts, and how far it is looked at."""
+
+    def __init__(self, change: Change, policy: UpdatePolicy) -> None:
+        self.change = change
+        self.policy = policy if change.policy is None else one_of(UpdatePolicy)("policy", change.policy)
+        if change.effective_from is not None and self.policy is not UpdatePolicy.GRACEFUL:
+            raise ConfigError(f'effective_from: goes with policy="graceful"; a change that is {self.policy} counts now')
+        self._count, self._window_for = self._window(change.window)
+
+    def _window(self, window: int | DurationLike | None) -> tuple[int | None, int | None]:
+        if window is None:
+            return (_OCCURRENCES if self.policy is UpdatePolicy.WINDOWED else None), None
+        if isinstance(window, bool) or not isinstance(window, int):
+            return None, parse_duration(window)
+        if not 1 <= window <= INSTANTS_MAX:
+            raise ConfigError(f"window: {window} occurrences are out of range 1-{INSTANTS_MAX}; or give a time: '7d'")
+        return window, None
+
+    def effective_from(self, timeline: Timeline, job: JobRow, now: int) -> int | None:
+        """When it counts; None: from the moment on in which it is entered."""
+        if self.policy is not UpdatePolicy.GRACEFUL:
+            return None
+        if self.change.effective_from is not None:
+            return microseconds_of(self.change.effective_from)
+        return graceful_from(timeline, job, now)
+
+    def diff(self, job: JobRow, entries: tuple[EntryRow, ...], made: EntryRow, *, is_applied: bool) -> Diff:
+        """What a version changes, made or planned."""
+        found = compare(job, entries, made.revision, window_for=self._window_for, count=self._count)
+        return self._told(job, made, found, is_applied=is_applied)
+
+    def _told(self, job: JobRow, made: EntryRow, found: Difference, *, is_applied: bool) -> Diff:
+        return Diff(
+            job=job.name,
+            policy=self.policy,
+            from_version=made.version - 1,
+            version=made.version,
+            effective_from=_moment(made.effective_from),
+            window_start=_moment(found.start),
+            window_end=_moment(found.end),
+            added=tuple(_moment(instant) for instant in found.added),
+            removed=tuple(_moment(instant) for instant in found.removed),
+            kept=tuple(_moment(instant) for instant in found.kept),
+            is_applied=is_applied,
+        )
+
+    def nothing(self, job: JobRow, version: int, now: int) -> Diff:
+        """It says what the newest version says already."""
+        at = _moment(now)
+        return Diff(
+            job=job.name,
+            policy=self.policy,
+            from_version=version,
+            version=version,
+            effective_from=None,
+            window_start=at,
+            window_end=at,
+        )
+
+
+def _version(timeline: Timeline, job: JobRow, version: int) -> EntryRow:
+    for entry in timeline.entries(job.number):
+        if entry.kind is EntryKind.VERSION and entry.version == version:
+            return entry
+    newest = timeline.newest(job.number)
+    known = "none" if newest is None else f"1 to {newest.version}"
+    raise ConfigError(f"job {job.name!r} has no version {version}; there are {known}")
+
+
+def _stale(job: JobRow, made_from: int, newest: EntryRow) -> StaleVersion:
+    why = f": {newest.reason}" if newest.reason else ""
+    return StaleVersion(
+        f"job {job.name!r} is at version {newest.version} since {shown_instant(newest.entered_at)}, by "
+        f"{newest.entered_by}{why}; this change was made from version {made_from}: look at what has changed, and make "
+        f"it from {newest.version}"
+    )
+
+
+def _over(stored: Overrides, given: Overrides) -> Overrides:
+    """The overrides of a job with those that are given over them, leaf by leaf (X5)."""
+    values: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for key, value in leaves_set(given):
+        group, _, field = key.rpartition(".")
+        if group:
+            groups.setdefault(group, {})[field] = value
+        else:
+            values[field] = value
+    for group, fields in groups.items():
+        policy: Retry | RecoveryPolicy = getattr(stored, group)
+        values[group] = replace(policy, **fields)
+    return replace(stored, **values)
+
+
+def _request(version: int, body: str, terms: _Terms) -> str:
+    at = terms.change.effective_from
+    counts_from = "" if at is None else str(microseconds_of(at))
+    text = f"{version}/{terms.policy}/{counts_from}/{body}"
+    return f"update/{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def _moment(instant: int) -> datetime:
+    return from_seconds(instant // SECOND)

@@ -1,0 +1,155 @@
+"""What those who carry out requests see of the timeline and of time, and whom they tell.
+
+    NodeView     in a program that runs a node: its timeline, its clock; and it hears of everything at once
+    StoreView    without a node, as on the command line: what the store says, read when it is needed
+
+Whatever is asked is durable before anybody is told (PROTOCOL 25). A node that is not told finds out by itself, soon.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from itinerary.core.messages import CancelRequested, WorkOffered
+from itinerary.core.timeline import Timeline
+from itinerary.errors import NodeError
+from itinerary.model.queries import ByRef, Entries, Jobs, Standing
+from itinerary.model.rows import EntryRow, JobNumber, JobRow, NodeNumber, Ref
+from itinerary.ports import Store
+from itinerary.runtime.node import Node
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["NodeView", "StoreView", "View"]
+
+_PAGE: Final = 10_000
+
+
+class View(ABC):
+    """The timeline, the time, and somebody to tell."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, JobNumber] = {}
+
+    @property
+    @abstractmethod
+    def timeline(self) -> Timeline:
+        """As far as it has been read. It never changes, so any thread may look at it."""
+
+    @abstractmethod
+    def now(self) -> int:
+        """The store's time, as far as it is known here."""
+
+    @property
+    @abstractmethod
+    def node(self) -> NodeNumber | None:
+        """The node that asks, if one does."""
+
+    @abstractmethod
+    async def read(self) -> None:
+        """Read what has been entered since the last time."""
+
+    async def changed(self, why: str) -> None:  # noqa: ARG002 - for those who have a node to tell
+        """The timeline has been changed from here."""
+        await self.read()
+
+    async def offer(self, refs: Sequence[Ref]) -> None:  # noqa: B027 - nodes find them by themselves
+        """There are occurrences that anybody may start."""
+
+    async def cancelled(self, ref: Ref, by: str) -> None:  # noqa: B027 - its owner has mail
+        """Somebody wants an occurrence to end, and that is written."""
+
+    def job(self, name: str) -> JobRow:
+        """The job of that name, from any thread. Raises NodeError where there is none."""
+        timeline = self.timeline
+        number = self._numbers.get(name)
+        if number is None:
+            self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers are for ever
+            number = self._numbers.get(name)
+        if number is None:
+            raise NodeError(f"there is no job {name!r} in the store; declare it, or see how it is spelt")
+        return timeline.jobs[number]
+
+
+class NodeView(View):
+    """What a node knows."""
+
+    def __init__(self, store: Store, node: Node) -> None:
+        super().__init__()
+        self._store, self._node = store, node
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._node.builder.timeline
+
+    def now(self) -> int:
+        return self._node.clock.now()
+
+    @property
+    def node(self) -> NodeNumber | None:
+        return self._node.number
+
+    async def read(self) -> None:
+        await self._node.builder.read()
+
+    async def changed(self, why: str) -> None:
+        await self.read()
+        self._node.builder.rebuild(why)
+
+    async def offer(self, refs: Sequence[Ref]) -> None:
+        rows = await self._store.read(ByRef(tuple(refs)))
+        await self._node.inbox.deliver(WorkOffered(list(rows.values())))
+
+    async def cancelled(self, ref: Ref, by: str) -> None:
+        await self._node.inbox.deliver(CancelRequested(ref, by))
+
+
+class StoreView(View):
+    """What a store says. Open it with `StoreView.of`."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store, self._timeline = store, Timeline()
+        self._told, self._told_at = 0, 0.0
+
+    @classmethod
+    async def of(cls, store: Store) -> StoreView:
+        """A view that has been read once."""
+        view = cls(store)
+        await view.read()
+        return view
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._timeline
+
+    def now(self) -> int:
+        return self._told + int((time.monotonic() - self._told_at) * SECOND)
+
+    @property
+    def node(self) -> NodeNumber | None:
+        return None
+
+    async def read(self) -> None:
+        entries: list[EntryRow] = []
+        while True:
+            after = entries[-1].revision if entries else self._timeline.revision
+            page = await self._store.read(Entries(after, _PAGE))
+            entries += page
+            if len(page) < _PAGE:
+                break
+        if entries:
+            self._timeline = self._timeline.extended(entries, await self._new_jobs())
+        self._told, self._told_at = (await self._store.read(Standing())).now, time.monotonic()
+
+    async def _new_jobs(self) -> list[JobRow]:
+        """The jobs that were not there the last time; read after the entries, so that none is missing."""
+        found: list[JobRow] = []
+        last = max(self._timeline.jobs, default=JobNumber(0))
+        while True:
+            page = await self._store.read(Jobs(found[-1].number if found else last, _PAGE))
+            found += page
+            if len(page) < _PAGE:
+                return found

@@ -1,0 +1,149 @@
+"""Going on with an occurrence that began on a node which is gone (PROTOCOL 17).
+
+    offered, nobody's ─► CLAIMED ─► LINED_UP ─► (a slot of this node) ─► STARTING ─► taken, and read ─► on its way
+                                                                             └─────► others were quicker: over
+
+It waits for a slot of the node like one that is to start. Then it is taken, by one write that raises its fence, and
+read as it is from then on: nobody else can write it. It goes on with the version and the frozen configuration that it
+began with. None of its attempts is in flight: whoever took it from its node has seen to that (see `rescue`).
+
+What its node knew and no row says is found out again, or done without. Requirements are looked at from the first one
+on. A hook may be told twice. If its tasks are over, and not by themselves, somebody had closed it, and the rows of its
+tasks say who.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from itinerary.core import errands, lifecycle
+from itinerary.core.course import SHUTDOWN, Closing, Course, Stage, cancelling
+from itinerary.core.failure import outcome_of
+from itinerary.core.outbox import Outbox
+from itinerary.core.pen import Pen
+from itinerary.core.plans import JobPlan
+from itinerary.core.progress import Phase, TaskProgress
+from itinerary.core.rescue import way_to_stale
+from itinerary.model.queries import Detail
+from itinerary.model.retries import is_lost
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.writes import Intervention
+from itinerary.schedules.durations import parse_duration
+
+__all__ = ["ask_for", "go_on"]
+
+_CHECKING: Final = frozenset(
+    {
+        OccurrenceState.CONDITION_PENDING,
+        OccurrenceState.CONDITION_RUNNING,
+        OccurrenceState.ACTION_PENDING,
+        OccurrenceState.ACTION_RUNNING,
+    }
+)
+_ERRANDS_SHIFT: Final = 20
+"""Errands are numbered, and not stored: under each fence there are numbers that no other node has used."""
+
+
+def ask_for(course: Course, row: OccurrenceRow, plan: JobPlan) -> None:
+    """Make ready to take it: it begins to be this node's with that write."""
+    course.plan, course.found = plan, row
+    course.taking = Intervention(
+        row.ref,
+        row.fence,
+        None,
+        f"node {course.here.name} goes on with it",
+        owner=course.here.node,
+        expires_after=course.may_take(),
+    )
+
+
+def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
+    """It is this node's, and goes on."""
+    row = detail.row
+    assert row.started_at is not None, "it had begun"
+    assert detail.config is not None, "and was started with something"
+    course.terms = terms = course.plan.terms_as_frozen(detail.config)
+    course.fence, course.started_at, course.seen_at = row.fence, row.started_at, now
+    course.expires_at = now + terms.config.job.execution_timeout
+    course.has_shares = not terms.limits or row.holds is not None
+    course.errands_run = row.fence << _ERRANDS_SHIFT
+    course.pen = Pen(row.ref, row.fence, row.sequence, row.status)
+    course.tasks = _restored(course, detail, now)
+    out.follow.append(course.ref)
+    course.stage = Stage.WORKING
+    if _is_over(course):
+        course.closing = _closed(course, row)
+        lifecycle.go_on(course, now, out)
+    elif row.cancelled_by is not None:
+        lifecycle.close(course, cancelling(row.cancelled_by), now, out)
+    elif row.status in _CHECKING and course.plan.definition.requires:
+        _check_again(course, row, now, out)
+    elif course.plan.definition.on_start and not detail.attempts and _has_all_before_it(course):
+        lifecycle.greet(course, now, out)
+    else:
+        lifecycle.go_on(course, now, out)
+
+
+def _restored(course: Course, detail: Detail, now: int) -> list[TaskProgress]:
+    rows = {task.place: task for task in detail.tasks}
+    found = []
+    for task, config in zip(course.plan.tasks, course.terms.tasks, strict=True):
+        tries = [attempt for attempt in detail.attempts if attempt.place == task.order]
+        progress = TaskProgress.restored(task, config, rows.get(task.order), tries)
+        if progress.phase is Phase.RETRYING:
+            progress.wait_to_retry(course.plan.name, course.key, progress.tries[-1].ended_at or now)
+        found.append(progress)
+    return found
+
+
+def _is_over(course: Course) -> bool:
+    return all(task.phase is Phase.DONE for task in course.tasks)
+
+
+def _has_all_before_it(course: Course) -> bool:
+    return all(task.phase is Phase.WAITING for task in course.tasks)
+
+
+def _check_again(course: Course, row: OccurrenceRow, now: int, out: Outbox) -> None:
+    """Look at its requirements from the first one on; the time for that one counts from its start."""
+    course.stage = Stage.CHECKING
+    if row.status is OccurrenceState.ACTION_PENDING:
+        course.pen.step(OccurrenceState.ACTION_RUNNING, now)
+    assert row.started_at is not None, "it had begun"
+    course.deadline_at = row.started_at + parse_duration(course.plan.definition.requires[0].deadline)
+    errands.check(course, 0, now, out)
+
+
+def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
+    """How it was closed, if it was: all of its tasks are over, and it is not they that say what it came to."""
+    for task in course.tasks:
+        if task.tries and is_lost(task.tries[-1]):
+            return _ended_by_rescue(course, task)
+    if outcome_of(course.tasks)[0] is not OccurrenceState.COMPLETED:
+        return None
+    for task in course.tasks:
+        if task.status is not TaskState.SUCCESS:
+            return _closed_by(task, row)
+    return None
+
+
+def _closed_by(task: TaskProgress, row: OccurrenceRow) -> Closing:
+    """What somebody made of it who cancelled or skipped this task: a requirement or its timeout, a person or a
+    shutdown; or else the rescuer, who found it before any task had begun."""
+    by = (task.stop_reason.by if task.stop_reason is not None else task.reason) or "the scheduler"
+    outcome = OccurrenceState.ORPHANED
+    if by in lifecycle.FAILING:
+        outcome = OccurrenceState.FAILED
+    elif row.cancelled_by is not None or task.status is TaskState.CANCELLED or by == SHUTDOWN:
+        outcome = OccurrenceState.CANCELLED
+    return Closing(outcome, by, by)
+
+
+def _ended_by_rescue(course: Course, task: TaskProgress) -> Closing:
+    """Its node is gone, or it was over its time: that is decided, and only its hooks have to be told."""
+    why = task.reason or "nobody knows how far it came"
+    if task.status is not TaskState.TIMEOUT:
+        return Closing(OccurrenceState.ORPHANED, "the scheduler", why)
+    has_way = way_to_stale(course.pen.state) is not None
+    return Closing(OccurrenceState.FAILED_STALE if has_way else OccurrenceState.FAILED, "the scheduler", why)

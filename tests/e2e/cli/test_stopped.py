@@ -1,0 +1,52 @@
+"""A node that is stopped with SIGSTOP while something comes due each second, and goes on: as on a laptop that slept."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from itinerary.audit import audit_store
+from itinerary.model.queries import History, Jobs
+from itinerary.stores import open_store
+from tests.e2e.cli.program import Program
+from tests.e2e.cli.test_up import STORE, TICKING
+
+STOPPED_FOR = 4.0
+"""Seconds: more than others would wait before they take over, and less than the grace period."""
+
+
+@pytest.mark.spec("N6", "a machine that slept")
+def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(TICKING.replace('every("1s")', 'every("1s"), overlap="queue"'), "utf-8")
+    with Program(tmp_path, "up", "app.py", "--store", STORE) as program:
+        program.until(lambda line: "completed" in line)
+        program.signal(signal.SIGSTOP)
+        stopped_at = int(time.time())
+        time.sleep(STOPPED_FOR)  # nothing but real time passes for a process that stands still
+        program.signal(signal.SIGCONT)
+        goes_on_at = time.time()
+        done: set[int] = set()
+        while not done >= set(range(stopped_at + 1, int(goes_on_at))):
+            program.until(lambda line: "completed" in line)
+            done = asyncio.run(completed(tmp_path))
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
+
+    async def audited() -> tuple[int, int]:
+        async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
+            report = await audit_store(store, None, None)
+            return report.lost, report.doubled
+
+    assert asyncio.run(audited()) == (0, 0)
+
+
+async def completed(tmp_path: Path) -> set[int]:
+    """The seconds whose occurrences have completed."""
+    async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
+        (job,) = await store.read(Jobs())
+        rows = (await store.read(History(job.number))).rows
+    return {row.instant // 1_000_000 for row in rows if row.status == "completed"}
