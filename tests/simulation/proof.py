@@ -58,7 +58,7 @@ CAUGHT_BY: Final = {
     "same_fence": _known(0, Rule.FENCE),
     "no_plan": _known(8, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
     "wall_clock_death": _known(10, Rule.DEAD),
-    "no_giving_way": _known(21, Rule.ONE_PLACE),
+    "no_giving_way": _known(379, Rule.ONE_PLACE),
 }
 
 
