@@ -26,11 +26,12 @@ async def tick():
 
 
 @contextmanager
-def node(directory: Path, url: str) -> Iterator[None]:
-    """A node that has run something, and is ended afterwards."""
+def node(directory: Path, url: str, ticks: int = 1) -> Iterator[None]:
+    """A node that has run something, so many seconds of it, and is ended afterwards."""
     (directory / "app.py").write_text(TICKING, "utf-8")
     with Program(directory, "up", "app.py", "--store", url) as program:
-        program.until(lambda line: "completed" in line)
+        for _ in range(ticks):
+            program.until(lambda line: "completed" in line)
         yield
         program.signal(signal.SIGTERM)
         assert program.end() == 0
@@ -44,9 +45,9 @@ def audited(directory: Path, url: str, *options: str) -> tuple[int, list[str]]:
 @pytest.mark.spec("U6", "the command")
 def test_a_store_is_audited_beside_a_node_and_what_is_lost_is_named(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    with node(tmp_path, url):
+    with node(tmp_path, url, ticks=5):
         pass
-    with node(tmp_path, url):  # its start has decided everything up to then
+    with node(tmp_path, url):  # its start has decided everything up to `takeover_after` before
         code, output = audited(tmp_path, url, "--json")
         found = msgspec.json.decode(output[0], type=Audited)
         assert (code, found.findings) == (0, ())
