@@ -274,13 +274,6 @@ writes = _called(
     gives_back=rarely,
     takes=rarely,
 )
-
-
-def _swept(recovers: st.SearchStrategy[bool]) -> st.SearchStrategy[Operation]:
-    items = st.lists(st.tuples(job, instant), max_size=3)
-    return _called(sweep, node=node, seizes=maybe, is_last=maybe, recovers=recovers, items=items)
-
-
 repeatable = st.one_of(
     claims,
     claims,
@@ -304,7 +297,14 @@ repeatable = st.one_of(
     ),
     _called(ask, which=number, adjusts=maybe),
     _called(update, job=job, repeats=rarely, is_stale=rarely, verdict=st.sampled_from(VerdictKind)),
-    _swept(st.just(value=False)),
+    _called(
+        sweep,
+        node=node,
+        seizes=maybe,
+        is_last=maybe,
+        recovers=maybe,
+        items=st.lists(st.tuples(job, instant), max_size=3),
+    ),
     _called(
         append,
         causes=st.lists(st.integers(0, 8), max_size=4),
@@ -314,7 +314,5 @@ repeatable = st.one_of(
     _called(lease, node=node, partitions=st.lists(st.integers(0, 2), max_size=3), lease_for=st.sampled_from([0, HOUR])),
     _called(look, job=job, limit=st.integers(1, 20)),
 )
-operations = repeatable | _swept(maybe) | _called(forget, keep_max=st.sampled_from([0, 100]))
-"""Forgetting is not repeatable: the second time there is less to forget. Nor is recovery, to the letter: with one that
-has the slot and has not begun, an end that is told twice names it as the next the second time, whoever it was handed
-the slot by."""
+operations = repeatable | _called(forget, keep_max=st.sampled_from([0, 100]))
+"""Forgetting is not repeatable: the second time there is less to forget."""

@@ -115,6 +115,8 @@ def test_each_job_recovers_by_its_own_strategy() -> None:
         await world.sleep_until(301.0)
         await scene.sweeper.sweep()
         assert await seconds(world, "never", OccurrenceState.MISSED) == [0, 60, 120, 180, 240]
+        for state in set(OccurrenceState) - {OccurrenceState.MISSED}:
+            assert await seconds(world, "never", state) == []
         assert await seconds(world, "last", OccurrenceState.PENDING) == [240], "nobody is in its job's slot but itself"
         assert await seconds(world, "last", OccurrenceState.MISSED) == [0, 60, 120, 180]
 

@@ -359,10 +359,10 @@ def test_what_lies_unstarted_behind_a_thousand_long_runs_is_found() -> None:
 @pytest.mark.spec("N5")
 def test_while_the_store_is_away_no_work_is_offered_and_nothing_breaks() -> None:
     async def story(world: World) -> None:
-        async with watching(world) as scene:
+        async with watching(world, grace_period=120 * SECOND) as scene:
             await scene.claimed(None, 10)
             world.engine.is_down = True
-            await world.sleep_until(35.0)
+            await world.sleep_until(60.0)
             assert await scene.heard(WorkOffered) == []
             world.engine.is_down = False
             await asyncio.sleep(2.0)

@@ -55,6 +55,7 @@ __all__ = [
     "LINE_MAX",
     "OUTPUT_MAX",
     "Pages",
+    "called_by",
     "clean",
     "is_open",
     "line_row",
@@ -88,6 +89,11 @@ def is_open(row: OccurrenceRow) -> bool:
 def whose(row: OccurrenceRow) -> str:
     """Who has a row, for those who have not."""
     return f"{row.status}, fence {row.fence}, owner {row.owner or 'nobody'}"
+
+
+def called_by(ref: Ref) -> str:
+    """Why one that stood in line has the slot: it was handed to it by one that ended."""
+    return f"its turn has come: occurrence {ref} has ended"
 
 
 def mail_topic(node: NodeNumber) -> str:
@@ -289,10 +295,10 @@ class Pages:
         slot = self._slots[row.job]
         self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
-    def hand_over(self, slot: SlotRow, row: OccurrenceRow) -> SlotRow:
+    def hand_over(self, slot: SlotRow, row: OccurrenceRow, why: str = "its turn has come") -> SlotRow:
         """Give a slot, in place, to one that stands in line; anybody may start it then (rule 14)."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
-        row = self.turn(row, (Step(OccurrenceState.PENDING, why="its turn has come"),))
+        row = self.turn(row, (Step(OccurrenceState.PENDING, why=why),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
     def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
@@ -353,7 +359,7 @@ class Pages:
             line = self._line(slot) if slot.has_line else []
             if line:
                 self.handed[ref] = line[0].ref
-                self.hand_over(slot, line[0])
+                self.hand_over(slot, line[0], called_by(ref))
             else:
                 self._set_slot(replace(slot, ref=None, fence=0, has_line=False))
 

@@ -27,7 +27,7 @@ from itinerary.model.writes import (
     Written,
 )
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.pages import Pages, is_open, whose
+from itinerary.stores.ledger.pages import Pages, called_by, is_open, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
@@ -144,7 +144,8 @@ def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> Non
 
 
 def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
-    """The answer to a write whose first answer was lost; who got its slot then may still wait to be started.
+    """The answer to a write whose first answer was lost; who got its slot then may still wait to be started. Others who
+    have the slot and wait did not get it by this end, and were not named the first time.
 
     Nothing is locked for that: these slots come in no order, and who is in one may be starting (rule 11).
     """
@@ -154,7 +155,8 @@ def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
     if slot.ref is None or slot.ref == row.ref:
         return Written(row.ref)
     successor = pages.rows.get(slot.ref) or pages.tx.get(OCCURRENCES, [(slot.ref,)]).get((slot.ref,))
-    return Written(row.ref, slot.ref if successor is not None and is_open(successor) else None)
+    is_next = successor is not None and is_open(successor) and successor.reason == called_by(row.ref)
+    return Written(row.ref, slot.ref if is_next else None)
 
 
 def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
