@@ -226,6 +226,22 @@ async def test_an_older_one_in_the_same_batch_does_not_replace_one_whose_turn_ha
 
 @pytest.mark.spec("X6", "replace")
 @told
+async def test_one_that_waits_for_a_limit_and_is_replaced_in_the_same_batch_is_not_told_to_wait(desk: Desk) -> None:
+    owner, node, job, other = await desk.node(), await desk.node(), await desk.job(), await desk.job("other")
+    running = await desk.run(owner, job)
+    waiting, newest = await desk.due(node, job), await desk.due(node, job)
+    one = (Limit("api", 1),)
+    await hand_over(desk, owner, running, node, waiting)
+    await desk.started(node, await desk.due(node, other), limits=one)
+    requests = [desk.request(claimed, overlap=Overlap.REPLACE, limits=one, fence=None) for claimed in (waiting, newest)]
+    answers = await desk.store.start(node, desk.revision, requests, 0)
+    assert [answer.why for answer in answers if isinstance(answer, Refused)] == [Refusal.LOST, Refusal.LIMITED]
+    assert await desk.status(waiting.ref) is OccurrenceState.CANCELLED
+    assert await desk.store.start(node, desk.revision, requests, 0) == answers
+
+
+@pytest.mark.spec("X6", "replace")
+@told
 async def test_replace_lets_a_newer_one_be_whose_turn_has_come(desk: Desk) -> None:
     owner, node, job = await desk.node(), await desk.node(), await desk.job()
     running = await desk.run(owner, job)

@@ -95,6 +95,23 @@ async def test_behind_recovery_the_newest_that_replaces_waits_alone(desk: Desk) 
 
 @pytest.mark.spec("R2", "live instants queue behind")
 @told
+async def test_of_those_in_line_behind_recovery_that_replace_in_one_batch_each_is_replaced_once(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    (recovery,) = await swept(desk, node, job, 1)
+    live = [await desk.due(node, job) for _ in range(3)]
+    await desk.start(node, *live, overlap=Overlap.QUEUE)
+    answers = await desk.start(node, *live, overlap=Overlap.REPLACE, fence=None)
+    *older, newest = live
+    assert answers == [
+        *(Refused(one.ref, Refusal.SKIPPED, f"replaced by occurrence {newest.ref}") for one in older),
+        Refused(newest.ref, Refusal.QUEUED, f"waits for occurrence {recovery.ref}"),
+    ]
+    assert [await desk.trail(one.ref) for one in older] == [["prerun", "queued", "skipped"]] * 2
+    assert await desk.start(node, *live, overlap=Overlap.REPLACE, fence=None) == answers
+
+
+@pytest.mark.spec("R2", "live instants queue behind")
+@told
 async def test_once_recovery_is_through_the_overlap_policy_holds_again(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     (row,) = await swept(desk, node, job, 1)

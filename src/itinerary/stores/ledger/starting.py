@@ -70,21 +70,20 @@ class _Starting:
         self.newest: dict[JobNumber, OccurrenceRow] = {}
         """The last one of each job that would replace others."""
         self.lines: dict[JobNumber, list[OccurrenceRow]] = {}
-        """Who stands in line, as far as it has been looked at."""
+        """Who stood in line when it was looked at, and who joined since."""
 
     def answers(self) -> list[Started | Refused]:
         """Decide about each, then write everything."""
         self._begin_each(self._ready())
         self.pages.save()
-        answers = [self.answer[ref] for ref in self.order]
-        return [answer if isinstance(answer, Started) else self._as_it_came(answer) for answer in answers]
+        return [self._as_it_came(self.answer[ref]) for ref in self.order]
 
-    def _as_it_came(self, answer: Refused) -> Refused:
-        """A refusal as it is in the end: what stood in line may have been replaced by another of the same batch."""
+    def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
+        """An answer as it is in the end: what waited may have been replaced by another of the same batch."""
         row = self.pages.rows.get(answer.ref)
-        if row is None or row.status is not OccurrenceState.SKIPPED:
+        if isinstance(answer, Started) or row is None or row.status not in FINAL:
             return answer
-        return Refused(row.ref, Refusal.SKIPPED, row.reason or "")
+        return self._hindered(row, self.starts[answer.ref]) or answer
 
     def _refuse(self, row: OccurrenceRow, why: Refusal, by: str) -> None:
         self.answer[row.ref] = Refused(row.ref, why, by)
@@ -153,8 +152,11 @@ class _Starting:
         """Begin those that may: each gets everything that it needs, or nothing."""
         slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
         self.newest = {row.job: row for row in rows if self.starts[row.ref].overlap is Overlap.REPLACE}
-        for row in rows:
-            request = self.starts[row.ref]
+        for ready in rows:
+            row, request = self.pages.rows[ready.ref], self.starts[ready.ref]
+            if row.status in FINAL:
+                self._refuse(row, Refusal.SKIPPED, row.reason or "")  # one before it has replaced it
+                continue
             slot = None if request.overlap is Overlap.ALLOW else slots[row.job]
             if slot is not None and not self._gets(row, slot, request):
                 continue
@@ -177,30 +179,35 @@ class _Starting:
         """Whether it may have the slot: it is free, and nobody stands in line; or it is its own, or is to be."""
         if slot.ref is None and not slot.has_line:
             return True  # nearly always
-        if row.job not in self.lines:
-            self.lines[row.job] = stand_in_line(self.tx, slot) if slot.has_line else []
-        line = self.lines[row.job]
-        return self._is_next(row, slot, line) or self._gets_after_all(row, line, request)
+        return self._is_next(row, slot) or self._gets_after_all(row, request)
 
-    def _is_next(self, row: OccurrenceRow, slot: SlotRow, line: list[OccurrenceRow]) -> bool:
+    def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
+        """Who stands in line, as it is by now: those before in the batch may have joined it, left it or been called."""
+        if slot.job not in self.lines:
+            self.lines[slot.job] = stand_in_line(self.tx, slot) if slot.has_line else []
+        line = [self.pages.rows.get(row.ref, row) for row in self.lines[slot.job]]
+        line = [row for row in line if row.status is OccurrenceState.QUEUED]
+        self.lines[slot.job] = line
+        return line
+
+    def _is_next(self, row: OccurrenceRow, slot: SlotRow) -> bool:
         """Whether it is in there already, or nobody is, and nobody stands in line before it."""
         if slot.ref == row.ref:
             return True
         if slot.ref is not None:
             return False
-        ahead = line[0] if line and line[0].key < row.key else None
-        if ahead is None:
+        line = self._line(slot)
+        if not line or row.key <= line[0].key:
             return True
-        line.pop(0)
-        self.pages.hand_over(slot, ahead)  # a line that nobody had woken
+        self.pages.hand_over(slot, line[0])  # a line that nobody had woken
         return False
 
-    def _gets_after_all(self, row: OccurrenceRow, line: list[OccurrenceRow], request: Start) -> bool:
+    def _gets_after_all(self, row: OccurrenceRow, request: Start) -> bool:
         """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         overlaps = f"overlaps occurrence {slot.ref}"
-        is_in_line = row.status is OccurrenceState.QUEUED
+        is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
         others = [other for other in line if not other.is_recovery]
         if request.overlap is Overlap.QUEUE:
             if not is_in_line and len(others) >= (LINE_MAX if request.max_queued is None else request.max_queued):
@@ -223,19 +230,18 @@ class _Starting:
         row = self.pages.rows.get(holder) or self.tx.get(OCCURRENCES, [(holder,)])[holder,]
         return row.is_recovery
 
-    def _replace_in_line(self, row: OccurrenceRow, line: list[OccurrenceRow]) -> None:
+    def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
         """Behind recovery, too, the newest waits alone; but recovery is not asked to end."""
         rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
         newest = max((row, *rivals), key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
         for other in rivals:
             if other.ref != newest.ref:
-                line.remove(other)
                 self.pages.leave_line(other, why)
         if newest.ref != row.ref:
             self._skip(row, why)
 
-    def _replace(self, row: OccurrenceRow, holder: Ref, line: list[OccurrenceRow]) -> bool:
+    def _replace(self, row: OccurrenceRow, holder: Ref, line: Sequence[OccurrenceRow]) -> bool:
         """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
 
         Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
@@ -248,19 +254,14 @@ class _Starting:
         newest = max(rivals, key=lambda other: other.key)
         why = f"replaced by occurrence {newest.ref}"
         for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
-            line.remove(other)
             self.pages.leave_line(other, why)
         if has_begun:
             self.pages.ask_to_end(holds, why)
         elif newest.ref == row.ref or newest.ref not in (holder, *self.starts):
             self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
-            line[:] = [other for other in line if other.ref == newest.ref]
             self._skip(row, why)
-        elif not has_begun:
-            line.clear()
-            return True
-        return False
+        return newest.ref == row.ref and not has_begun
 
     def _skip(self, row: OccurrenceRow, why: str) -> None:
         steps = [Step(OccurrenceState.SKIPPED, why=why)]
