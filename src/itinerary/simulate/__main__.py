@@ -1,7 +1,7 @@
 """`python -m itinerary.simulate --seeds 0..999`: live through many seeds, and say which of them failed, and why.
 
     --seeds 0..999 | 7 | @FILE    which: a range, one, or those in a file (what follows a # is why they are kept)
-    --nodes N, --hours N          instead of what the seed has drawn
+    --nodes N [N ...], --hours N  instead of what the seed has drawn; of several, each seed takes the next
     --processes N                 so many seeds at a time; 0: as many as there are cores
     --unchanging                  nobody pauses or updates a job
     --history                     print all that happened
@@ -76,7 +76,13 @@ def read_seeds(text: str) -> Iterator[int]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m itinerary.simulate", description="Simulated days, with faults.")
     parser.add_argument("--seeds", default="0..99", help="0..999, 7, or @FILE")
-    parser.add_argument("--nodes", type=int, help="how many nodes, instead of what the seed has drawn")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="how many nodes, instead of what the seed has drawn; of several, each seed takes the next",
+    )
     parser.add_argument("--hours", type=int, help="how long, instead of a day")
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="at a time; 0: as many as there are cores"

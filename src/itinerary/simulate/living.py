@@ -7,7 +7,7 @@ history is long and nobody wants it but for the seed that failed.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,8 @@ class Order(NamedTuple):
     """The node, `package.module:thing`."""
     mutant: str | None = None
     """A fault that is put into the program, named like that."""
-    nodes: int | None = None
+    nodes: Sequence[int] | None = None
+    """How many, in turn: of (3, 4, 5), seed 0 has three nodes, seed 1 four. None: what the seed has drawn."""
     hours: int | None = None
     with_history: bool = False
     is_changing: bool = True
@@ -49,7 +50,8 @@ def live(order: Order, seed: int) -> Lived:
     new_life: NewLife = _named(order.life)
     mutant: Callable[[], AbstractContextManager[None]] = nullcontext if order.mutant is None else _named(order.mutant)
     runs_for = DAY if order.hours is None else order.hours * 3600 * SECOND
-    options = derive(seed, nodes=order.nodes, runs_for=runs_for, is_changing=order.is_changing)
+    nodes = None if order.nodes is None else order.nodes[seed % len(order.nodes)]
+    options = derive(seed, nodes=nodes, runs_for=runs_for, is_changing=order.is_changing)
     with mutant():
         outcome = run_seed(options, new_life)
     lines = list(outcome.history) if order.with_history else []

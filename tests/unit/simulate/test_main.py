@@ -46,6 +46,12 @@ def test_a_history_can_be_read() -> None:
     assert "occurrences: OccurrenceRow(" in said
 
 
+@pytest.mark.parametrize(("seed", "booting"), [("4", {"a", "b", "c"}), ("5", {"a", "b", "c", "d"})])
+def test_of_several_numbers_of_nodes_each_seed_takes_the_next(seed: str, booting: set[str]) -> None:
+    said = run("--nodes", "3", "4", "--life", "itinerary.simulate.binding:real_life", "--seeds", seed, "--history")[1]
+    assert {line.split()[1].split("/")[0] for line in said.splitlines() if line.endswith("boots")} == booting
+
+
 def test_seeds_are_one_a_range_or_those_of_a_file(tmp_path: Path) -> None:
     assert list(read_seeds("7")) == [7]
     assert list(read_seeds("3..5")) == [3, 4, 5]
