@@ -97,9 +97,9 @@ class Line:
         return None
 
     @property
-    def can_give(self) -> bool:
-        """Whether somebody waits, and there is a slot."""
-        return self._length > 0 and self.free > 0
+    def ready(self) -> int:
+        """How many wait for whom there is a slot."""
+        return max(0, min(self._length, self.free))
 
     def release(self, course: Course) -> None:
         """Give back the slot of a course, if it has one."""

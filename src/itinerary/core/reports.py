@@ -2,9 +2,9 @@
 
 Ten thousand occurrences that are due together begin one batch after another, and the first have ended long before the
 last has begun. To work off these ends costs as much as the starts do, so it would make the last ones twice as late. So
-while hundreds of starts are on their way to the store reports wait, half a second at the most; and then they are taken
-up some at a time, so that whatever comes next does not wait for all of them. With fewer starts an end is not held up at
-all: what follows it may depend on it (PROTOCOL 10).
+while hundreds of starts are to be written reports wait, until all of these are, but half a second at the most; and then
+they are taken up some at a time, so that whatever comes next does not wait for all of them. With fewer starts an end is
+not held up at all: what follows it may depend on it (PROTOCOL 10).
 
 Nothing is judged wrongly for that: as soon as time has come for anything, or anybody asks or tells anything but how
 starts, claims and writes went, all that has been reported is taken up before it.
@@ -36,7 +36,7 @@ __all__ = ["Reports"]
 HELD_MAX: Final = SECOND // 2
 AT_ONCE: Final = 1_024
 HERD: Final = 512
-"""So many starts on their way are worth it."""
+"""So many starts that are to be written are worth it."""
 _CAN_WAIT_FOR: Final = (StartsAnswered, AttemptsReported, ClaimsAnswered, WritesAnswered, Heartbeats)
 """Messages that reports may stay behind: none of them says anything about an attempt that runs."""
 
@@ -48,6 +48,8 @@ class Reports:
         self._board = board
         self._waiting: deque[Report] = deque()
         self._since = 0
+        self._is_herd = False
+        """Whether so many starts were to be written that reports wait for the last of them."""
 
     def put(self, reports: Sequence[Report], now: int) -> None:
         """Some more."""
@@ -63,7 +65,7 @@ class Reports:
     @property
     def can_go_on(self) -> bool:
         """Whether some wait that need not."""
-        return bool(self._waiting) and self._board.starting < HERD
+        return bool(self._waiting) and not self._is_herd
 
     def before(self, message: Message, now: int, out: Outbox) -> None:
         """Take up all of them, if this is a message that they must not stay behind."""
@@ -72,12 +74,14 @@ class Reports:
 
     def take_up(self, now: int, out: Outbox) -> None:
         """Take up what should not wait any longer."""
+        starts = self._board.starting + self._board.line.ready
+        self._is_herd = starts >= HERD or (self._is_herd and starts > 0)
         if not self._waiting:
             return
         alarm_at, is_held = self._board.alarms.next_at, self._since <= now < self._since + HELD_MAX
         if alarm_at is not None and alarm_at <= now:
             self._take(len(self._waiting), now, out)
-        elif not (self._board.starting >= HERD and is_held):
+        elif not (self._is_herd and is_held):
             self._take(AT_ONCE, now, out)
 
     def _take(self, count: int, now: int, out: Outbox) -> None:

@@ -87,7 +87,7 @@ class Starting:
     @property
     def has_more(self) -> bool:
         """Whether somebody waits who can have a slot at once: the next iteration gives it."""
-        return self._gives_slots and self._board.line.can_give
+        return self._gives_slots and self._board.line.ready > 0
 
     def _wake(self, course: Course, now: int, out: Outbox) -> None:
         """What needs no slot is done at once: without one, time passes too."""
