@@ -112,11 +112,8 @@ def test_a_node_that_has_no_free_slot_skips_what_is_paused_all_the_same() -> Non
 def test_what_a_dead_node_had_claimed_of_a_paused_job_is_skipped_by_another() -> None:
     async def story(world: World) -> None:
         await world.register("etl", world.task())
-        first = world.node("a")
-        await first.start()
-        lives = world.loop.create_task(first.run())
-        await world.sleep_until(55)
-        lives.cancel()  # it dies with its claim
+        async with world.dying(world.node("a")):
+            await world.sleep_until(55)  # it dies with its claim
         await enter(world, EntryKind.PAUSE, "etl", reason="migration")
         async with world.running(world.node("b")):
             await world.sleep_until(70)

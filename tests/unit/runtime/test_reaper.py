@@ -46,15 +46,12 @@ async def ran_over_its_time(world: World, **rest: Any) -> OccurrenceRow:
     overrides = rest.pop("overrides", Overrides(execution_timeout="1m"))
     await world.register(JOB, world.task(LONG), schedule=once_at(10), overrides=overrides, **rest)
     silent = world.node("a")
-    await silent.start()
-    task = world.loop.create_task(silent.run())
-    await world.until(lambda: bool(world.began))
-    await asyncio.sleep(1.0)
-    loses_sight(silent)
-    async with world.running(world.node("b")):
-        await world.until(lambda: has_ended(world), within=300.0)
-    task.cancel()
-    await asyncio.wait([task])
+    async with world.dying(silent):
+        await world.until(lambda: bool(world.began))
+        await asyncio.sleep(1.0)
+        loses_sight(silent)
+        async with world.running(world.node("b")):
+            await world.until(lambda: has_ended(world), within=300.0)
     return await row_of(world)
 
 
@@ -128,12 +125,8 @@ def test_hooks_hear_of_what_is_orphaned_on_another_node() -> None:
 
         name = world.registry.register(hook, "world:hook")
         await world.register(JOB, world.task(LONG), schedule=once_at(10), on_complete=(name,))
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: bool(world.began))
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
         assert told == []
         async with world.running(world.node("b")):
             await world.until(lambda: has_ended(world), within=60.0)
@@ -161,12 +154,8 @@ def test_hooks_hear_of_what_is_orphaned_before_its_first_task() -> None:
         names = [world.registry.register(what, f"world:{what.__name__}") for what in (hook, unmet, act)]
         requirement = Requirement(python=names[1], on_unmet=Unmet.ACT, action=names[2])
         await world.register(JOB, world.task(), schedule=once_at(10), requires=(requirement,), on_complete=(names[0],))
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: bool(world.began))
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
         async with world.running(world.node("b")):
             await world.until(lambda: has_ended(world), within=60.0)
         assert (await row_of(world)).status is OccurrenceState.ORPHANED
@@ -209,12 +198,8 @@ def test_one_that_ran_out_of_time_while_everybody_was_gone_is_not_reaped_but_res
 
         overrides = Overrides(execution_timeout="1m", on_orphan=OnOrphan.RERUN, retry=Retry(0))
         await world.register(JOB, main, schedule=once_at(10), overrides=overrides)
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: bool(world.began))
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
         await asyncio.sleep(7_200.0)
         async with world.running(world.node("b", reaper_interval=SECOND)):
             await world.until(lambda: has_ended(world), within=60.0)

@@ -75,27 +75,24 @@ def test_a_node_that_is_cut_off_ends_its_rerun_work_before_another_runs_it_and_k
         await world.register(JOB, places.main, schedule=once_at(10), overrides=RERUN)
         await world.register("other", others.main, schedule=once_at(10))
         first = world.node("a")
-        await first.start()
-        task = world.loop.create_task(first.run())
-        await world.sleep_until(12.0)
-        async with world.running(world.node("b")):
-            await world.sleep_until(20.0)
-            cut_off(first)
-            await world.until(lambda: has_ended(world), within=300.0)
-        (lost, began, ended), (again, began_again, _) = places.ran
-        assert (lost, again) == ("a 1", "b 2")
-        assert began < ended < began_again, "it never ran in two places"
-        assert ended <= 35.0, "within a timeout of the last heartbeat"
-        assert [where for where, _, _ in others.ran] == ["a 1"], "the other job was left to run"
-        assert others.ran[0][2] - others.ran[0][1] == pytest.approx(100.0)
-        row = await row_of(world)
-        assert row.status is OccurrenceState.COMPLETED
-        assert [attempt.status for attempt in (await world.detail(row)).attempts] == [
-            TaskState.FAILED,
-            TaskState.SUCCESS,
-        ]
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(first):
+            await world.sleep_until(12.0)
+            async with world.running(world.node("b")):
+                await world.sleep_until(20.0)
+                cut_off(first)
+                await world.until(lambda: has_ended(world), within=300.0)
+            (lost, began, ended), (again, began_again, _) = places.ran
+            assert (lost, again) == ("a 1", "b 2")
+            assert began < ended < began_again, "it never ran in two places"
+            assert ended <= 35.0, "within a timeout of the last heartbeat"
+            assert [where for where, _, _ in others.ran] == ["a 1"], "the other job was left to run"
+            assert others.ran[0][2] - others.ran[0][1] == pytest.approx(100.0)
+            row = await row_of(world)
+            assert row.status is OccurrenceState.COMPLETED
+            assert [attempt.status for attempt in (await world.detail(row)).attempts] == [
+                TaskState.FAILED,
+                TaskState.SUCCESS,
+            ]
 
     played(story)
 
@@ -178,12 +175,8 @@ def test_a_task_that_takes_its_node_down_with_it_is_not_run_again_for_ever() -> 
         assert len(world.began) == LOST_MAX + 1
 
     async def die(world: World, when: Any) -> None:
-        node = world.node("poisoned")
-        await node.start()
-        task = world.loop.create_task(node.run())
-        await world.until(when, within=120.0)
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("poisoned")):
+            await world.until(when, within=120.0)
 
     played(story)
 
@@ -199,12 +192,8 @@ def test_an_attempt_that_was_lost_with_its_node_is_none_of_the_retries() -> None
 
         overrides = Overrides(on_orphan=OnOrphan.RERUN, retry=Retry(1, "10s"))
         await world.register(JOB, main, schedule=once_at(10), overrides=overrides)
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: bool(world.began))
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
         async with world.running(world.node("b")):
             await world.until(lambda: has_ended(world), within=120.0)
         row = await row_of(world)
@@ -229,13 +218,9 @@ def test_what_is_run_again_has_the_version_and_the_configuration_that_it_began_w
             ran.append("the new one")
 
         await world.register(JOB, old, schedule=once_at(10), overrides=RERUN)
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: bool(ran))
-        await world.register(JOB, new, schedule=once_at(50), overrides=Overrides(), from_version=1)
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(ran))
+            await world.register(JOB, new, schedule=once_at(50), overrides=Overrides(), from_version=1)
         async with world.running(world.node("b")):
             await world.until(lambda: has_ended(world), within=120.0)
         row = await row_of(world)

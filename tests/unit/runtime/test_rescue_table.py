@@ -196,14 +196,10 @@ def test_what_becomes_of_each_state_when_its_node_dies(case: Case, away_for: flo
     async def story(world: World) -> None:
         await case.prepare(world, on_orphan)
         executor = Pods(world.registry, loop=world.loop) if case.state is S.CONTAINER_CREATING else None
-        dead = world.node("a", executor, max_concurrent_jobs=1 if case.state is S.PENDING else 50)
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.until(lambda: is_in(world, case.state))
-        await world.until(lambda: bool(world.began) or case.state in UNBEGUN)
-        await asyncio.sleep(1.0)
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a", executor, max_concurrent_jobs=1 if case.state is S.PENDING else 50)):
+            await world.until(lambda: is_in(world, case.state))
+            await world.until(lambda: bool(world.began) or case.state in UNBEGUN)
+            await asyncio.sleep(1.0)
         await asyncio.sleep(away_for)
         found = await last(world)
         async with world.running(world.node("b")):
@@ -267,12 +263,8 @@ def test_what_was_claimed_just_before_a_total_outage_goes_through_the_recovery_s
             schedule=every("3s", start="2026-03-28T12:00:13Z", end="2026-03-28T12:00:25Z"),
             overrides=Overrides(recovery=RecoveryPolicy(strategy, **bound)),
         )
-        dead = world.node("a")
-        await dead.start()
-        task = world.loop.create_task(dead.run())
-        await world.sleep_until(10.5)
-        task.cancel()
-        await asyncio.wait([task])
+        async with world.dying(world.node("a")):
+            await world.sleep_until(10.5)
         claimed = await world.rows(JOB)
         assert [row.status for row in claimed] == [S.PRERUN] * len(claimed)
         assert 1 <= len(claimed) < 5

@@ -236,6 +236,17 @@ class World:
             node.shut_down("the story is over")
         await asyncio.wait([task])
 
+    @asynccontextmanager
+    async def dying(self, node: Node) -> AsyncIterator[None]:
+        """A node that runs, and afterwards is killed: it gives nothing back, and writes nothing more."""
+        await node.start()
+        task = self.loop.create_task(node.run(), name=f"node {node.name}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
     # -- what came of it ---------------------------------------------------------------------------------------------
 
     async def rows(self, name: str) -> list[OccurrenceRow]:
