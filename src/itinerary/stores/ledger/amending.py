@@ -16,7 +16,8 @@ from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry, Verdict, VerdictKind
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
-from itinerary.stores.ledger.pages import LINE_MAX, Pages, clean
+from itinerary.stores.ledger.lines import LINE_MAX
+from itinerary.stores.ledger.pages import Pages, clean
 from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, LINES, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 

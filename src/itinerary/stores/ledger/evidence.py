@@ -13,7 +13,7 @@ from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, Slot
 from itinerary.model.states import OccurrenceState
 from itinerary.model.trails import whole_trail
 from itinerary.stores.ledger.history import CHAPTER, refs_in
-from itinerary.stores.ledger.pages import line_row
+from itinerary.stores.ledger.lines import line_row
 from itinerary.stores.tables import (
     ACTIVE,
     CHAPTERS,

@@ -19,7 +19,6 @@ from itinerary.model.rows import (
     AttemptRow,
     ChapterRow,
     JobNumber,
-    LineRow,
     MailRow,
     NodeNumber,
     OccurrenceRow,
@@ -35,6 +34,7 @@ from itinerary.model.text import clean_text
 from itinerary.model.trails import is_plain_end
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.history import lengthened
+from itinerary.stores.ledger.lines import called_by, line_row, stand_in_line
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
@@ -52,20 +52,14 @@ from itinerary.stores.tables import (
 from itinerary.stores.transaction import Transaction
 
 __all__ = [
-    "LINE_MAX",
     "OUTPUT_MAX",
     "Pages",
-    "called_by",
     "clean",
     "is_open",
-    "line_row",
     "mail_topic",
-    "stand_in_line",
     "whose",
 ]
 
-LINE_MAX: Final = 100_000
-"""The most occurrences of one job that stand in line or wait at a time, besides a backlog of recovery."""
 OUTPUT_MAX: Final = 1_000_000
 """The longest output of an attempt that is kept, in characters (Q4)."""
 
@@ -75,8 +69,6 @@ _SLOT: Final = ("ref", "fence", "has_line")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 _OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 _NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
-_RECOVERY: Final = 0
-_OTHERS: Final = 1
 
 
 def is_open(row: OccurrenceRow) -> bool:
@@ -91,11 +83,6 @@ def whose(row: OccurrenceRow) -> str:
     return f"{row.status}, fence {row.fence}, owner {row.owner or 'nobody'}"
 
 
-def called_by(ref: Ref) -> str:
-    """Why one that stood in line has the slot: it was handed to it by one that ended."""
-    return f"its turn has come: occurrence {ref} has ended"
-
-
 def mail_topic(node: NodeNumber) -> str:
     """What a node watches to hear that one of its occurrences has been cancelled or adjusted."""
     return f"mail/{node}"
@@ -104,31 +91,6 @@ def mail_topic(node: NodeNumber) -> str:
 def clean(text: str | None) -> str | None:
     """Text from outside, as every store can hold it (rule 12)."""
     return None if text is None else clean_text(text)
-
-
-def line_row(row: OccurrenceRow) -> LineRow:
-    """Where a row stands in line."""
-    return LineRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
-
-
-def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
-    """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already. Of a
-    backlog of recovery only the first comes: it may be of any length, and is looked at with every start and end.
-
-    Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (rule 11). And nobody
-    is overlooked, since nobody joins the line without the slot. But one may have left it, unless it is locked.
-    """
-    line: list[OccurrenceRow] = []
-    entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)
-    while entries and not (line := _queued(tx, entries)):
-        entries = tx.scan(LINES, (slot.job, _RECOVERY), low=(entries[0].instant, entries[0].ref + 1), limit=1)
-    line += _queued(tx, tx.scan(LINES, (slot.job, _OTHERS), limit=LINE_MAX))
-    return sorted(line, key=lambda row: row.key)
-
-
-def _queued(tx: Transaction, entries: Sequence[LineRow]) -> list[OccurrenceRow]:
-    rows = tx.lock(OCCURRENCES, [(entry.ref,) for entry in entries]).values() if entries else ()
-    return [row for row in rows if row.status is OccurrenceState.QUEUED]
 
 
 class Pages:

@@ -25,7 +25,8 @@ from itinerary.model.trails import is_plain_start, unsaid_attempts
 from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
 from itinerary.stores.ledger.claiming import revision_of
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.pages import LINE_MAX, Pages, is_open, stand_in_line, whose
+from itinerary.stores.ledger.lines import LINE_MAX, stand_in_line
+from itinerary.stores.ledger.pages import Pages, is_open, whose
 from itinerary.stores.tables import OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
 

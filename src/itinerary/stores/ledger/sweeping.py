@@ -23,7 +23,8 @@ from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.stores.ledger.claiming import THE_ONE, create, revision_of
-from itinerary.stores.ledger.pages import Pages, stand_in_line
+from itinerary.stores.ledger.lines import stand_in_line
+from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.tables import NODES, SWEEP, WINDOWS
 from itinerary.stores.transaction import Transaction
 

@@ -27,7 +27,8 @@ from itinerary.model.writes import (
     Written,
 )
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.pages import Pages, called_by, is_open, whose
+from itinerary.stores.ledger.lines import called_by
+from itinerary.stores.ledger.pages import Pages, is_open, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
