@@ -42,6 +42,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
     if end <= start:
         return
     board.scanned_until = end
+    out.wanted_under = board.revision
     if end <= board.next_instant:
         return
     runs = board.index.query(start, end)

@@ -54,10 +54,13 @@ class Outbox:
         "stops",
         "takings",
         "wanted",
+        "wanted_under",
     )
 
     def __init__(self) -> None:
         self.wanted: list[Wanted] = []
+        self.wanted_under = 0
+        """The revision by which they are wanted: the iteration may hear of a newer one afterwards."""
         self.starts: list[Start] = []
         self.changes: list[Change] = []
         self.is_urgent = False
@@ -121,12 +124,12 @@ class Outbox:
             found.append(Kill(kills_of_begun))
         if self.changes or self.is_urgent:
             found.append(Write(self.changes, self.is_urgent))
-        found += self._what_can_wait(revision)
+        found += self._what_can_wait()
         return found + self._others
 
-    def _what_can_wait(self, revision: int) -> Iterator[Command]:
+    def _what_can_wait(self) -> Iterator[Command]:
         if self.wanted:
-            yield Claim(revision, self.wanted)
+            yield Claim(self.wanted_under, self.wanted)
         if self.releases:
             yield Release(self.releases)
         if self.takings:

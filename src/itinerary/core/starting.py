@@ -230,8 +230,8 @@ class Starting:
         """The timeline is known again: what has not started takes the version that is in force by now (R6)."""
         board = self._board
         if has_moved_on:
-            for course in board.by_ref.values():
-                if course.stage in (Stage.CLAIMED, Stage.LINED_UP):
+            for course in board.known.values():
+                if course.stage in (Stage.WANTED, Stage.CLAIMED, Stage.LINED_UP):
                     self._renew(course, out)
         moved, self._moved = self._moved, []
         for course in moved:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from itinerary.core.commands import Claim, ReadRows, RebuildIndex, StartRuns
-from itinerary.core.messages import ConfigurationUpdated, OccurrenceAsked
+from itinerary.core.messages import ClaimsAnswered, ConfigurationUpdated, OccurrenceAsked
 from itinerary.core.news import Began
 from itinerary.model.states import OccurrenceState
 from itinerary.model.timeline import Judge, Verdict, VerdictKind
 from itinerary.schedules import every
-from tests.unit.core.bench import SECOND, START, World
+from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import hangs
 
 
@@ -263,6 +263,43 @@ def test_a_claim_by_an_older_timeline_is_refused_and_made_again_by_the_new_one()
     world.let_go()
     world.run_to(3)
     assert world.statuses == ["completed"]
+
+
+@pytest.mark.spec("R6", "PROTOCOL 4")
+def test_what_an_old_index_wants_is_not_claimed_by_the_revision_of_one_that_comes_in_the_same_iteration() -> None:
+    world = World(pre_schedule_interval=2 * SECOND)
+    world.job("etl", schedule=every("10s"))
+    world.run_to(3)
+    old = world.scheduler._board.revision
+    world.keep(RebuildIndex)
+    world.job("etl", schedule=every("7h"), is_heard=False)
+    world.rebuild()
+    world._shared[0] = START + 8 * SECOND + 1
+    asked = world.turn()
+    assert [(one.revision, len(one.wanted)) for one in asked if isinstance(one, Claim)] == [(old, 1)]
+    assert world.scheduler._board.revision > old
+    world.keep()
+    world.run_to(25)
+    assert [row.instant for row in world.rows] == [START], "its second version is not due for hours"
+
+
+@pytest.mark.spec("R6")
+def test_what_was_claimed_takes_the_new_version_also_when_that_is_heard_of_before_the_claim_is_answered() -> None:
+    world = World()
+    world.job("etl", "a")
+    world.keep(Claim)
+    world.run_to(-2)
+    (claim,) = world.kept
+    assert isinstance(claim, Claim)
+    answer = done(world.store.claim(world.node, claim.revision, claim.wanted))
+    world.job("etl", "b", judge=keep_all(2))
+    world.run_to(-1)
+    world.kept.clear()
+    world.keep()
+    world.send(ClaimsAnswered(claim.wanted, answer))
+    world.run_to(5)
+    assert [(one.facts.task, one.facts.version) for one in world.script.launched] == [("b", 2)]
+    assert not [one for one in world.commands if isinstance(one, Claim)][1:], "it was claimed once"
 
 
 @pytest.mark.spec("O2")
