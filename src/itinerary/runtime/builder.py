@@ -90,6 +90,11 @@ class IndexBuilder:
         self._why = why
         self._is_wanted.set()
 
+    def take_settings(self, settings: Settings) -> None:
+        """Build by these from now on, beginning at once: the time of the next one may have changed."""
+        self._settings, self._looks_ahead = settings, settings.lookahead_window
+        self.rebuild("the settings have changed")
+
     async def run(self) -> None:
         """Build it again and again."""
         retry_after: float | None = None
