@@ -42,6 +42,7 @@ from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.model.definition import Definition
 from itinerary.model.settings import Reread
 from itinerary.ports import Store
+from itinerary.runtime.clock import awake_time
 from itinerary.runtime.node import Ended, Node
 from itinerary.stores.opening import open_store
 
@@ -226,6 +227,7 @@ class Engine:
             knows=self._knows,
             blocked_for=coroutines.blocked_for,
             reread=self._reread,
+            awake=awake_time,
         )
 
     def _running_node(self) -> Node:

@@ -98,8 +98,9 @@ class ClockJumped(_Message, frozen=True):
     """The store's time is certain again, and another than before, by that much."""
 
     by: int
+    why: str
     is_absorbed: bool = False
-    """It was the node's own clock that jumped, and its time went on all the same: nothing has to be put off."""
+    """The node's time agrees with the store's all the same: nothing has to be put off."""
 
 
 # -- from the claimer, the starter and the syncer ----------------------------------------------------------------------

@@ -212,13 +212,13 @@ class Scheduler:
             case ClockDoubted(by):
                 board.is_in_doubt = True
                 out.log(Level.WARNING, "clock.doubted", by_microseconds=by)
-            case ClockJumped(by, is_absorbed):
+            case ClockJumped(by, why, is_absorbed):
                 if not is_absorbed:
                     board.is_in_doubt = False
                     board.shift(by, now)
                     self._heartbeats_at, self._iterated_at = 0, now
                     self._tally.since = now
-                out.log(Level.WARNING, "clock.jumped", by_microseconds=by)
+                out.log(Level.WARNING, "clock.jumped", by_microseconds=by, why=why)
                 out.rebuild("the clock has jumped")
             case _:
                 assert_never(message)

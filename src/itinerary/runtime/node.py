@@ -107,16 +107,17 @@ class Node:
         blocked_for: Callable[[], tuple[int, str | None]] | None = None,
         reread: Callable[[], Reread] | None = None,
         elapsed: Callable[[], int] = boot_time,
+        awake: Callable[[], int] | None = None,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
         code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
         of the tasks' coroutines has not answered; `reread` reads the settings again; `elapsed` is the node's own clock,
-        and `elsewhere` runs what would hold up the loop."""
+        and `awake` one that stands still while the machine sleeps; `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer = elsewhere, observer
-        self.clock = StoreClock(elapsed)
+        self.clock = StoreClock(elapsed, awake)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
         requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
@@ -174,7 +175,7 @@ class Node:
             self.clock,
             inbox,
             on_beat=self._heard,
-            about=lambda: told_about(self._about, self.builder.lacks),
+            about=self._told,
             log=log,
         )
         try:
@@ -227,6 +228,9 @@ class Node:
         if members is not None:
             self._sweeper.is_shared = bool(members.lacks)
             await self.inbox.deliver(MembersChanged(members))
+
+    def _told(self) -> str:
+        return told_about(self._about, self.builder.lacks, self._watcher.jumps)
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"

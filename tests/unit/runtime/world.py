@@ -207,6 +207,7 @@ class World:
         executor: Executor | None = None,
         knows: Callable[[Definition], bool] = lambda _: True,
         reread: Callable[[], Reread] | None = None,
+        awake: Callable[[], int] | None = None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -220,6 +221,7 @@ class World:
             knows=knows,
             reread=reread,
             elapsed=self.elapsed,
+            awake=awake,
             elsewhere=here,
         )
 
