@@ -9,6 +9,8 @@ import pty
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,26 +78,46 @@ def test_a_node_takes_over_what_can_change_live_and_names_the_rest(tmp_path: Pat
     assert is_clean(tmp_path)
 
 
+def until_completed(read: Callable[[], bytes]) -> None:
+    """Wait until something has completed, by what there is to be read."""
+    seen, until = b"", time.monotonic() + PATIENCE
+    while b"completed" not in seen:
+        assert time.monotonic() < until, seen
+        try:
+            seen += read()
+        except FileNotFoundError:
+            seen = b""
+        time.sleep(0.05)  # a file does not say that it grows
+
+
+IN_TERMINAL = "import os, signal, sys; os.login_tty(int(sys.argv[1])); "
+AS_NOHUP = """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+out = os.open("nohup.out", os.O_WRONLY | os.O_CREAT, 0o600)
+os.dup2(out, 1), os.dup2(out, 2)
+"""
+
+
 @pytest.mark.spec("U13", "a terminal that is gone")
-def test_a_node_whose_terminal_is_gone_ends_gracefully(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stays", [False, True], ids=["plain", "nohup"])
+def test_a_node_whose_terminal_is_gone_ends_gracefully_unless_it_was_told_to_stay(tmp_path: Path, stays: bool) -> None:
     (tmp_path / "app.py").write_text(TICKING, "utf-8")
     terminal, its_end = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")}
     environment["PYTHONPATH"] = str(Path(itinerary.__file__).parent.parent)
-    in_terminal = "import os, sys; os.login_tty(int(sys.argv[1])); os.execv(sys.executable, sys.argv[2:])"
+    script = IN_TERMINAL + (AS_NOHUP if stays else "") + "os.execv(sys.executable, sys.argv[2:])"
     arguments = [sys.executable, "-m", "itinerary", "up", "app.py", "--store", STORE]
     with subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-c", in_terminal, str(its_end), *arguments],
-        cwd=tmp_path,
-        env=environment,
-        pass_fds=[its_end],
+        [sys.executable, "-c", script, str(its_end), *arguments], cwd=tmp_path, env=environment, pass_fds=[its_end]
     ) as process:
         try:
             os.close(its_end)
-            seen = b""
-            while b"completed" not in seen:
-                seen += os.read(terminal, 1_000)
+            until_completed(lambda: (tmp_path / "nohup.out").read_bytes() if stays else os.read(terminal, 1_000))
             os.close(terminal)
+            if stays:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(2.0)  # nothing but real time shows that it goes on
+                process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
