@@ -4,8 +4,8 @@
                                                ├─► what can change live: every part of the node goes by it from now on
                                                └─► the rest: the log says that a restart is needed
 
-It is said whether one asked once or ten times: whoever asks while it reads is answered by reading once more. What comes
-of it is a warning in the log, since it is seen then whatever else is left out: somebody waits for it.
+Who asks ten times at once is answered once; who asks while it reads is answered by reading once more. What comes of it
+is a warning in the log, since that is seen whatever else is left out: somebody waits for it.
 """
 
 from __future__ import annotations
