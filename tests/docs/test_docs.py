@@ -37,6 +37,7 @@ from itinerary.model import (
     timeline,
     writes,
 )
+from itinerary.model.settings import LIVE
 from itinerary.schedules import Cron, Schedule, cron, format_duration
 from tests.docs.examples import failures
 from tests.docs.pages import (
@@ -256,11 +257,21 @@ def test_every_choice_of_the_configuration_is_in_the_reference() -> None:
 
 @pytest.mark.spec("L4", "defaults")
 def test_every_setting_is_in_the_reference_with_its_default() -> None:
-    rows = reference("settings").table("Setting", "Default", "Meaning")
     defaults = Settings()
-    assert {code(name): default for name, default, _ in rows} == {
+    assert {code(name): default for name, default, *_ in setting_rows()} == {
         name: shown(name, getattr(defaults, name)) for name in Settings.__struct_fields__
     }
+
+
+@pytest.mark.spec("U13", "documented")
+def test_every_setting_says_in_the_reference_whether_a_running_node_takes_it_over() -> None:
+    assert {code(name): changes for name, _, changes, _ in setting_rows()} == {
+        name: "live" if name in LIVE else "restart" for name in Settings.__struct_fields__
+    }
+
+
+def setting_rows() -> list[list[str]]:
+    return reference("settings").table("Setting", "Default", "Changes", "Meaning")
 
 
 def shown(name: str, value: object) -> str:

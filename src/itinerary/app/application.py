@@ -31,6 +31,7 @@ from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
 from itinerary.app.options import JobOptions, UpdatePolicyLike
 from itinerary.app.planning import planned_boot
+from itinerary.app.rereading import reread
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
 from itinerary.app.sources import Configuration, NodeSettings, read_configuration
@@ -38,6 +39,7 @@ from itinerary.app.updating import Change, Diff
 from itinerary.core.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
+from itinerary.model.settings import Reread
 from itinerary.model.text import shown
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import DurationLike
@@ -90,7 +92,14 @@ class Itinerary:
         """Where the engine says what it does; None: see `logs.engine_log`."""
 
     def _configured(self) -> Configuration:
-        return read_configuration(self._arguments, os.environ, Path.cwd())
+        self._directory = Path.cwd()
+        return read_configuration(self._arguments, os.environ, self._directory)
+
+    def _reread(self) -> Reread:
+        """Read all places again, the file where it was; what the program said itself stays. Raises ConfigError."""
+        wanted = read_configuration(self._arguments, os.environ, self._directory)
+        self.configuration, found = reread(self.configuration, wanted)
+        return found
 
     def reconfigure(
         self, *, store: str | None = None, name: str | None = None, paths: Mapping[str, str] | None = None
@@ -180,9 +189,10 @@ class Itinerary:
         return Running(self._begin, self._over, RunningNode(self))
 
     def run(self, on_ready: Callable[[RunningNode], None] | None = None) -> int:
-        """Run a node until SIGTERM or SIGINT: the first ends it gracefully, a second at once. Returns the exit code: 0
-        if everything ended, 3 if something still ran when its time was over, 128 and the signal's number after a second
-        signal. Raises if the node could not start, or could not go on. `on_ready` is called when it has started."""
+        """Run a node until SIGTERM or SIGINT: the first ends it gracefully, a second at once. SIGHUP reads the settings
+        again. Returns the exit code: 0 if everything ended, 3 if something still ran when its time was over, 128 and
+        the signal's number after a second signal. Raises if the node could not start, or could not go on. `on_ready` is
+        called when it has started."""
         engine = self._begin(loop=None)
         try:
             return run_until_signalled(engine, lambda: None if on_ready is None else on_ready(RunningNode(self)))
@@ -330,6 +340,7 @@ class Itinerary:
             loop=loop,
             observers=self._observers,
             paths=self._paths,
+            reread=self._reread,
         )
         if loop is not None:
             engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))

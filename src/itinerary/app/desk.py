@@ -29,7 +29,6 @@ from itinerary.core.news import Finished, News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
 from itinerary.model import queries
-from itinerary.model.policies import UpdatePolicy
 from itinerary.model.queries import Details
 from itinerary.model.report import Report
 from itinerary.model.rows import JobRow, Ref
@@ -60,12 +59,12 @@ class NodeStatistics(msgspec.Struct, frozen=True):
 class Desk:
     """Requests of people, for one node."""
 
-    def __init__(self, store: Store, node: Node, by: str, rules: Rules, policy: UpdatePolicy) -> None:
+    def __init__(self, store: Store, node: Node, by: str, rules: Rules) -> None:
         self._store, self._node = store, node
         self._view, self._finder = NodeView(store, node), Finder()
         self._waiting: dict[Ref, set[asyncio.Event]] = {}
         self.changes = Changes(store, self._view, by)
-        self.updates = Updates(store, self._view, by, rules, policy)
+        self.updates = Updates(store, self._view, by, rules, lambda: node.settings.update_policy)
         self.requests = Requests(store, self._view, by, self._finder)
 
     @property

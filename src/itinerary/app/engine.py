@@ -40,7 +40,9 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
 from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.model.definition import Definition
+from itinerary.model.settings import Reread
 from itinerary.ports import Store
+from itinerary.runtime.clock import awake_time
 from itinerary.runtime.node import Ended, Node
 from itinerary.stores.opening import open_store
 
@@ -53,7 +55,7 @@ Observer = Callable[[Sequence[News]], None]
 class Engine:
     """A node in a thread of its own. Made, started and ended once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a start takes from outside
         self,
         configuration: Configuration,
         rules: Rules,
@@ -64,13 +66,16 @@ class Engine:
         loop: asyncio.AbstractEventLoop | None = None,
         observers: Sequence[Observer] = (),
         paths: Mapping[str, str] | None = None,
+        reread: Callable[[], Reread] | None = None,
     ) -> None:
-        """`loop` is where the program's coroutines run; none: on a worker loop of their own."""
+        """`loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
+        settings again."""
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry = rules.registry
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
-        self._paths = {**main_module_paths(), **(paths or {})}
+        self._paths, self._reread = {**main_module_paths(), **(paths or {})}, reread
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
+        self._wants_reread = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
         self._main: asyncio.Task[Ended] | None = None
@@ -126,6 +131,11 @@ class Engine:
         """End at once, and leave everything as it lies."""
         self._tell(self._cancel)
 
+    def reread(self) -> None:
+        """Read the settings again: now, or, if it is still starting, when it has."""
+        self._wants_reread = True
+        self._tell(self._pass_on_reread)
+
     def failure(self) -> NodeError | None:
         """Why it could not go on, once it has ended; None: it ended because it was asked to."""
         error = self.ended.exception()
@@ -177,7 +187,8 @@ class Engine:
             await register(store, self._declared, by=self._by, log=self._log)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)
-            self._desk = Desk(store, node, self._by, self._rules, self.configuration.settings.update_policy)
+            self._pass_on_reread()
+            self._desk = Desk(store, node, self._by, self._rules)
             try:
                 await node.start()
             except BaseException:
@@ -215,6 +226,8 @@ class Engine:
             observer=self._observe,
             knows=self._knows,
             blocked_for=coroutines.blocked_for,
+            reread=self._reread,
+            awake=awake_time,
         )
 
     def _running_node(self) -> Node:
@@ -240,6 +253,11 @@ class Engine:
             self._log.warning("job.code_missing", tasks=tasks, reason=str(error), hint="this node leaves it to others")
             return False
         return True
+
+    def _pass_on_reread(self) -> None:
+        if self._node is not None and self._wants_reread:
+            self._wants_reread = False
+            self._node.reread()
 
     def _shut_down(self, why: str) -> None:
         if self._node is None or self._main is None:

@@ -7,11 +7,11 @@ same holds for a version that differs from the stored one, which would be in for
 from __future__ import annotations
 
 from itinerary.app.sources import Configuration
-from itinerary.audit.auditing import read_timeline
 from itinerary.core.boot_plan import BootPlan, boot_plan
 from itinerary.core.sweeping import WINDOWS_REACH
-from itinerary.model.queries import Decided, Standing, Windows
+from itinerary.model.queries import Standing
 from itinerary.ports import Store
+from itinerary.reading import decided_between, read_timeline, windows_after
 from itinerary.stores.opening import open_store
 
 __all__ = ["plan_of", "planned_boot"]
@@ -26,13 +26,13 @@ async def planned_boot(configuration: Configuration) -> BootPlan:
 async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
     """The same, of a store that is open."""
     status = await store.read(Standing())
-    timeline = await read_timeline(store)
+    timeline = await read_timeline(store.read)
     settings = configuration.settings
     return boot_plan(
         status,
         timeline,
-        await store.read(Decided(status.watermark, status.now)),
-        await store.read(Windows(status.watermark - WINDOWS_REACH)),
+        [key async for page in decided_between(store.read, status.watermark, status.now) for key in page],
+        await windows_after(store.read, status.watermark - WINDOWS_REACH),
         grace_period=settings.grace_period,
         takeover_after=settings.takeover_after,
         settings=configuration.defaults,

@@ -33,12 +33,13 @@ from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level, Overrides, read_overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByKey, ByRef, Decided, Windows
+from itinerary.model.queries import ByKey, ByRef
 from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.text import check_name
 from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted
 from itinerary.ports import Store
+from itinerary.reading import decided_between, windows_after
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import from_seconds
 
@@ -46,7 +47,6 @@ __all__ = ["Requests"]
 
 _LOOK_AGAIN_AFTER: Final = 0.2
 """Seconds between two looks at what a backfill has running."""
-_PAGE: Final = 100_000
 _ROWS_AT_ONCE: Final = 5_000
 
 
@@ -137,10 +137,10 @@ class Requests:
         raise NodeError(f"{job.name}:{original.instant // SECOND} was not replayed: others do so all the time")
 
     async def _replays(self, original: OccurrenceRow, identity: OccurrenceId) -> list[OccurrenceRow]:
-        keys = await self._store.read(Decided(original.instant, original.instant + 1, _PAGE))
         mine = [
             key
-            for key in keys
+            async for page in decided_between(self._store.read, original.instant, original.instant + 1)
+            for key in page
             if key.job == original.job and key.kind is Kind.REPLAY and key.request.startswith(f"{identity}/")
         ]
         return list((await self._store.read(ByKey(tuple(mine)))).values())
@@ -219,20 +219,13 @@ class Requests:
 
     async def _rows(self, job: JobRow, wish: BackfillWish) -> list[OccurrenceRow]:
         """The job's occurrences in the range, and those whose windows reach into it."""
-        keys: dict[Key, None] = {}
-        start = wish.start
-        while True:
-            page = await self._store.read(Decided(start, wish.end, _PAGE))
-            keys.update(dict.fromkeys(key for key in page if key.job == job.number))
-            if len(page) < _PAGE or page[-1].instant == start:
-                break
-            start = page[-1].instant
+        pages = decided_between(self._store.read, wish.start, wish.end)
+        keys = [key async for page in pages for key in page if key.job == job.number]
         rows: dict[Ref, OccurrenceRow] = {}
-        listed = list(keys)
-        for first in range(0, len(listed), _ROWS_AT_ONCE):
-            found = await self._store.read(ByKey(tuple(listed[first : first + _ROWS_AT_ONCE])))
+        for first in range(0, len(keys), _ROWS_AT_ONCE):
+            found = await self._store.read(ByKey(tuple(keys[first : first + _ROWS_AT_ONCE])))
             rows |= {row.ref: row for row in found.values()}
-        windows = await self._store.read(Windows(wish.start))
+        windows = await windows_after(self._store.read, wish.start)
         rows |= {row.ref: row for row in windows if row.job == job.number}
         return list(rows.values())
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import socket
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -110,8 +110,18 @@ def read_configuration(arguments: Mapping[str, object], environ: Mapping[str, st
     try:
         return _checked(values)
     except ConfigError as error:
-        key = re.split(r"[.:]", str(error), maxsplit=1)[0]
-        raise ConfigError(f"{called[key](key)}{error}" if key in called else str(error)) from error
+        blamed = _blamed(str(error), called)
+        raise ConfigError(str(error) if blamed is None else f"{called[blamed](blamed)}{error}") from error
+
+
+def _blamed(error: str, given: Collection[str]) -> str | None:
+    """The key that an error is about: it begins with it, or, where two contradict each other, names both."""
+    first = re.split(r"[.:]", error, maxsplit=1)[0]
+    if first in given:
+        return first
+    return next(
+        (word for word in re.findall(r"\w+", error) if word in given and word in Settings.__struct_fields__), None
+    )
 
 
 def _checked(values: Mapping[str, object]) -> Configuration:

@@ -18,7 +18,7 @@ Rows exist only for what is claimed already, a few seconds ahead; that is all th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -96,13 +96,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Updates:
     """Versions of jobs, made by one person."""
 
-    def __init__(self, store: Store, view: View, by: str, rules: Rules, policy: UpdatePolicy) -> None:
-        """`policy` is that of changes which do not say."""
+    def __init__(self, store: Store, view: View, by: str, rules: Rules, policy: Callable[[], UpdatePolicy]) -> None:
+        """`policy` says which one changes have that do not say."""
         self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
 
     async def update(self, name: str, change: Change, *, is_plan: bool = False) -> Diff:
         """Make a version, or say what it would change."""
-        terms = _Terms(change, self._policy)
+        terms = _Terms(change, self._policy())
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
             newest = self._newest(timeline, job)

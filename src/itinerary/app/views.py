@@ -11,20 +11,18 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
 
 from itinerary.core.messages import CancelRequested, WorkOffered
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
-from itinerary.model.queries import ByRef, Entries, Jobs, Standing
-from itinerary.model.rows import EntryRow, JobNumber, JobRow, NodeNumber, Ref
+from itinerary.model.queries import ByRef, Standing
+from itinerary.model.rows import JobNumber, JobRow, NodeNumber, Ref
 from itinerary.ports import Store
+from itinerary.reading import news_since
 from itinerary.runtime.node import Node
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["NodeView", "StoreView", "View"]
-
-_PAGE: Final = 10_000
 
 
 class View(ABC):
@@ -133,23 +131,7 @@ class StoreView(View):
         return None
 
     async def read(self) -> None:
-        entries: list[EntryRow] = []
-        while True:
-            after = entries[-1].revision if entries else self._timeline.revision
-            page = await self._store.read(Entries(after, _PAGE))
-            entries += page
-            if len(page) < _PAGE:
-                break
+        entries, jobs = await news_since(self._store.read, self._timeline)
         if entries:
-            self._timeline = self._timeline.extended(entries, await self._new_jobs())
+            self._timeline = self._timeline.extended(entries, jobs)
         self._told, self._told_at = (await self._store.read(Standing())).now, time.monotonic()
-
-    async def _new_jobs(self) -> list[JobRow]:
-        """The jobs that were not there the last time; read after the entries, so that none is missing."""
-        found: list[JobRow] = []
-        last = max(self._timeline.jobs, default=JobNumber(0))
-        while True:
-            page = await self._store.read(Jobs(found[-1].number if found else last, _PAGE))
-            found += page
-            if len(page) < _PAGE:
-                return found

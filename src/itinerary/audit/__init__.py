@@ -11,7 +11,7 @@ page in each transaction, so a store can be audited while it is in use: nothing 
 what is still under way.
 """
 
-from itinerary.audit.auditing import Audited, Progress, audit_store, audit_window, read_timeline
+from itinerary.audit.auditing import Audited, Progress, audit_store, audit_window
 from itinerary.audit.findings import Check, Finding
 
-__all__ = ["Audited", "Check", "Finding", "Progress", "audit_store", "audit_window", "read_timeline"]
+__all__ = ["Audited", "Check", "Finding", "Progress", "audit_store", "audit_window"]

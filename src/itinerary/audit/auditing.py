@@ -30,14 +30,14 @@ from itinerary.core.auditing import AuditReport, audit, excused
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, WindowError
 from itinerary.model.evidence import EVIDENCE_PAGE, Entry, Evidence, Inspect, Pointers, PointerTable
-from itinerary.model.queries import ByKey, Entries, Jobs, Standing
-from itinerary.model.rows import EntryRow, JobNumber, JobRow, Key, OccurrenceRow, Ref
+from itinerary.model.queries import ByKey, Standing
+from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow, Ref
 from itinerary.ports import Store
+from itinerary.reading import jobs_after, read_timeline
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Audited", "Progress", "audit_store", "audit_window", "read_timeline"]
+__all__ = ["Audited", "Progress", "audit_store", "audit_window"]
 
-_PAGE: Final = 10_000
 _PIECE: Final = 86_400 * SECOND
 _PIECE_ROWS: Final = 50_000
 """So many rows, or so long a time, are compared together with what was expected."""
@@ -100,29 +100,10 @@ async def audit_window(
     store: Store, start: int | None, end: int, hear: Callable[[Progress], None] = lambda _: None
 ) -> Audited:
     """Audit `[start, end)`, of which everything should be decided, whatever the watermark says."""
-    timeline = await read_timeline(store)
+    timeline = await read_timeline(store.read)
     if start is None:
         start = min((job.history_floor for job in timeline.jobs.values()), default=end)
     return await _Audit(store, timeline, min(start, end), end, hear).run()
-
-
-async def read_timeline(store: Store) -> Timeline:
-    """All of a store's timeline."""
-    entries: list[EntryRow] = []
-    while True:
-        page = await store.read(Entries(entries[-1].revision if entries else 0, _PAGE))
-        entries += page
-        if len(page) < _PAGE:
-            return Timeline.of(entries, await _jobs(store))
-
-
-async def _jobs(store: Store) -> list[JobRow]:
-    jobs: list[JobRow] = []
-    while True:
-        found = await store.read(Jobs(jobs[-1].number if jobs else JobNumber(0), _PAGE))
-        jobs += found
-        if len(found) < _PAGE:
-            return jobs
 
 
 class _Audit:
@@ -236,7 +217,7 @@ class _Audit:
         keys = [decision.key for decision in decided]
         report = audit(expected, keys, self._instants.windows, self._floors)
         if report.lost_count:
-            self._floors = _floors(await _jobs(self._store))
+            self._floors = _floors(await jobs_after(self._store.read))
             report = audit(expected, keys, self._instants.windows, self._floors)
         self._instants.take(await self._excused(report), expected, decided)
 

@@ -85,7 +85,7 @@ def up(
     """Run a node, and show occurrences as they end.
 
     SIGTERM or Ctrl-C ends it: it takes no new work, gives what runs its time, and writes everything. A second one ends
-    it at once.
+    it at once. SIGHUP has it read its settings again.
     """
     configure_logging(log.value)
     with errors_told():

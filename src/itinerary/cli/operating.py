@@ -166,8 +166,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
 ) -> None:
     """Run a job's instants of the past again, or for the first time, and wait until they have ended.
 
-    It can be interrupted: what was made stays, and the same command goes on where it was. The exit code is 1 if
-    something did not complete.
+    It can be interrupted, and what was made stays. With a --key the same command goes on where it was; without one it
+    is a new request: missing leaves out what has run by now, failed tries again what failed again, and all runs
+    everything again. The exit code is 1 if something did not complete.
     """
     with errors_told():
         wish = BackfillWish(

@@ -55,6 +55,7 @@ class Line:
 
     def __init__(self, slots: int) -> None:
         self.free = slots
+        """Below nothing, while more are held than there are by now."""
         self._groups: dict[tuple[int, int], deque[tuple[int, Course]]] = {}
         self._order: list[tuple[int, int]] = []
         self._numbers = count(1)

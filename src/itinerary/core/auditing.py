@@ -74,8 +74,8 @@ def audit(
 ) -> AuditReport:
     """Compare what a timeline expected with what a store holds.
 
-    `decided` are the keys of the same window (`Decided(start, end)`), `windows` all rows whose windows end after its
-    start (`Windows(start)`), `floors` the jobs' history floors; a job without one has no floor.
+    `decided` are all keys of the same window, `windows` all rows whose windows end after its start, `floors` the jobs'
+    history floors; a job without one has no floor.
     """
     matching = Matching(expected)
     rows, unexpected = matching.rows(_own_rows(expected, decided, windows))

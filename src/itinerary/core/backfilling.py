@@ -6,7 +6,8 @@
 
 An instant may have several occurrences by now: the one by its schedule, replays, backfills. What is under way is left
 to end, and what a request with the same key has asked for already is not asked for again. So a backfill that was
-interrupted is simply made again.
+interrupted is made again under its key, and goes on. Without one it is a new request: only `missing` leaves out all
+that the first one has run.
 
 An instant that was expected and has a row is replayed; one that has none, since nobody was to run it then or it lies
 inside a stretch, is backfilled (D1).

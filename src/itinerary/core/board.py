@@ -78,6 +78,12 @@ class Board:
         self.ends_at: int | None = None
         """The node shuts down: when it gives up waiting."""
 
+    def take_settings(self, settings: Settings) -> None:
+        """Go by other settings from now on. Whoever has a slot keeps it: if there are fewer, the next wait longer."""
+        self.line.free += settings.max_concurrent_jobs - self.settings.max_concurrent_jobs
+        self.pace.change(settings.recovery_pace)
+        self.settings = settings
+
     @property
     def takes_work(self) -> bool:
         """Whether anything new may be begun."""

@@ -18,6 +18,7 @@ from itinerary.core.plans import PlanBook
 from itinerary.core.sharing import Members
 from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
+from itinerary.model.settings import Settings
 from itinerary.model.work import AttemptKey, Report
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
 
@@ -38,6 +39,7 @@ __all__ = [
     "OccurrenceAsked",
     "ReplyTo",
     "RowsRead",
+    "SettingsChanged",
     "ShutdownRequested",
     "StartsAnswered",
     "StatisticsAsked",
@@ -96,8 +98,9 @@ class ClockJumped(_Message, frozen=True):
     """The store's time is certain again, and another than before, by that much."""
 
     by: int
+    why: str
     is_absorbed: bool = False
-    """It was the node's own clock that jumped, and its time went on all the same: nothing has to be put off."""
+    """The node's time agrees with the store's all the same: nothing has to be put off."""
 
 
 # -- from the claimer, the starter and the syncer ----------------------------------------------------------------------
@@ -238,6 +241,12 @@ class StatisticsAsked(_Message, frozen=True):
     reply: ReplyTo
 
 
+class SettingsChanged(_Message, frozen=True):
+    """The settings were read again, and these hold from now on (U13)."""
+
+    settings: Settings
+
+
 class ShutdownRequested(_Message, frozen=True):
     """The node shall end."""
 
@@ -269,5 +278,6 @@ Message: TypeAlias = (
     | ActiveAsked
     | JobAsked
     | StatisticsAsked
+    | SettingsChanged
     | ShutdownRequested
 )

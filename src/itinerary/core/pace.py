@@ -36,6 +36,11 @@ class Pace:
         """In millionths of one, so that nothing is lost by rounding."""
         self._since: int | None = None
 
+    def change(self, per_second: int) -> None:
+        """So many a second from now on; what was not used up counts for no more than a second of that."""
+        self._per_second = per_second
+        self._left = min(self._left, per_second * SECOND)
+
     def ready(self, now: int) -> int:
         """How many may be begun now. If the clock was set, it begins anew."""
         if self._since is None or now < self._since:

@@ -205,6 +205,6 @@ def _statistics(board: Board, iterations: int) -> LoopStatistics:
         active=len(board.live),
         index_size=len(board.index),
         waiting=len(board.line),
-        free_slots=board.line.free,
+        free_slots=max(board.line.free, 0),
         unwritten=board.unwritten,
     )

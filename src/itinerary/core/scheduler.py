@@ -41,6 +41,7 @@ from itinerary.core.messages import (
     Message,
     OccurrenceAsked,
     RowsRead,
+    SettingsChanged,
     ShutdownRequested,
     StartsAnswered,
     StatisticsAsked,
@@ -73,7 +74,7 @@ _OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | MembersChanged | ClockDoub
 _OfTheWork: TypeAlias = (
     AttemptsReported | Heartbeats | TransactionOpened | TransactionEnded | WorkOffered | TouchLost | TouchRegained
 )
-_OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | ShutdownRequested
+_OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | SettingsChanged | ShutdownRequested
 
 
 class Scheduler:
@@ -138,7 +139,7 @@ class Scheduler:
                 self._hear_of_work(message, now, out)
             case IndexBuilt() | JobChanged() | MembersChanged() | ClockDoubted() | ClockJumped():
                 self._hear_of_the_timeline(message, now, out)
-            case RowsRead() | CancelRequested() | ConfigurationUpdated() | ShutdownRequested():
+            case RowsRead() | CancelRequested() | ConfigurationUpdated() | SettingsChanged() | ShutdownRequested():
                 self._hear_people(message, now, out)
             case OccurrenceAsked() | ActiveAsked() | JobAsked() | StatisticsAsked():
                 requests.answer(self._board, message, self._tally.all_iterations, now, out)
@@ -211,13 +212,13 @@ class Scheduler:
             case ClockDoubted(by):
                 board.is_in_doubt = True
                 out.log(Level.WARNING, "clock.doubted", by_microseconds=by)
-            case ClockJumped(by, is_absorbed):
+            case ClockJumped(by, why, is_absorbed):
                 if not is_absorbed:
                     board.is_in_doubt = False
                     board.shift(by, now)
                     self._heartbeats_at, self._iterated_at = 0, now
                     self._tally.since = now
-                out.log(Level.WARNING, "clock.jumped", by_microseconds=by)
+                out.log(Level.WARNING, "clock.jumped", by_microseconds=by, why=why)
                 out.rebuild("the clock has jumped")
             case _:
                 assert_never(message)
@@ -231,6 +232,9 @@ class Scheduler:
                 requests.cancel(self._board, message, now, out)
             case ConfigurationUpdated():
                 requests.update(self._board, message, now, out)
+            case SettingsChanged(settings):
+                self._settings = settings
+                self._board.take_settings(settings)
             case ShutdownRequested(why):
                 self._shut_down(why, now, out)
             case _:

@@ -51,7 +51,7 @@ __all__ = ["STEP_MAX", "WINDOWS_REACH", "Sweep"]
 STEP_MAX: Final = 2_000
 """The most rows that one step writes."""
 WINDOWS_REACH: Final = 7 * 86_400 * MICROSECONDS
-"""How far before a plan a stretch may have ended that is still extended. Read `Windows(plan.start - WINDOWS_REACH)`."""
+"""How far before a plan a stretch may have ended that is still extended: windows are read from there on."""
 _FORESEEN: Final = 3_600 * MICROSECONDS
 """How far a pause is looked ahead: if so much of it is too much for rows, it is a stretch from the beginning."""
 _SECONDS_AT_ONCE: Final = 20_000_000

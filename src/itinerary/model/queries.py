@@ -57,7 +57,6 @@ __all__ = [
     "Statistics",
     "Status",
     "Waiting",
-    "Windows",
 ]
 
 PAGE_MAX: Final = 1_000
@@ -195,13 +194,8 @@ class Decided(Query[Sequence[Key]], frozen=True):
     start: int
     end: int
     limit: int = 1_000_000
-
-
-class Windows(Query[Sequence[OccurrenceRow]], frozen=True):
-    """The occurrences that answer for a window which ends after an instant."""
-
-    after: int
-    limit: int = 100_000
+    begin: Key | None = None
+    """From this one on, which may have been the last on the page before."""
 
 
 class Detail(msgspec.Struct, frozen=True):

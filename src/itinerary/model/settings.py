@@ -1,16 +1,20 @@
-"""The numbers that govern a node (L4), read once, checked before anything starts.
+"""The numbers that govern a node (L4), checked before anything starts.
 
 They are not job configuration: no job can override how often the loop of its node turns. Durations are microseconds
 here, since only the engine reads them; people write them as anywhere else, and `read_settings` is the door.
 
 Two of them can contradict each other so that work is lost: an index that is rebuilt more rarely than it looks ahead has
 a hole before each rebuild. That stops the start. Two other pairs only make work late, and are warned about.
+
+They can be read again while a node runs (U13). `LIVE` are those that it takes over then: it alone goes by them, at the
+next use. The others wait for a restart: other nodes count on them, or what is under way began with them.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from itinerary.errors import ConfigError
 from itinerary.model.policies import UpdatePolicy
@@ -18,7 +22,28 @@ from itinerary.model.text import shown
 from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
-__all__ = ["Settings", "read_settings"]
+__all__ = ["LIVE", "Reread", "Settings", "read_settings", "reread_settings"]
+
+LIVE: Final = frozenset(
+    {
+        "pre_schedule_interval",
+        "index_rebuild_interval",
+        "lookahead_window",
+        "inbox_send_timeout",
+        "max_missed_orchestrator_heartbeats",
+        "max_concurrent_jobs",
+        "recovery_pace",
+        "shutdown_grace_period",
+        "reaper_interval",
+        "max_buffered_updates",
+        "update_flush_threshold",
+        "update_flush_interval",
+        "stats_flush_threshold",
+        "stats_flush_interval",
+        "update_policy",
+    }
+)
+"""What a running node takes over when its settings are read again."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +103,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"pre_schedule_interval ({ahead}) should not be shorter than loop_interval ({loop}); raise the first"
             )
         return found
+
+
+class Reread(msgspec.Struct, frozen=True):
+    """What came of reading settings again."""
+
+    settings: Settings
+    """What holds from now on."""
+    changed: Mapping[str, str]
+    """What has taken effect: the old value and the new one, as people write them."""
+    needs_restart: tuple[str, ...]
+    """What was changed, and stays as it was until the node is started again."""
+
+
+def reread_settings(now: Settings, wanted: Settings) -> Reread:
+    """Take over what can be changed while a node runs."""
+    different = [key for key in Settings.__struct_fields__ if getattr(now, key) != getattr(wanted, key)]
+    taken = [key for key in different if key in LIVE]
+    return Reread(
+        replace(now, **{key: getattr(wanted, key) for key in taken}),
+        {key: f"{_shown(key, getattr(now, key))} -> {_shown(key, getattr(wanted, key))}" for key in taken},
+        tuple(key for key in different if key not in LIVE),
+    )
+
+
+def _shown(key: str, value: Any) -> str:
+    return format_duration(value) if _CHECKS[key] is _time else str(value)
 
 
 def read_settings(given: object) -> Settings:

@@ -24,10 +24,10 @@ from itinerary.core.plans import PlanBook
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, WindowError
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Entries, Jobs
-from itinerary.model.rows import EntryRow, JobNumber, JobRow
+from itinerary.model.rows import JobNumber
 from itinerary.model.settings import Settings
 from itinerary.ports import Clock, Store
+from itinerary.reading import news_since
 from itinerary.runtime.inbox import Inbox
 from itinerary.schedules.durations import SECOND
 
@@ -36,7 +36,6 @@ __all__ = ["Elsewhere", "IndexBuilder"]
 Elsewhere = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments somewhere that does not hold up the loop: `asyncio.to_thread`, say."""
 
-_PAGE: Final = 10_000
 _FIRST_RETRY: Final = 0.5
 """Seconds until an index that could not be built is tried again."""
 _SHORTEST: Final = 8
@@ -90,6 +89,11 @@ class IndexBuilder:
         """Build it anew, now."""
         self._why = why
         self._is_wanted.set()
+
+    def take_settings(self, settings: Settings) -> None:
+        """Build by these from now on, beginning at once: the time of the next one may have changed."""
+        self._settings, self._looks_ahead = settings, settings.lookahead_window
+        self.rebuild("the settings have changed")
 
     async def run(self) -> None:
         """Build it again and again."""
@@ -162,27 +166,10 @@ class IndexBuilder:
             return await self._read()
 
     async def _read(self) -> Timeline:
-        entries: list[EntryRow] = []
-        while True:
-            after = entries[-1].revision if entries else self.timeline.revision
-            page = await self._store.read(Entries(after, _PAGE))
-            entries += page
-            if len(page) < _PAGE:
-                break
+        entries, jobs = await news_since(self._store.read, self.timeline)
         if entries:
-            jobs = await self._new_jobs()
             self.plans = self.plans.at(await self._elsewhere(self.timeline.extended, entries, jobs))
         return self.timeline
-
-    async def _new_jobs(self) -> list[JobRow]:
-        """The jobs that were not there the last time; read after the entries, so that none is missing."""
-        found: list[JobRow] = []
-        last = max(self.timeline.jobs, default=JobNumber(0))
-        while True:
-            page = await self._store.read(Jobs(found[-1].number if found else last, _PAGE))
-            found += page
-            if len(page) < _PAGE:
-                return found
 
     # -- elsewhere ---------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["StoreClock", "boot_time"]
+__all__ = ["StoreClock", "awake_time", "boot_time"]
 
 _REMEMBERED: Final = 12
 _FAR: Final = 2 * SECOND
@@ -37,14 +37,20 @@ def boot_time() -> int:
     return time.clock_gettime_ns(_BOOT_TIME) // 1_000
 
 
+def awake_time() -> int:
+    """Microseconds since some moment, without the time that the machine slept."""
+    return time.monotonic_ns() // 1_000
+
+
 _BOOT_TIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class StoreClock:
     """A `ports.Clock` that is set by the answers of a store."""
 
-    def __init__(self, elapsed: Callable[[], int] = boot_time) -> None:
-        self._elapsed = elapsed
+    def __init__(self, elapsed: Callable[[], int] = boot_time, awake: Callable[[], int] | None = None) -> None:
+        """`awake` is a clock of the machine that stands still while it sleeps, as the other one does not."""
+        self._elapsed, self._awake = elapsed, awake
         self._latest, self._behind = elapsed(), 0
         self._looked_at = (0, 0)
         """How far it was behind, and the store ahead of the machine, when somebody asked whether it had gone back."""
@@ -59,6 +65,10 @@ class StoreClock:
             return self._latest
         self._latest = elapsed
         return elapsed
+
+    def awake(self) -> int:
+        """Time since some moment in the past, without the sleep of the machine, if there is a clock that knows."""
+        return self.elapsed() if self._awake is None else self._awake()
 
     def now(self) -> int:
         assert self._offset is not None, "the store was asked for the time"

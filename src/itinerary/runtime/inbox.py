@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from itinerary.core.messages import Message
+from itinerary.model.settings import Settings
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Inbox", "InboxStatistics"]
@@ -64,6 +65,10 @@ class Inbox:
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    def take_settings(self, settings: Settings) -> None:
+        """Who comes from now on waits as long as these say."""
+        self._timeout = settings.inbox_send_timeout / SECOND
 
     async def send(self, message: Message) -> bool:
         """Put a message in; wait while it is full. False, after the timeout: it is not in, and that is logged."""

@@ -37,7 +37,7 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.course import Here
-from itinerary.core.messages import MembersChanged, Message, ShutdownRequested, WorkOffered
+from itinerary.core.messages import MembersChanged, Message, SettingsChanged, ShutdownRequested, WorkOffered
 from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
@@ -48,7 +48,7 @@ from itinerary.model.nodes import Beat
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
-from itinerary.model.settings import Settings
+from itinerary.model.settings import Reread, Settings
 from itinerary.ports import Executor, Store
 from itinerary.runtime.booting import boot_runs
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
@@ -59,6 +59,7 @@ from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.requirements import Requirements
+from itinerary.runtime.rereader import Rereader
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
 from itinerary.runtime.sweeper import Sweeper
@@ -104,20 +105,23 @@ class Node:
         observer: Callable[[Sequence[News]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
         blocked_for: Callable[[], tuple[int, str | None]] | None = None,
+        reread: Callable[[], Reread] | None = None,
         elapsed: Callable[[], int] = boot_time,
+        awake: Callable[[], int] | None = None,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
         code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
-        of the tasks' coroutines has not answered; `elapsed` is the node's own clock, and `elsewhere` runs what would
-        hold up the loop."""
+        of the tasks' coroutines has not answered; `reread` reads the settings again; `elapsed` is the node's own clock,
+        and `awake` one that stands still while the machine sleeps; `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer = elsewhere, observer
-        self.clock = StoreClock(elapsed)
+        self.clock = StoreClock(elapsed, awake)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
         requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
+        self._rereader = Rereader(reread, self._take_settings, elsewhere=elsewhere, log=log)
         self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
         self._orchestrators = Orchestrators(requirements, settings.orchestrator_heartbeat_interval, self.inbox, log)
         self._replies: set[asyncio.Future[Any]] = set()
@@ -171,7 +175,7 @@ class Node:
             self.clock,
             inbox,
             on_beat=self._heard,
-            about=lambda: told_about(self._about, self.builder.lacks),
+            about=self._told,
             log=log,
         )
         try:
@@ -225,6 +229,9 @@ class Node:
             self._sweeper.is_shared = bool(members.lacks)
             await self.inbox.deliver(MembersChanged(members))
 
+    def _told(self) -> str:
+        return told_about(self._about, self.builder.lacks, self._watcher.jumps)
+
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"
         return self.number
@@ -250,6 +257,7 @@ class Node:
                     self._rescuer,
                     self._reaper,
                     self._watchdog,
+                    self._rereader,
                 ):
                     if part is not None:
                         group.create_task(part.run(), name=f"{self.name} {type(part).__name__}")
@@ -327,6 +335,21 @@ class Node:
             return await reply
         finally:
             self._replies.discard(reply)
+
+    @property
+    def settings(self) -> Settings:
+        """What it goes by now."""
+        return self._settings
+
+    def reread(self) -> None:
+        """Read the settings again, and go by what can be changed while it runs (U13)."""
+        self._rereader.ask()
+
+    async def _take_settings(self, settings: Settings) -> None:
+        self._settings = settings
+        for part in (self.inbox, self.builder, self._syncer, self._reaper):
+            part.take_settings(settings)
+        await self.inbox.deliver(SettingsChanged(settings))
 
     # -- end ---------------------------------------------------------------------------------------------------------
 

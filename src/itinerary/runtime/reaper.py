@@ -61,6 +61,7 @@ class Reaper:
         self._store, self._node, self._clock, self._log = store, node, clock, log
         self._knows, self._plans = knows, plans
         self._interval, self._kill_grace = settings.reaper_interval, settings.kill_grace
+        self._is_wanted = asyncio.Event()
         self._asked: dict[tuple[Ref, int], int] = {}
         """When who was asked to end, by this node's clock; under another fence it is another's."""
         self._ahead: int | None = None
@@ -77,8 +78,21 @@ class Reaper:
                 await self.look()
             except StoreError as error:
                 self._log.warning("reaper.failed", error=str(error), hint="it is tried again")
-            wait = min(self._interval, self._kill_grace) if self._asked else self._interval
-            await asyncio.sleep(wait / SECOND)
+            await self._wait()
+
+    async def _wait(self) -> None:
+        wait = min(self._interval, self._kill_grace) if self._asked else self._interval
+        self._is_wanted.clear()
+        try:
+            async with asyncio.timeout(wait / SECOND):
+                await self._is_wanted.wait()
+        except TimeoutError:
+            return
+
+    def take_settings(self, settings: Settings) -> None:
+        """Look as often as these say, and for the first time now."""
+        self._interval = settings.reaper_interval
+        self._is_wanted.set()
 
     async def look(self) -> None:
         """Look once."""

@@ -23,13 +23,14 @@ from msgspec.structs import replace
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import ByKey, JobsByName, Windows
+from itinerary.model.queries import ByKey, JobsByName
 from itinerary.model.retries import exception_names
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change
 from itinerary.ports import Executor, Store
+from itinerary.reading import windows_after
 from itinerary.runtime.builder import Elsewhere
 from itinerary.schedules.durations import SECOND
 
@@ -161,7 +162,7 @@ class Requirements:
         found: OccurrenceRow | None = (await self._store.read(ByKey((key,)))).get(key)
         if found is not None and found.status is OccurrenceState.COMPLETED:
             return True
-        covering = await self._store.read(Windows(last))
+        covering = await windows_after(self._store.read, last)
         return any(
             one.job == row.number
             and one.status is OccurrenceState.COMPLETED

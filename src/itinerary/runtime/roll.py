@@ -15,6 +15,7 @@ from itinerary.core.sharing import ALONE, Members
 from itinerary.model.nodes import Beat
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.ports import Clock
+from itinerary.runtime.jumps import ClockJumps
 
 __all__ = ["LACKS_MAX", "Roll", "told_about"]
 
@@ -30,10 +31,12 @@ class _About(msgspec.Struct):
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
 
 
-def told_about(about: str, lacks: frozenset[JobNumber]) -> str:
-    """What a node tells of itself, with the jobs whose code it lacks."""
+def told_about(about: str, lacks: frozenset[JobNumber], jumps: ClockJumps) -> str:
+    """What a node tells of itself, with the jobs whose code it lacks, and how its time has jumped."""
     said = msgspec.json.decode(about)
     said["lacks"] = sorted(lacks) if len(lacks) <= LACKS_MAX else None
+    if jumps.count:
+        said["clock_jumps"] = jumps
     return msgspec.json.encode(said).decode()
 
 

@@ -16,14 +16,15 @@ from typing import Any, Final
 from itinerary.core.overlooked import overlooked
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError, RecordError
+from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Active, Decided, Standing, Windows
+from itinerary.model.queries import Active, Answer, Query, Standing
 from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan
 from itinerary.model.writes import Refusal
 from itinerary.ports import Store
+from itinerary.reading import decided_between, windows_after
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.patience import Patience
@@ -35,8 +36,6 @@ _LOOKS: Final = 5
 """How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
 _ACTIVE_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
-_PAGE: Final = 200_000
-"""Keys that are read at a time."""
 
 
 class Sweeper:
@@ -79,7 +78,7 @@ class Sweeper:
 
     async def _is_time(self) -> bool:
         """Whether nobody else has swept just now. A sweep holds everybody up for a moment, so one is enough."""
-        status = await self._patience.ask(lambda: self._store.read(Standing()), "sweep")
+        status = await self._read(Standing())
         return status.now - self._settings.takeover_after - status.watermark >= self._interval
 
     async def sweep(self) -> None:
@@ -98,9 +97,9 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        decided = await self._decided(plan)
+        decided = [key async for page in decided_between(self._read, plan.start, plan.end) for key in page]
         await self._judge_overlooked(plan, timeline, decided)
-        windows = await self._patience.ask(lambda: self._store.read(Windows(plan.start - WINDOWS_REACH)), "sweep")
+        windows = await windows_after(self._read, plan.start - WINDOWS_REACH)
         sweep = Sweep(
             plan,
             timeline,
@@ -126,21 +125,8 @@ class Sweeper:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
 
-    async def _decided(self, plan: SweepPlan) -> list[Key]:
-        """The keys of all that exists in the time of a plan, page by page: nothing may be overlooked."""
-        found: list[Key] = []
-        start = plan.start
-        while True:
-            query = Decided(start, plan.end, _PAGE)
-            page = await self._patience.ask(lambda: self._store.read(query), "sweep")  # noqa: B023 - awaited in this turn
-            if len(page) < _PAGE:
-                return [*found, *page]
-            last = page[-1].instant
-            whole = [key for key in page if key.instant < last]  # the rest of that second may be on the next page
-            if not whole:
-                raise RecordError(f"more than {_PAGE} occurrences are of one second, {last}; a sweep cannot read them")
-            found += whole
-            start = last
+    async def _read(self, query: Query[Answer]) -> Answer:
+        return await self._patience.ask(lambda: self._store.read(query), "sweep")
 
     async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
         """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
@@ -148,7 +134,7 @@ class Sweeper:
         if plan.end - plan.start <= grace_period:
             return  # as it is nearly always, live
         query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX, with_lines=False)
-        rows = await self._patience.ask(lambda: self._store.read(query), "sweep")
+        rows = await self._read(query)
         judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
         for first in range(0, len(judged), _AT_ONCE):
             some = judged[first : first + _AT_ONCE]

@@ -41,6 +41,14 @@ class Buffer:
         self._timer: asyncio.TimerHandle | None = None
         self.items: list[Any] = []
 
+    def change(self, threshold: int, interval: int) -> None:
+        """Wait for so many, or so long, from now on; what waits already does so too."""
+        self._threshold, self._interval = threshold, interval / SECOND
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.add(())
+
     def add(self, items: Sequence[Any], *, is_urgent: bool = False) -> None:
         """Some more."""
         self.items += items
@@ -75,6 +83,11 @@ class Syncer:
         self._on_the_way = 0
         self._rows_on_the_way: list[StatisticsRow] = []
         self.dropped_statistics = 0
+
+    def take_settings(self, settings: Settings) -> None:
+        """Write as often as these say."""
+        self._changes.change(settings.update_flush_threshold, settings.update_flush_interval)
+        self._statistics.change(settings.stats_flush_threshold, settings.stats_flush_interval)
 
     @property
     def unwritten_updates(self) -> int:

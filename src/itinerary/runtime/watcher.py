@@ -38,8 +38,10 @@ from itinerary.model.settings import Settings
 from itinerary.ports import Store
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.jumps import ONLY_DOUBTED, WAS_SET, WENT_BACK, ClockJumps
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.rescuer import MISSES_MAX
+from itinerary.runtime.standstill import Standstill
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Watcher"]
@@ -71,6 +73,8 @@ class Watcher:
         says what others should know of this node."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._on_beat, self._about, self._log = on_beat, about, log
+        self._standstill = Standstill(clock, settings.node_heartbeat_interval)
+        self.jumps = ClockJumps()
         self._told: str | None = None
         self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
@@ -96,6 +100,7 @@ class Watcher:
             group.create_task(self._listen(), name="listening")
             group.create_task(self._look_for_work(), name="looking for work")
             group.create_task(self._mind_the_silence(), name="minding the silence")
+            group.create_task(self._standstill.run(), name="noticing standstills")
 
     # -- heartbeats and mail -----------------------------------------------------------------------------------------
 
@@ -154,13 +159,24 @@ class Watcher:
         before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
         jumped = self._clock.observe(store_now, asked_at)
         is_in_doubt = self._clock.is_in_doubt
-        if jumped or (was_in_doubt and not is_in_doubt):
-            await self._inbox.deliver(ClockJumped(jumped))
+        if jumped:
+            self._standstill.forget()
+            await self._jumped(jumped, WAS_SET)
+        elif was_in_doubt and not is_in_doubt:
+            await self._inbox.deliver(ClockJumped(0, ONLY_DOUBTED))
         elif is_in_doubt and not was_in_doubt:
             self._is_called.set()  # the next measurements decide
             await self._inbox.deliver(ClockDoubted(store_now - before))
         if went_back_by := self._clock.went_back_by():
-            await self._inbox.deliver(ClockJumped(went_back_by, is_absorbed=True))
+            await self._jumped(went_back_by, WENT_BACK, is_absorbed=True)
+        if not is_in_doubt and (stood_still := self._standstill.take()) is not None:
+            await self._jumped(stood_still.lasted, stood_still.why, is_absorbed=True)
+
+    async def _jumped(self, by: int, why: str, *, is_absorbed: bool = False) -> None:
+        """Have it known here, and, with the next heartbeat, to everybody."""
+        self.jumps.note(self._clock.now(), by, why)
+        self._is_called.set()
+        await self._inbox.deliver(ClockJumped(by, why, is_absorbed))
 
     async def _listen(self) -> None:
         """What is told brings the next heartbeat forward."""

@@ -7,10 +7,11 @@ import pytest
 from itinerary.model.ids import job_id, occurrence_id
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, ByKey, Decided, Open, Waiting, Windows
+from itinerary.model.queries import Active, ByKey, Decided, Open, Waiting
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Refusal, Wanted
+from itinerary.reading import windows_after
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -105,8 +106,8 @@ async def test_a_stretch_of_missed_instants_is_one_row_that_is_final(desk: Desk)
     assert row.status is OccurrenceState.MISSED
     assert row.ended_at is not None
     assert await desk.store.read(Active()) == []
-    assert [found.ref for found in await desk.store.read(Windows(start + HOUR - 1))] == [claimed.ref]
-    assert await desk.store.read(Windows(start + HOUR)) == []
+    assert [found.ref for found in await windows_after(desk.store.read, start + HOUR - 1)] == [claimed.ref]
+    assert await windows_after(desk.store.read, start + HOUR) == []
 
 
 @told

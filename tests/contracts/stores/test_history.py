@@ -18,13 +18,13 @@ from itinerary.model.queries import (
     Nodes,
     Standing,
     Statistics,
-    Windows,
 )
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.writes import Cancellation, Wanted
+from itinerary.reading import windows_after
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import Desk, told
 
@@ -174,7 +174,7 @@ async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
     await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 0
-    assert len(await desk.store.read(Windows(watermark))) == 1
+    assert len(await windows_after(desk.store.read, watermark)) == 1
 
 
 @pytest.mark.spec("D8")

@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.queries import Standing, Waiting, Windows
+from itinerary.model.queries import Standing, Waiting
 from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal, Wanted
+from itinerary.reading import windows_after
 from tests.contracts.stores.desk import HOUR, Desk, told
 
 
@@ -145,8 +146,8 @@ async def test_the_stretch_of_a_pause_is_one_row_that_grows(desk: Desk) -> None:
         )
         await desk.store.advance_sweep(node, desk.revision, step)
     assert (await desk.row(stretch.ref)).window == Window(start, start + 20, 2)
-    assert len(await desk.store.read(Windows(start + 19))) == 1
-    assert len(await desk.store.read(Windows(start + 20))) == 0
+    assert len(await windows_after(desk.store.read, start + 19)) == 1
+    assert len(await windows_after(desk.store.read, start + 20)) == 0
 
 
 async def moment(desk: Desk) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from itinerary.audit import audit_store
-from itinerary.model.queries import History, Jobs
+from itinerary.model.queries import History, Jobs, Nodes
+from itinerary.runtime.standstill import STOPPED
+from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.e2e.cli.program import Program
 from tests.e2e.cli.test_up import STORE, TICKING
@@ -19,9 +22,11 @@ STOPPED_FOR = 4.0
 """Seconds: more than others would wait before they take over, and less than the grace period."""
 
 
-@pytest.mark.spec("N6", "a machine that slept")
-def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(TICKING.replace('every("1s")', 'every("1s"), overlap="queue"'), "utf-8")
+@pytest.mark.spec("N6", "a process that was stopped")
+def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing_and_says_so(tmp_path: Path) -> None:
+    source = TICKING.replace('every("1s")', 'every("1s"), overlap="queue"')
+    source = source.replace("Itinerary()", 'Itinerary(node_heartbeat_interval="2s")')  # shorter than the stop
+    (tmp_path / "app.py").write_text(source, "utf-8")
     with Program(tmp_path, "up", "app.py", "--store", STORE) as program:
         program.until(lambda line: "completed" in line)
         program.signal(signal.SIGSTOP)
@@ -36,12 +41,18 @@ def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing(tmp_pa
         program.signal(signal.SIGTERM)
         assert program.end() == 0
 
-    async def audited() -> tuple[int, int]:
+    assert any("clock.jumped" in line and STOPPED in line for line in program.errors)
+
+    async def audited() -> None:
         async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
             report = await audit_store(store, None, None)
-            return report.lost, report.doubled
+            assert (report.lost, report.doubled) == (0, 0)
+            (node,) = await store.read(Nodes())
+            (jump,) = json.loads(node.about)["clock_jumps"]["last"]
+            assert jump["why"] == STOPPED
+            assert abs(jump["by"] - STOPPED_FOR * SECOND) < 2 * SECOND
 
-    assert asyncio.run(audited()) == (0, 0)
+    asyncio.run(audited())
 
 
 async def completed(tmp_path: Path) -> set[int]:

@@ -19,7 +19,7 @@ from itinerary.stores import open_store
 async def main(url: str, interval: str, from_version: int) -> str:
     async with open_store(url) as store:
         rules = Rules(Registry(), NOTHING, {})
-        updates = Updates(store, await StoreView.of(store), interval, rules, UpdatePolicy.IMMEDIATE)
+        updates = Updates(store, await StoreView.of(store), interval, rules, lambda: UpdatePolicy.IMMEDIATE)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         try:

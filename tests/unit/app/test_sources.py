@@ -103,7 +103,10 @@ def test_a_misspelt_argument_is_told_with_a_suggestion(monkeypatch: pytest.Monke
         ('[defaults]\ntimezone = "UTC"\n', "itinerary.toml:1: defaults.timezone: stands at the top"),
         ("[jobs.backup]\n", "itinerary.toml:1: jobs: stand in a job file of their own"),
         ("name = \n", "itinerary.toml: this is no TOML: "),
-        ('lookahead_window = "30s"\n', "index_rebuild_interval (1m) must be shorter than lookahead_window (30s)"),
+        (
+            'lookahead_window = "30s"\n',
+            "itinerary.toml:1: index_rebuild_interval (1m) must be shorter than lookahead_window (30s)",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path, toml: str, told: str) -> None:

@@ -54,7 +54,7 @@ class Office:
         await register(self.store, app._declared, by="anna", log=LOG)
 
     async def updates(self, by: str = "anna") -> Updates:
-        return Updates(self.store, await StoreView.of(self.store), by, self.rules, UpdatePolicy.IMMEDIATE)
+        return Updates(self.store, await StoreView.of(self.store), by, self.rules, lambda: UpdatePolicy.IMMEDIATE)
 
     async def update(self, **change: Any) -> Diff:
         return await (await self.updates()).update("etl", Change(**change))

@@ -165,7 +165,7 @@ class Storm:
     def clock_is_doubted(self, seconds: float) -> None:
         self.world.send(m.ClockDoubted(SECOND))
         self.world.run(seconds)
-        self.world.send(m.ClockJumped(0))
+        self.world.send(m.ClockJumped(0, "a test"))
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 

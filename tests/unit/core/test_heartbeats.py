@@ -129,7 +129,7 @@ def jump(world: World, seconds: int) -> None:
     world._shared[0] += seconds * SECOND
     world._ticks_at = world._beats_at = world.now
     world.script._events = [(at + seconds * SECOND, report) for at, report in world.script._events]
-    world.send(ClockJumped(seconds * SECOND))
+    world.send(ClockJumped(seconds * SECOND, "a test"))
     world.run()
 
 
@@ -175,7 +175,7 @@ def test_while_the_time_is_in_doubt_nothing_is_begun() -> None:
     world.run_to(5)
     assert world.launches() == []
     assert world.logged("clock.doubted")[0]["by_microseconds"] == 10 * SECOND
-    world.send(ClockJumped(0))
+    world.send(ClockJumped(0, "a test"))
     world.run_to(6)
     assert world.launches() == [("main", 1, 5)]
 

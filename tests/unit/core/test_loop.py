@@ -62,7 +62,7 @@ def test_what_grew_too_old_while_no_work_was_taken_is_left_to_the_sweep() -> Non
     world.send(m.ClockDoubted(SECOND))
     world.run_to(20.5)
     before = max(row.instant for row in world.rows)
-    world.send(m.ClockJumped(0))
+    world.send(m.ClockJumped(0, "a test"))
     world.run_to(21)
     later = [(row.instant - START) // SECOND for row in world.rows if row.instant > before]
     assert later[0] == 16

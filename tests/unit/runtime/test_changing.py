@@ -31,7 +31,7 @@ S = OccurrenceState
 
 def updates(world: World, node: Node) -> Updates:
     rules = Rules(world.registry, NOTHING, {})
-    return Updates(world.store, NodeView(world.store, node), "anna", rules, UpdatePolicy.IMMEDIATE)
+    return Updates(world.store, NodeView(world.store, node), "anna", rules, lambda: UpdatePolicy.IMMEDIATE)
 
 
 def told(rows: list[OccurrenceRow]) -> list[tuple[int, OccurrenceState, int]]:

@@ -20,6 +20,7 @@ from itinerary.model.settings import Settings
 from itinerary.model.writes import Adjustment, Cancellation, Claimed, Start, Started, Wanted
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.jumps import ONLY_DOUBTED, WAS_SET
 from itinerary.runtime.watcher import Watcher
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import T, Work
@@ -266,7 +267,7 @@ def test_when_the_stores_clock_is_set_that_is_doubted_then_believed_within_a_sec
             world.store_ahead = by
             await asyncio.sleep(1.0)
             messages = [one for one in await scene.inbox.receive(0) if isinstance(one, ClockDoubted | ClockJumped)]
-            assert messages == [ClockDoubted(by), ClockJumped(by)]
+            assert messages == [ClockDoubted(by), ClockJumped(by, WAS_SET)]
             assert scene.clock.now() == world.now()
 
     played(story)
@@ -281,7 +282,7 @@ def test_when_the_nodes_own_clock_jumps_the_stores_time_is_found_again() -> None
             scene.node_ahead = 600 * SECOND
             await asyncio.sleep(1.5)
             messages = [one for one in await scene.inbox.receive(0) if isinstance(one, ClockDoubted | ClockJumped)]
-            assert messages == [ClockDoubted(-600 * SECOND), ClockJumped(-600 * SECOND)]
+            assert messages == [ClockDoubted(-600 * SECOND), ClockJumped(-600 * SECOND, WAS_SET)]
             assert scene.clock.now() == world.now()
 
     played(story)
@@ -296,7 +297,7 @@ def test_a_single_strange_answer_is_doubted_and_then_all_is_well() -> None:
             await scene.watcher._set_clock(world.now() + 60 * SECOND, scene.clock.elapsed())
             await asyncio.sleep(1.0)
             messages = [one for one in await scene.inbox.receive(0) if isinstance(one, ClockDoubted | ClockJumped)]
-            assert messages == [ClockDoubted(60 * SECOND), ClockJumped(0)]
+            assert messages == [ClockDoubted(60 * SECOND), ClockJumped(0, ONLY_DOUBTED)]
             assert scene.clock.now() == world.now()
 
     played(story)

@@ -24,7 +24,7 @@ from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Active, Details, History, JobsByName
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow
-from itinerary.model.settings import Settings
+from itinerary.model.settings import Reread, Settings
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.ports import Executor
 from itinerary.runtime.node import Ended, Node
@@ -206,6 +206,8 @@ class World:
         name: str = "a",
         executor: Executor | None = None,
         knows: Callable[[Definition], bool] = lambda _: True,
+        reread: Callable[[], Reread] | None = None,
+        awake: Callable[[], int] | None = None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -217,7 +219,9 @@ class World:
             executor=CoroutineExecutor(self.registry, loop=self.loop) if executor is None else executor,
             log=self.log,
             knows=knows,
+            reread=reread,
             elapsed=self.elapsed,
+            awake=awake,
             elsewhere=here,
         )
 

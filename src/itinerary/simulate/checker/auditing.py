@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from itinerary.audit import audit_window, read_timeline
+from itinerary.audit import audit_window
 from itinerary.model.rows import JobNumber
 from itinerary.ports import Store
+from itinerary.reading import read_timeline
 from itinerary.simulate.violations import Rule, Violations
 
 __all__ = ["check_store"]
@@ -21,7 +22,7 @@ async def check_store(
 ) -> None:
     """`owed` are the instants of each job in `[start, end)`: no other ones are expected, and all are decided."""
     expected: dict[JobNumber, list[int]] = {job: [] for job in owed}
-    for due in (await read_timeline(store)).expected(start, end):
+    for due in (await read_timeline(store.read)).expected(start, end):
         expected.setdefault(due.job, []).append(due.instant)
     for job, instants in expected.items():
         for instant in sorted(set(instants).symmetric_difference(owed.get(job, ()))):

@@ -33,7 +33,6 @@ from itinerary.stores.tables import (
     TASKS,
     TRANSITIONS,
     WAITING,
-    WINDOWS,
 )
 from itinerary.stores.transaction import Transaction
 
@@ -163,17 +162,14 @@ def _runs(row: OccurrenceRow) -> bool:
     return row.status not in FINAL
 
 
-def _windows(tx: Transaction, query: q.Windows) -> list[OccurrenceRow]:
-    return _by_ref(tx, [row.ref for row in tx.scan(WINDOWS, low=(query.after + 1,), limit=query.limit)])
-
-
 def _by_ref(tx: Transaction, refs: Sequence[Ref]) -> list[OccurrenceRow]:
     found = tx.get(OCCURRENCES, [(ref,) for ref in refs])
     return [found[ref,] for ref in refs if (ref,) in found]
 
 
 def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
-    return [Key(*name) for name in tx.names(OCCURRENCES, low=(query.start,), high=(query.end,), limit=query.limit)]
+    low = (query.start,) if query.begin is None else tuple(query.begin)
+    return [Key(*name) for name in tx.names(OCCURRENCES, low=low, high=(query.end,), limit=query.limit)]
 
 
 def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
@@ -208,7 +204,6 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.Waiting: _waiting,
     q.Open: _open,
     q.Overdue: _overdue,
-    q.Windows: _windows,
     q.Decided: _decided,
     q.ByKey: lambda tx, query: {
         row.key: row for row in tx.named(OCCURRENCES, [tuple(key) for key in query.keys]).values()
