@@ -20,7 +20,7 @@ from itinerary.model.writes import BATCH_MAX, Refusal
 from itinerary.ports import Store, TaskTransaction
 from itinerary.schedules import format_duration
 from itinerary.stores import ledger, open_store, opening, tables, writer
-from itinerary.stores.ledger import history, pages
+from itinerary.stores.ledger import history, lines, pages
 from itinerary.stores.lmdb import LmdbEngine, layout
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.sqlite import SqliteEngine
@@ -34,7 +34,7 @@ PLACES: dict[str, tuple[Callable[..., Any], str]] = {
 LIMITS = {
     "BATCH_MAX": BATCH_MAX,
     "PAGE_MAX": PAGE_MAX,
-    "LINE_MAX": pages.LINE_MAX,
+    "LINE_MAX": lines.LINE_MAX,
     "OUTPUT_MAX": pages.OUTPUT_MAX,
     "MESSAGE_MAX": text.MESSAGE_MAX,
     "GROUP_MAX": writer.GROUP_MAX,
