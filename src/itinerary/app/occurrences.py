@@ -32,8 +32,8 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Finder", "Run", "RunLike"]
 
 _REMEMBERED_MAX: Final = 10_000
-_LOOKED_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 7 * 86_400 * SECOND)
-"""How far back an id is looked for, step by step."""
+_LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (60, 600, 3_600, 86_400, 7 * 86_400))
+"""How far back an id is looked for, step by step: where thousands are due in a second, the last minute comes first."""
 _LOOKED_AT_MAX: Final = 100_000
 """The most ids that are computed in a step: a second's work."""
 
