@@ -174,7 +174,7 @@ class Engine:
         self._whole = asyncio.current_task()
         async with open_store(self.configuration.store) as store:
             self._store_url = store.url
-            await register(store, self._declared, by=self._by, log=self._log)
+            await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)
             self._desk = Desk(store, node, self._by, self._rules, self.configuration.settings.update_policy)
@@ -215,6 +215,7 @@ class Engine:
             observer=self._observe,
             knows=self._knows,
             blocked_for=coroutines.blocked_for,
+            zone_data=self._rules.zone_data,
         )
 
     def _running_node(self) -> Node:

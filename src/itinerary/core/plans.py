@@ -19,9 +19,11 @@ from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
 from itinerary.model.definition import Definition
 from itinerary.model.ids import jitter_for, job_id, occurrence_id
 from itinerary.model.job import Task
+from itinerary.model.occurrence import Window
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Mode
 from itinerary.model.rows import JobNumber, OccurrenceRow
+from itinerary.model.work import ZoneSpan
 from itinerary.model.writes import Limit
 from itinerary.schedules import Schedule
 from itinerary.schedules import from_json as schedule_from_json
@@ -166,6 +168,11 @@ class PlanBook:
         except ItineraryError as error:
             return str(error)
         return f"job {job} is not in force then" if stretch is None else self.plan(job, stretch.version)
+
+    def zones_in(self, window: Window, plan: JobPlan) -> tuple[ZoneSpan, ...]:
+        """The zone data by which a plan's instants in a window were expected."""
+        names = self.timeline.schedule(plan.number, plan.version).zone_names()
+        return self.timeline.zones.told(names, window.start, window.end)
 
     def readable(self, row: OccurrenceRow) -> JobPlan | None:
         """The plan that an occurrence was started by, if it can be read here."""

@@ -65,6 +65,8 @@ from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
 from itinerary.runtime.watcher import Watcher
+from itinerary.runtime.zone_keeper import bring_zone_data
+from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Ended", "Node"]
@@ -104,16 +106,18 @@ class Node:
         observer: Callable[[Sequence[News]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
         blocked_for: Callable[[], tuple[int, str | None]] | None = None,
+        zone_data: ZoneData | None = None,
         elapsed: Callable[[], int] = boot_time,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
         code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
-        of the tasks' coroutines has not answered; `elapsed` is the node's own clock, and `elsewhere` runs what would
-        hold up the loop."""
+        of the tasks' coroutines has not answered; `zone_data` is what this node brings, if not the packaged one;
+        `elapsed` is the node's own clock, and `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer = elsewhere, observer
+        self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
@@ -177,6 +181,9 @@ class Node:
         try:
             await self._orchestrators.open()
             await store.get_ready()
+            await bring_zone_data(
+                store, self.builder, self._zone_data, by=f"node {self.name}", elsewhere=self._elsewhere, log=log
+            )
             await self.builder.build("the node starts")
             await self.builder.plan_ahead()
             await self._watcher.greet()

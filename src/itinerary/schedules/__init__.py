@@ -19,7 +19,7 @@ from itinerary.schedules.reboot import Reboot
 from itinerary.schedules.table import ScheduleTable, enumerate_many
 from itinerary.schedules.union import Union, union
 from itinerary.schedules.wallclock import Gap, Repeat
-from itinerary.schedules.zones import Zone, ZoneSource, packaged_zone
+from itinerary.schedules.zones import Zone, ZoneData, ZoneSource, packaged_zone, packaged_zone_data
 
 __all__ = [
     "INSTANTS_MAX",
@@ -41,6 +41,7 @@ __all__ = [
     "Shift",
     "Union",
     "Zone",
+    "ZoneData",
     "ZoneSource",
     "cron",
     "custom",
@@ -52,6 +53,7 @@ __all__ = [
     "iso8601",
     "once",
     "packaged_zone",
+    "packaged_zone_data",
     "parse_duration",
     "union",
 ]

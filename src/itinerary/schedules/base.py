@@ -190,6 +190,11 @@ class Schedule(ABC):
         """The schedules that it is made of, for a kind that combines others."""
         return ()
 
+    def zone_names(self, otherwise: str = UTC_NAME) -> frozenset[str]:
+        """The zones that its instants depend on, its own and those of its parts; `otherwise` where none was set."""
+        own = frozenset((self.tz or otherwise,))
+        return own.union(*(schedule.zone_names(otherwise) for schedule in inner)) if (inner := self.inner()) else own
+
     def check_nesting(self, depth: int) -> None:
         """Raise if this, as a part of another, is nested deeper than anyone means, or has what no part has."""
         if self.jitter:
