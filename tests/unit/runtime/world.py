@@ -28,7 +28,7 @@ from itinerary.model.settings import Settings
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.ports import Executor
 from itinerary.runtime.node import Ended, Node
-from itinerary.schedules import every
+from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import VirtualLoop
@@ -206,6 +206,7 @@ class World:
         name: str = "a",
         executor: Executor | None = None,
         knows: Callable[[Definition], bool] = lambda _: True,
+        zone_data: ZoneData | None = None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -217,6 +218,7 @@ class World:
             executor=CoroutineExecutor(self.registry, loop=self.loop) if executor is None else executor,
             log=self.log,
             knows=knows,
+            zone_data=zone_data,
             elapsed=self.elapsed,
             elsewhere=here,
         )
