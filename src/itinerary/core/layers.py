@@ -51,6 +51,8 @@ class Layer:
     _gaps: tuple[Gap, ...]
     _named: Mapping[JobNumber, Mapping[int, int]]
     """The instants of each job that are skipped by name, and the places of their reasons."""
+    zones: frozenset[str]
+    """The time zones that any of it depends on, with a table or without."""
 
     @classmethod
     def of(
@@ -81,6 +83,7 @@ class Layer:
             pieces.reasons,
             tuple(pieces.gaps),
             pieces.named,
+            pieces.zones(),
         )
 
     def expected(self, start: int, end: int, without: Iterable[JobNumber] = ()) -> Expected:
@@ -196,6 +199,9 @@ class _Pieces:
     @property
     def reasons(self) -> tuple[str, ...]:
         return tuple(self._places)
+
+    def zones(self) -> frozenset[str]:
+        return frozenset[str]().union(*(known.zones for known in self._known.values()))
 
     def parts(self) -> list[_Group]:
         """All rows, in groups that are compiled together."""

@@ -19,7 +19,7 @@ bound.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ from itinerary.core.index_source import Rejected
 from itinerary.core.layers import Layer
 from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, Standing, Stretch, fold
 from itinerary.core.zoning import ZoneBook
-from itinerary.errors import ItineraryError, RecordError
+from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.schedules import Schedule
@@ -277,18 +277,7 @@ class Timeline:
         acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
         return {entry.subject: entry for entry in acting}
 
-    def zone_names(self, jobs: Iterable[JobNumber] | None = None) -> frozenset[str]:
-        """Every zone that a version of these jobs needs, or of any job. What cannot be read names none."""
-        found: set[str] = set()
-        for stretch in self._all_stretches(self._entries if jobs is None else jobs):
-            try:
-                found |= stretch.schedule.zone_names()
-            except ItineraryError:
-                continue  # whoever enumerates it says so
-        return frozenset(found)
-
-    def _all_stretches(self, jobs: Iterable[JobNumber]) -> Iterator[Stretch]:
-        for job in jobs:
-            history = self._history(job)
-            if not isinstance(history, RecordError):
-                yield from history.stretches
+    def zones_needed(self, start: int) -> frozenset[str]:
+        """Every time zone that some job needs, from `start` on. What is compiled for that is what `expected` needs."""
+        compiled = self._reaching(start)
+        return frozenset[str]().union(*(layer.zones for layer in (compiled.all, compiled.recent) if layer is not None))

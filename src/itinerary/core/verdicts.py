@@ -75,14 +75,10 @@ def _verdicts(
 
 
 def _by_zone_data(after: Timeline, of_zones: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[Verdict]:
-    """What becomes of the rows of all jobs that are in these zones. Many may be claimed, so they are judged at once."""
-    names = {entry.subject for entry in of_zones}
+    """What becomes of the rows of all jobs. Many may be claimed, so they are judged at once."""
     ahead = _ahead(of_zones, rows)
-    jobs = [job for job in dict.fromkeys(row.job for row in ahead) if names & after.zone_names([job])]
-    concerned = set(jobs)
-    return _by_what_is_expected(
-        after, jobs, [row for row in ahead if row.job in concerned], ", by the zone data in force then,"
-    )
+    jobs = list(dict.fromkeys(row.job for row in ahead))
+    return _by_what_is_expected(after, jobs, ahead, ", by the zone data in force then,")
 
 
 def _ahead(entries: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[OccurrenceRow]:

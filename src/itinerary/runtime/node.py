@@ -181,9 +181,7 @@ class Node:
         try:
             await self._orchestrators.open()
             await store.get_ready()
-            await bring_zone_data(
-                store, self.builder, self._zone_data, by=f"node {self.name}", elsewhere=self._elsewhere, log=log
-            )
+            await self._bring_zone_data()
             await self.builder.build("the node starts")
             await self.builder.plan_ahead()
             await self._watcher.greet()
@@ -195,6 +193,17 @@ class Node:
                 await self._leave()
             raise
         log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
+
+    async def _bring_zone_data(self) -> None:
+        await bring_zone_data(
+            self._store,
+            self.clock,
+            self.builder,
+            self._zone_data,
+            by=f"node {self.name}",
+            elsewhere=self._elsewhere,
+            log=self._log,
+        )
 
     async def _learn_the_time(self) -> None:
         """Ask a few times: the quickest answer says it best."""

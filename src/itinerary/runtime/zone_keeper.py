@@ -17,8 +17,8 @@ from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import newer_entries, outdated_names
 from itinerary.errors import NodeError
-from itinerary.model.timeline import Denied
-from itinerary.ports import Store
+from itinerary.model.timeline import Denied, NewEntry
+from itinerary.ports import Clock, Store
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.schedules import ZoneData
 
@@ -29,26 +29,25 @@ _ROUNDS_MAX: Final = 50
 
 
 async def bring_zone_data(
-    store: Store, builder: IndexBuilder, data: ZoneData, *, by: str, elsewhere: Elsewhere, log: Any
+    store: Store, clock: Clock, builder: IndexBuilder, data: ZoneData, *, by: str, elsewhere: Elsewhere, log: Any
 ) -> None:
     """Enter what this node has and the store has not."""
     for _ in range(_ROUNDS_MAX):
         timeline = await builder.read()
-        entries = await elsewhere(_entries, timeline, data, by)
+        entries = await elsewhere(_entries, timeline, clock.now(), data, by)
         if not entries:
             _tell_if_outdated(timeline, data, log)
             return
         answers = await store.amend(entries, judge_by(timeline))
-        refused = [answer for answer in answers if isinstance(answer, Denied)]
-        if not refused:
+        if not any(isinstance(answer, Denied) for answer in answers):
             log.info("zones.entered", zones=[entry.subject for entry in entries], why=entries[0].reason)
     raise NodeError(
         f"zone data {data.release} was not entered: the timeline changes all the time; start the node again"
     )
 
 
-def _entries(timeline: Timeline, data: ZoneData, by: str) -> Any:
-    return newer_entries(timeline.zones, data, timeline.zone_names(), by=by, revision=timeline.revision)
+def _entries(timeline: Timeline, now: int, data: ZoneData, by: str) -> list[NewEntry]:
+    return newer_entries(timeline.zones, data, timeline.zones_needed(now), by=by, revision=timeline.revision)
 
 
 def _tell_if_outdated(timeline: Timeline, data: ZoneData, log: Any) -> None:

@@ -303,4 +303,4 @@ def test_new_zone_data_reaches_a_timeline_that_was_compiled_before() -> None:
     book.zone(BERLIN, NOON + HOUR, AHEAD, "2026b")
     grown = grown.extended(book.entries[known:])
     assert list(grown.expected(NOON, NOON + 4 * HOUR)) == list(book.timeline.expected(NOON, NOON + 4 * HOUR))
-    assert Timeline.of(book.entries, book.jobs.values()).zone_names() == {BERLIN}
+    assert Timeline.of(book.entries, book.jobs.values()).zones_needed(NOON) == {BERLIN}
