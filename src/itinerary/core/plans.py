@@ -25,8 +25,7 @@ from itinerary.model.policies import Mode
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.work import ZoneSpan
 from itinerary.model.writes import Limit
-from itinerary.schedules import Schedule
-from itinerary.schedules import from_json as schedule_from_json
+from itinerary.schedules import Schedule, from_stored
 from itinerary.schedules.durations import parse_duration
 
 __all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms"]
@@ -84,7 +83,7 @@ class JobPlan:
         self.is_runnable = is_runnable
         """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
         self._shares = {} if shares is None else shares
-        self._jitter = (schedule or schedule_from_json(definition.schedule)).jitter
+        self._jitter = (schedule or from_stored(definition.schedule)).jitter
         self._job_id = job_id(name) if self._jitter else None
         self.terms = self.terms_for(NOTHING)
         self.waits_for = sum(parse_duration(requirement.deadline) for requirement in definition.requires)

@@ -18,7 +18,7 @@ from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.transactions import Transactions, TransactionScope
 from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
 from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
-from itinerary.schedules.codec import from_json
+from itinerary.schedules.codec import from_stored
 from itinerary.schedules.instants import MICROSECONDS
 from itinerary.schedules.zones import UTC, UTC_NAME, Zone
 
@@ -49,7 +49,7 @@ class Instants:
                 f"job {facts.job!r}: this run answers for {facts.window.count} instants, from {self.start} on and "
                 f"before {self.end}, but its schedule did not come with it; use start and end"
             )
-        schedule = from_json(facts.schedule)
+        schedule = from_stored(facts.schedule)
         spans = facts.zones or (ZoneSpan(facts.window.start, facts.window.end),)
         return iter([at for span in spans for at in schedule.between(span.start, span.end, partial(_zone, span))])
 

@@ -7,7 +7,7 @@ knows about jobs: a schedule takes what it needs from a job when it is bound to 
 
 from itinerary.schedules.base import INSTANTS_MAX, Binding, Schedule
 from itinerary.schedules.calendars import Calendar
-from itinerary.schedules.codec import from_json
+from itinerary.schedules.codec import from_json, from_stored
 from itinerary.schedules.cron import Cron, cron
 from itinerary.schedules.custom import Custom, CustomSchedule, custom
 from itinerary.schedules.durations import DurationLike, format_duration, parse_duration
@@ -50,6 +50,7 @@ __all__ = [
     "excluding",
     "format_duration",
     "from_json",
+    "from_stored",
     "iso8601",
     "once",
     "packaged_zone",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -101,8 +102,13 @@ def naive_zones(book: Book, instant: int) -> ZoneSource:
         )
     ]
     begun = [entry for entry in standing if entry.effective_from <= instant] or standing[:1]
-    zone = Zone.from_json(from_json(StoredZone, begun[-1].body or "").zone)
+    zone = table(begun[-1].body or "")
     return lambda name: zone if name == BERLIN else packaged_zone(name)
+
+
+@cache
+def table(body: str) -> Zone:
+    return Zone.from_json(from_json(StoredZone, body).zone)
 
 
 def naive_standing(entries: list[EntryRow], instant: int) -> tuple[EntryRow | None, bool, bool, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import StoredZone, ZoneBook, lacking_entries, newer_entries, outdated_names
 from itinerary.errors import RecordError, ScheduleError, UnknownZone
 from itinerary.model.codec import to_json
+from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.timeline import NewEntry, VerdictKind
@@ -23,6 +25,7 @@ from itinerary.schedules import (
     cron,
     every,
     excluding,
+    from_json,
     iso8601,
     packaged_zone,
     packaged_zone_data,
@@ -147,6 +150,20 @@ def test_a_job_in_a_zone_that_was_never_entered_has_a_gap_and_the_others_go_on()
     ]
     with pytest.raises(UnknownZone, match="no table of time zone 'Europe/Berlin'"):
         book.timeline.next_run(lost, NOON)
+
+
+@pytest.mark.spec("N1", "PROTOCOL 5: a zone that is newer than a node's zone data")
+def test_a_stored_job_in_a_zone_that_this_program_has_never_heard_of_is_expected_by_the_stored_table() -> None:
+    book = Book()
+    schedule = cron("10 * * * *", tz=BERLIN)
+    text = to_json(Definition(schedule={**schedule.to_json(), "tz": "Moon/Copernicus"})).decode()
+    job = book.job("on the moon", schedule, body=text)
+    zone = StoredZone.of(dataclasses.replace(shifted(BERLIN, AHEAD), name="Moon/Copernicus"), "2026b")
+    book.enter(EntryKind.ZONE, 0, NOON, subject="Moon/Copernicus", body=to_json(zone).decode())
+    assert minutes(book, job, 0, 120) == [(40, 1, True), (100, 1, True)]
+    assert book.timeline.next_run(job, NOON) == NOON + 40 * MINUTE
+    with pytest.raises(UnknownZone, match="Moon/Copernicus"):
+        from_json({"cron": "10 * * * *", "tz": "Moon/Copernicus"})
 
 
 def _broken(**changes: Any) -> str:
