@@ -175,8 +175,7 @@ def _json(value: object) -> str:
 
 
 def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True) -> Options:
-    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job, and there is one release of
-    zone data."""
+    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job, and zone data stays."""
     dice = dice_for(seed, "options")
     scale = one_of(dice, (120, 240, 240, 480))
     count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
