@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from itinerary.audit import read_timeline
+from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import ZoneBook, lacking_entries, newer_entries
 from itinerary.model.codec import to_json
@@ -143,7 +143,7 @@ async def test_zone_data_is_entered_once_and_what_is_claimed_is_judged_by_it(des
     others = version("others", body=to_json(Definition(schedule=every("10s").to_json())).decode())
     entered = await desk.store.amend([*first, version(body=body), others])
     assert next(one.job for one in entered if isinstance(one, Entered)) == 0
-    node, timeline = await desk.node(), await read_timeline(desk.store)
+    node, timeline = await desk.node(), await _timeline(desk)
     start = (await desk.now()) // (10 * SECOND) * 10 * SECOND + HOUR
     wanted = [
         Wanted(Key(start + offset * SECOND, job, Kind.SCHEDULED), 1, start + offset * SECOND)
@@ -165,7 +165,7 @@ async def test_zone_data_is_entered_once_and_what_is_claimed_is_judged_by_it(des
         gone = (OccurrenceState.CANCELLED, True) if row.job == backup else (OccurrenceState.PRERUN, False)
         assert (row.status, row.is_withdrawn) == gone
     assert await desk.store.claim(node, timeline.revision, wanted) is Refusal.MOVED
-    timeline = await read_timeline(desk.store)
+    timeline = await _timeline(desk)
     assert newer_entries(timeline.zones, old, (), by="b", revision=timeline.revision) == []
     assert [(due.instant - start) // SECOND for due in timeline.expected(start, start + 30 * SECOND, [backup])] == [
         9,
@@ -176,6 +176,10 @@ async def test_zone_data_is_entered_once_and_what_is_claimed_is_judged_by_it(des
     (denied,) = await desk.store.amend(stale, judge_by(timeline))
     assert isinstance(denied, Denied)
     assert denied.why is Denial.MOVED
+
+
+async def _timeline(desk: Desk) -> Timeline:
+    return Timeline.of(await desk.store.read(Entries(0)), await desk.store.read(Jobs()))
 
 
 def _moved(zone: Zone, seconds: int) -> Zone:
