@@ -16,6 +16,9 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     shares_kept           13       what ends keeps its shares of limits
+    unjudged_zones        3        new zone data is entered, and what was claimed by the old one stays
+    own_zone_data         5        every node computes with the zone data that is installed on its machine
+    older_zone_data       5        a node enters the zone data that it has, newer or not
     no_gate               4        nobody compares the revision that it knows with the timeline's
     same_fence            9, 15    what is taken over keeps its fence
     no_plan               19       a sweep's plan is not stored: whoever sweeps has an end of its own
@@ -23,8 +26,8 @@ runs on such a store must not be able to hide it.
     no_giving_way         18       a node that is cut off goes on with work that others run again
 
 They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
-them, around the transaction that those are given, and around the store itself. Only the last one is a fault of a node,
-since no store can keep a node from running something.
+them, around the transaction that those are given, and around the store itself. Only the last one and those about zone
+data are faults of a node: no store can keep a node from running something, or from computing by what it has.
 """
 
 from __future__ import annotations
@@ -38,12 +41,16 @@ from msgspec.structs import replace
 
 from itinerary.core.outbox import Outbox
 from itinerary.core.scheduler import Scheduler
+from itinerary.core.zoning import ZoneBook
 from itinerary.model.nodes import Beat
-from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
+from itinerary.model.timeline import Judge, NewEntry
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
+from itinerary.runtime import node
 from itinerary.runtime.rescuer import Rescuer
+from itinerary.schedules import ZoneData
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
@@ -273,6 +280,36 @@ def shares_kept() -> Any:
     return _put((MemoryTransaction, "remove", keep))
 
 
+def unjudged_zones() -> Any:
+    amend: Any = ledger.amend
+
+    def amends(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> Any:
+        return amend(tx, entries, None if entries[0].kind is EntryKind.ZONE else judge)
+
+    return _put((ledger, "amend", amends))
+
+
+def own_zone_data() -> Any:
+    table: Any = ZoneBook.table
+    installed: dict[Process | None, ZoneData] = {}
+
+    async def only_remembers(_store: object, _clock: object, _builder: object, data: ZoneData, **_: Any) -> None:
+        installed[PROCESS.get()] = data
+
+    def of_machine(self: ZoneBook, name: str, instant: int) -> Any:
+        data = installed.get(PROCESS.get())
+        return table(self, name, instant) if data is None else data.zone(name)
+
+    return _put((node, "bring_zone_data", only_remembers), (ZoneBook, "table", of_machine))
+
+
+def older_zone_data() -> Any:
+    def always(self: ZoneData, release: str) -> bool:
+        return True
+
+    return _put((ZoneData, "is_newer_than", always))
+
+
 def no_gate() -> Any:
     claim: Any = ledger.claim
     start: Any = ledger.start
@@ -412,6 +449,9 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         early_watermark,
         node_clock,
         shares_kept,
+        unjudged_zones,
+        own_zone_data,
+        older_zone_data,
         no_gate,
         same_fence,
         no_plan,

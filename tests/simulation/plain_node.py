@@ -22,7 +22,7 @@ from itinerary.model.nodes import Beat
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, Entries, Jobs, Standing
-from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
+from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
@@ -64,7 +64,8 @@ class PlainNode:
         self.number = await self.store.join(self.incarnation, self.name, "{}")
         self.names = {row.number: row.name for row in await self.store.read(Jobs())}
         for entry in await self.store.read(Entries(0)):
-            self.definitions[entry.job] = from_json(Definition, entry.body or "")
+            if entry.kind is EntryKind.VERSION:  # zone data is as packaged in a world in which nothing changes
+                self.definitions[entry.job] = from_json(Definition, entry.body or "")
             self.revision = entry.revision
         day = self.options.begins_at, self.options.begins_at + self.options.runs_for
         for number, definition in self.definitions.items():

@@ -45,8 +45,8 @@ CAUGHT_BY: Final = {
     "no_unique_key": _known(0, Rule.ONE_ROW),
     "non_atomic_claim": _known(2, Rule.ONE_ROW),
     "no_fence": _known(2, Rule.STALE),
-    "slots_outside": _known(46, Rule.OVERLAP, Rule.BESIDE),
-    "slots_by_name": _known(2, Rule.OVERLAP, Rule.BESIDE),
+    "slots_outside": _known(48, Rule.OVERLAP, Rule.BESIDE),
+    "slots_by_name": _known(6, Rule.OVERLAP, Rule.BESIDE),
     "no_update_ids": _known(2, Rule.STALE),
     "ungated_launches": _known(0, Rule.GATED),
     "late_ends": _known(0, Rule.PROMPT),
@@ -54,11 +54,14 @@ CAUGHT_BY: Final = {
     "early_watermark": _known(0, Rule.WATERMARK),
     "node_clock": _known(0, Rule.EARLY),
     "shares_kept": _known(0, Rule.INDEXES),
-    "no_gate": _known(8, Rule.EXPECTED, Rule.OWED),
+    "unjudged_zones": _known(14, Rule.EXPECTED, Rule.OWED),
+    "own_zone_data": _known(2, Rule.EXPECTED, Rule.OWED),
+    "older_zone_data": _known(3, Rule.ZONE_DATA),
+    "no_gate": _known(21, Rule.EXPECTED, Rule.OWED),
     "same_fence": _known(0, Rule.FENCE),
-    "no_plan": _known(8, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
+    "no_plan": _known(21, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
     "wall_clock_death": _known(10, Rule.DEAD),
-    "no_giving_way": _known(379, Rule.ONE_PLACE),
+    "no_giving_way": _known(399, Rule.ONE_PLACE),
 }
 
 

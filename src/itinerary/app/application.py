@@ -41,7 +41,7 @@ from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.settings import Reread
 from itinerary.model.text import shown
-from itinerary.schedules import Schedule
+from itinerary.schedules import Schedule, ZoneData
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import InstantLike
 
@@ -66,10 +66,12 @@ class Itinerary:
         allow_modules: tuple[str, ...] | list[str] | None = None,
         allow_hosts: tuple[str, ...] | list[str] | None = None,
         defaults: JobOptions | None = None,
+        zone_data: ZoneData | None = None,
         **settings: Unpack[NodeSettings],
     ) -> None:
         """`defaults` are overrides for all jobs; `settings` are the numbers that govern the node. What is not given
-        here comes from the environment, from itinerary.toml, or is the default."""
+        here comes from the environment, from itinerary.toml, or is the default. `zone_data` is a release of the zone
+        data that is used in place of the packaged one."""
         self._arguments: dict[str, object] = {
             "store": store,
             "timezone": timezone,
@@ -81,7 +83,7 @@ class Itinerary:
         }
         self.configuration: Configuration = self._configured()
         self._registry = Registry(self.configuration.allow_modules)
-        self._rules = Rules(self._registry, self.configuration.defaults, self.configuration.settings.limits)
+        self._rules = Rules(self._registry, self.configuration.defaults, self.configuration.settings.limits, zone_data)
         self._channels = Channels()
         self._registry.register(self._channels.iterated, ITERATED)
         self._declared: dict[str, Declaration] = {}

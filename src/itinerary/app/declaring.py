@@ -28,7 +28,7 @@ from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.text import shown
-from itinerary.schedules import Binding, Schedule
+from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 
 __all__ = ["DEFINITION_MAX", "Declaration", "Rules"]
 
@@ -39,10 +39,15 @@ _ITERATED_TASK: Final = "loop"
 
 
 class Rules:
-    """What declarations are checked against: the registry of functions, and the settings above all jobs."""
+    """What declarations are checked against: the registry of functions, and the settings above all jobs; and the zone
+    data that a zone is entered from when a job needs it for the first time."""
 
-    def __init__(self, registry: Registry, defaults: Overrides, shares: Mapping[str, int]) -> None:
+    def __init__(
+        self, registry: Registry, defaults: Overrides, shares: Mapping[str, int], zone_data: ZoneData | None = None
+    ) -> None:
+        """`zone_data`: None is the packaged one."""
         self.registry, self.defaults, self.shares = registry, defaults, shares
+        self.zone_data = packaged_zone_data() if zone_data is None else zone_data
         self._names: dict[int, tuple[Callable[..., Any], str]] = {}
 
     def named(self, function: Callable[..., Any]) -> str:
@@ -152,6 +157,10 @@ class Declaration:
             return self.schedule.bind(Binding(self.name, self.timezone, registered_at))
         except ScheduleError as error:
             raise ScheduleError(f"job {self.name!r}: {error}") from error
+
+    def zone_names(self) -> frozenset[str]:
+        """The zones that it needs."""
+        return self.schedule.zone_names(self.timezone)
 
     def definition(self, registered_at: int) -> Definition:
         """What is stored."""

@@ -184,7 +184,7 @@ class Engine:
         self._whole = asyncio.current_task()
         async with open_store(self.configuration.store) as store:
             self._store_url = store.url
-            await register(store, self._declared, by=self._by, log=self._log)
+            await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)
             self._pass_on_reread()
@@ -228,6 +228,7 @@ class Engine:
             blocked_for=coroutines.blocked_for,
             reread=self._reread,
             awake=awake_time,
+            zone_data=self._rules.zone_data,
         )
 
     def _running_node(self) -> Node:

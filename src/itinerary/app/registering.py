@@ -12,6 +12,9 @@ Several nodes start at the same moment with the same declarations. Each entry na
 and the store refuses it if there is another by then: who is refused reads again, and finds that nothing is left to be
 done. An entry's `request` is a digest of what it says, so one whose answer was lost is not made twice either.
 
+A job's zones are entered before it, where the store has none of them (PROTOCOL 5): from then on all nodes compute with
+that table. Newer zone data is another matter, and is entered by the node that brings it, when it starts.
+
 A bare duration counts from its job's first registration (S4). That moment is read off what is stored, whatever the
 schedule was wrapped in, so that every node and every restart finds the same one.
 """
@@ -19,7 +22,7 @@ schedule was wrapped in, so that every node and every restart finds the same one
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,18 +32,23 @@ from itinerary.app.declaring import Declaration
 from itinerary.core.bodies import read_definition
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
+from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError, NodeError
 from itinerary.model.queries import Entries, JobsByName, Standing
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
 from itinerary.ports import Store
+from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
+from itinerary.schedules.zones import UTC_NAME
 
 __all__ = ["anchor_of", "is_same", "register"]
 
 ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
+_FOR_ALL: Final = JobNumber(0)
+"""The job of entries that concern all of them."""
 _DECLARED: Final = "declared/"
 """What the request of an entry begins with that a declaration has made."""
 _ROUNDS_MAX: Final = 50
@@ -57,10 +65,16 @@ class _Newest(msgspec.Struct, frozen=True):
     is_removed: bool
 
 
-async def register(store: Store, declared: Mapping[str, Declaration], *, by: str, log: Any) -> None:
-    """Bring the store's timeline to what is declared."""
+async def register(
+    store: Store, declared: Mapping[str, Declaration], *, by: str, log: Any, zone_data: ZoneData | None = None
+) -> None:
+    """Bring the store's timeline to what is declared. `zone_data`: where zones come from, if not from the package."""
+    data = packaged_zone_data() if zone_data is None else zone_data
     for _ in range(_ROUNDS_MAX):
         planned, stored = await _planned(store, declared, by)
+        needed = {name for one in planned for name in declared[one.job].zone_names()}
+        if not await _zones_entered(store, stored.lacking(data, needed, by), stored, log):
+            continue
         new = [one for one in planned if one.from_version == 0]
         changed = [one for one in planned if one.from_version != 0]
         entered = [await _entered(store, batch, stored, log) for batch in _batches(new)]
@@ -82,7 +96,7 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
         jobs |= await store.read(JobsByName(tuple(names[first : first + _PAGE])))
     now = (await store.read(Standing())).now
     stored = _Stored(jobs)
-    if jobs:
+    if jobs or any(declaration.zone_names() - {UTC_NAME} for declaration in declared.values()):
         await stored.read(store)
     planned = []
     for name, declaration in declared.items():
@@ -118,14 +132,13 @@ class _Stored:
         self._entries: dict[JobNumber, list[EntryRow]] = {}
 
     async def read(self, store: Store) -> None:
-        after = 0
+        """Whatever has been entered since the last time."""
         while True:
-            page = await store.read(Entries(after, _PAGE))
+            page = await store.read(Entries(self.revision, _PAGE))
             for entry in page:
                 self._take(entry)
             if len(page) < _PAGE:
                 return
-            after = page[-1].revision
 
     def _take(self, entry: EntryRow) -> None:
         self.revision = entry.revision
@@ -141,7 +154,13 @@ class _Stored:
     def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
         """The timeline of the jobs that are changed, and of no others."""
         jobs = [self._jobs[entry.job] for entry in changed]
-        return Timeline.of((entry for job in jobs for entry in self._entries.get(job.number, ())), jobs)
+        numbers = [_FOR_ALL, *(job.number for job in jobs)]
+        return Timeline.of((entry for number in numbers for entry in self._entries.get(number, ())), jobs)
+
+    def lacking(self, data: ZoneData, names: Iterable[str], by: str) -> list[NewEntry]:
+        """Entries of the zones among these that there is nothing of."""
+        book = ZoneBook().extended(self._entries.get(_FOR_ALL, ()))
+        return lacking_entries(book, data, names, by=by, revision=self.revision)
 
 
 def is_same(stored: str | None, body: str) -> bool:
@@ -184,6 +203,18 @@ def _request(body: str, version: int) -> str:
 
 def _batches(planned: Sequence[NewEntry]) -> list[Sequence[NewEntry]]:
     return [planned[first : first + ENTRIES_AT_ONCE] for first in range(0, len(planned), ENTRIES_AT_ONCE)]
+
+
+async def _zones_entered(store: Store, zones: Sequence[NewEntry], stored: _Stored, log: Any) -> bool:
+    """Whether these zones stand; if not, somebody has changed the timeline meanwhile."""
+    if not zones:
+        return True
+    answers = await store.amend(zones)
+    if any(isinstance(answer, Denied) for answer in answers):
+        return False
+    log.info("zones.entered", zones=[entry.subject for entry in zones], why=zones[0].reason)
+    await stored.read(store)
+    return True
 
 
 async def _entered(

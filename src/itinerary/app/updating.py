@@ -29,17 +29,18 @@ from itinerary.app.changing import ROUNDS_MAX, shown_instant
 from itinerary.app.declaring import DEFINITION_MAX, Rules
 from itinerary.app.registering import anchor_of, is_same
 from itinerary.app.views import View
-from itinerary.core.bodies import read_definition
+from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.changes import INSTANTS_MAX, Difference, compare, graceful_from
 from itinerary.core.stretches import Removed
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
+from itinerary.core.zoning import lacking_entries
 from itinerary.errors import ConfigError, NodeError, StaleVersion
 from itinerary.model.codec import to_json
 from itinerary.model.config import resolve
 from itinerary.model.overrides import Level, Overrides, leaves_set, read_overrides
 from itinerary.model.policies import RecoveryPolicy, Retry, UpdatePolicy
-from itinerary.model.rows import EntryKind, EntryRow, JobRow
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.text import shown
 from itinerary.model.timeline import Denial, Denied, NewEntry
 from itinerary.model.values import one_of
@@ -111,13 +112,14 @@ class Updates:
             request = _request(base.version, body, terms)
             made = next((entry for entry in timeline.entries(job.number) if entry.request == request), None)
             if made is not None:
-                return terms.diff(job, timeline.entries(job.number), made, is_applied=True)
+                return terms.diff(job, timeline.entries_for(job.number), made, is_applied=True)
             if base is newest and is_same(newest.body, body):
                 return terms.nothing(job, newest.version, self._view.now())
             if is_plan:
                 self._check_newest(job, newest, base)
                 planned = self._planned(timeline, job, newest, body, terms)
-                return terms.diff(job, (*timeline.entries(job.number), planned), planned, is_applied=False)
+                entries = (*timeline.entries_for(job.number), *self._planned_zones(timeline, body), planned)
+                return terms.diff(job, entries, planned, is_applied=False)
             entry = NewEntry(
                 job=name,
                 kind=EntryKind.VERSION,
@@ -129,14 +131,14 @@ class Updates:
                 body=body,
                 reason=change.reason,
             )
-            (answer,) = await self._store.amend([entry], judge_by(timeline))
+            *_, answer = await self._store.amend([*self._zones(timeline, body), entry], judge_by(timeline))
             if isinstance(answer, Denied):
                 await self._denied(job, base, answer, terms)
                 continue
             await self._view.changed(f"version {answer.version} of {name}")
             timeline = self._view.timeline
             made = _version(timeline, job, answer.version)
-            return terms.diff(job, timeline.entries(job.number), made, is_applied=True)
+            return terms.diff(job, timeline.entries_for(job.number), made, is_applied=True)
         raise NodeError(f"job {name!r} was not updated: the timeline changes all the time; try again")
 
     def _newest(self, timeline: Timeline, job: JobRow) -> EntryRow:
@@ -183,6 +185,31 @@ class Updates:
             newest.version + 1,
             body=body,
         )
+
+    def _zones(self, timeline: Timeline, body: str) -> list[NewEntry]:
+        """The zones that it needs and that have never been entered. They are entered with it."""
+        names = read_schedule(body).zone_names()
+        return lacking_entries(timeline.zones, self._rules.zone_data, names, by=self._by, revision=timeline.revision)
+
+    def _planned_zones(self, timeline: Timeline, body: str) -> list[EntryRow]:
+        """The same, as if they had been entered."""
+        now = self._view.now()
+        return [
+            EntryRow(
+                timeline.revision + 1,
+                line,
+                JobNumber(0),
+                entry.kind,
+                entry.request,
+                now,
+                now,
+                self._by,
+                0,
+                entry.subject,
+                entry.body,
+            )
+            for line, entry in enumerate(self._zones(timeline, body), 1)
+        ]
 
     # -- what it shall be --------------------------------------------------------------------------------------------
 

@@ -74,13 +74,15 @@ def due_between(timeline: Timeline, job: JobNumber, start: int, end: int) -> dic
     newest = timeline.newest(job)
     if newest is not None:
         schedule = timeline.schedule(job, newest.version)
-        for low, high in _uncovered(timeline, job, start, end):
-            first, last = window_seconds(low, high)
-            second = schedule.next_second(first - 1)
+        names = schedule.zone_names()
+        parts = _uncovered(timeline, job, start, end)
+        for span in (span for low, high in parts for span in timeline.zones.spans(names, low, high)):
+            first, last = window_seconds(span.start, span.end)
+            second = schedule.next_second(first - 1, span.zones)
             while second is not None and second < last:
                 found[second * MICROSECONDS] = newest.version
                 _check_count(len(found))
-                second = schedule.next_second(second)
+                second = schedule.next_second(second, span.zones)
     return dict(sorted(found.items()))
 
 

@@ -17,8 +17,7 @@ import msgspec
 
 from itinerary.model.codec import from_json
 from itinerary.model.definition import Definition
-from itinerary.schedules import Schedule
-from itinerary.schedules import from_json as schedule_from_json
+from itinerary.schedules import Schedule, from_stored
 
 __all__ = ["read_definition", "read_schedule"]
 
@@ -44,4 +43,4 @@ def read_schedule(body: str | None) -> Schedule:
 
 @lru_cache(maxsize=_SCHEDULES_MAX)
 def _schedule(text: bytes) -> Schedule:
-    return schedule_from_json(text.decode())
+    return from_stored(text.decode())

@@ -49,7 +49,8 @@ class Difference(msgspec.Struct, frozen=True):
 def compare(
     job: JobRow, entries: Iterable[EntryRow], revision: int, *, window_for: int | None = None, count: int | None = None
 ) -> Difference:
-    """What the entries of one revision change for a job. `entries` are all of the job's, up to that revision or later.
+    """What the entries of one revision change for a job. `entries` are all that decide about its instants, zone data
+    included, up to that revision or later.
 
     `window_for` and `count` bound what is compared: the shorter one decides, and without either it is a month. Raises
     an ItineraryError if the job cannot be enumerated, before or after.

@@ -201,6 +201,8 @@ def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
     course = board.new(row.key, plan, row.due_at)
     course.ref, course.last_fence = row.ref, row.fence
     course.window, course.is_recovery = row.window, row.is_recovery
+    if row.window is not None:
+        course.zones = board.plans.zones_in(row.window, plan)
     course.skip = board.why_skipped(course)
     board.by_ref[row.ref] = course
     try:

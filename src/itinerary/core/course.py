@@ -23,7 +23,7 @@ from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, AttemptKey, Facts
+from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
 from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
@@ -154,6 +154,7 @@ class Course:
         "terms",
         "was_early",
         "window",
+        "zones",
     )
 
     pen: Pen[TaskProgress | Errand]
@@ -185,6 +186,8 @@ class Course:
         """Where it stands in line; 0: nowhere."""
         self.last_run_at: int | None = None
         self.window: Window | None = None
+        self.zones: tuple[ZoneSpan, ...] = ()
+        """Of one that answers for a window: the zone data in it."""
         self.is_recovery = self.holds_slot = self.is_marked = False
         self.has_shares = True
         """Whether it holds its shares of limits: not while it waits to retry, or for a requirement."""
@@ -336,6 +339,7 @@ class Course:
                 window=self.window,
                 is_recovery=self.is_recovery,
                 schedule=None if self.window is None else plan.definition.schedule,
+                zones=self.zones,
             ),
         )
 

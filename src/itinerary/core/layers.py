@@ -4,7 +4,9 @@
                  one for each stretch in which something is due: its job, from, to, version, schedule
 
 All schedules of a layer are evaluated together, and each instant is then held against the from and to of its piece. A
-job that was paused twice is five pieces, a job that nothing ever happened to is one, and both go the same way.
+job that was paused twice is five pieces, a job that nothing ever happened to is one, and both go the same way. Where
+the table of one of its zones changes, a piece ends and the next one begins. What has the same zone data is compiled
+together: all of it, nearly always, and once more for each time that other zone data was entered within the layer.
 
 One job never harms the others. A definition that cannot be read, a schedule that misbehaves: that job has a gap in
 place of its instants, and the rest goes on. Schedules that others wrote are asked one by one, for the same reason. A
@@ -13,7 +15,7 @@ window with more instants than one call may return is the asker's affair, and ra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, assert_never
 
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from itinerary.core.expected import Expected, Gap
 from itinerary.core.stretches import Active, History, Paused, Removed, Stopped, Stretch
 from itinerary.core.trust import check_usable, is_untrusted
+from itinerary.core.zoning import Span, ZoneBook
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.rows import JobNumber
 from itinerary.schedules import Schedule, ScheduleTable, ZoneSource, enumerate_many
@@ -43,13 +46,13 @@ class Layer:
     _ends: Numbers
     _versions: Numbers
     _skips: Numbers
-    _table: ScheduleTable
-    _untrusted: tuple[tuple[int, ScheduleTable], ...]
-    """Pieces with somebody else's schedule in them, by row, each in a table of its own."""
+    _parts: tuple[_Part, ...]
     _reasons: tuple[str, ...]
     _gaps: tuple[Gap, ...]
     _named: Mapping[JobNumber, Mapping[int, int]]
     """The instants of each job that are skipped by name, and the places of their reasons."""
+    zones: frozenset[str]
+    """The time zones that any of it depends on, with a table or without."""
 
     @classmethod
     def of(
@@ -57,50 +60,50 @@ class Layer:
         histories: Iterable[tuple[JobNumber, History | RecordError]],
         since: int,
         until: int,
-        zones: ZoneSource,
+        zones: ZoneBook,
     ) -> Layer:
         """Compile what these jobs expect in `[since, until)`."""
         pieces = _Pieces(since, until, zones)
         for job, history in histories:
             pieces.add(job, history)
+        parts = pieces.parts()
+        rows = [row for _, group, _ in parts for row in group]
         starts, ends, versions, skips = (
-            np.array([getattr(row, name) for row in pieces.rows], np.int64)
-            for name in ("start", "end", "version", "skip")
+            np.array([getattr(row, name) for row in rows], np.int64) for name in ("start", "end", "version", "skip")
         )
         return cls(
             since,
             until,
-            np.array([row.job for row in pieces.rows], np.int64),
+            np.array([row.job for row in rows], np.int64),
             starts,
             ends,
             versions,
             skips,
-            ScheduleTable.compile([row.schedule for row in pieces.rows[: pieces.trusted_count]], zones),
-            tuple(
-                (number, ScheduleTable.compile([row.schedule], zones))
-                for number, row in enumerate(pieces.rows)
-                if number >= pieces.trusted_count
-            ),
+            tuple(_compiled(parts)),
             pieces.reasons,
             tuple(pieces.gaps),
             pieces.named,
+            pieces.zones(),
         )
 
     def expected(self, start: int, end: int, without: Iterable[JobNumber] = ()) -> Expected:
         """What is expected in `[start, end)`, but for jobs that are better asked elsewhere."""
         assert self.since <= start, "the layer does not reach back that far"
         assert end <= self.until, "the layer does not reach that far ahead"
-        rows, instants = enumerate_many(self._table, start, end)
-        all_rows, all_instants = [rows], [instants]
+        all_rows, all_instants = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         gaps = [gap for gap in self._gaps if gap.start < end and start < gap.end]
-        for row, table in self._untrusted:
-            low, high = max(start, int(self._starts[row])), min(end, int(self._ends[row]))
+        for part in self._parts:
+            low, high = max(start, part.start), min(end, part.end)
+            if low >= high:
+                continue
             try:
-                _, instants = enumerate_many(table, low, max(low, high))
+                rows, instants = enumerate_many(part.table, low, high)
             except ItineraryError as error:
-                gaps.append(Gap(self._job(row), low, high, int(self._versions[row]), str(error)))
+                if part.is_trusted:
+                    raise
+                gaps.append(Gap(self._job(part.first), low, high, int(self._versions[part.first]), str(error)))
             else:
-                all_rows.append(np.full(len(instants), row, np.int64))
+                all_rows.append(rows + part.first)
                 all_instants.append(instants)
         rows, instants = np.concatenate(all_rows), np.concatenate(all_instants)
         kept = (instants >= self._starts[rows]) & (instants < self._ends[rows])
@@ -146,16 +149,50 @@ class _Piece(NamedTuple):
     schedule: Schedule
 
 
-class _Pieces:
-    """The rows of a layer while it is built: first those with trusted schedules, then the others."""
+class _Part(NamedTuple):
+    """Pieces that are enumerated together: rows from `first` on."""
 
-    def __init__(self, since: int, until: int, zones: ZoneSource) -> None:
+    first: int
+    start: int
+    end: int
+    """The time in which any of them has instants."""
+    table: ScheduleTable
+    is_trusted: bool
+    """Of one that is not, with somebody else's schedule in it, there is one to a table."""
+
+
+_Group: TypeAlias = tuple[ZoneSource, Sequence[_Piece], bool]
+"""Pieces that have the same tables of zones, and whether they are trusted."""
+
+
+def _compiled(groups: Iterable[_Group]) -> Iterator[_Part]:
+    first = 0
+    for zones, rows, is_trusted in groups:
+        table = ScheduleTable.compile([row.schedule for row in rows], zones)
+        yield _Part(first, min(row.start for row in rows), max(row.end for row in rows), table, is_trusted)
+        first += len(rows)
+
+
+class _Known(NamedTuple):
+    """A schedule that was looked at."""
+
+    schedule: Schedule
+    is_untrusted: bool
+    zones: frozenset[str]
+
+
+class _Pieces:
+    """The rows of a layer while it is built: those with trusted schedules by their zone data, the others one by one."""
+
+    def __init__(self, since: int, until: int, zones: ZoneBook) -> None:
         self._since, self._until, self._zones = since, until, zones
-        self._trusted: list[_Piece] = []
-        self._untrusted: list[_Piece] = []
+        self._trusted: dict[int, tuple[ZoneSource, list[_Piece]]] = {}
+        self._untrusted: list[tuple[ZoneSource, _Piece]] = []
         self._places: dict[str, int] = {"": 0}
-        self._known: dict[int, tuple[Schedule, bool]] = {}
-        """Schedules that were looked at, by identity: thousands of jobs share a few hundred of them."""
+        self._known: dict[int, _Known] = {}
+        """By identity: thousands of jobs share a few hundred of them."""
+        self._usable: set[tuple[int, int]] = set()
+        """Schedules and the number of the span in which their zones were found."""
         self.gaps: list[Gap] = []
         self.named: dict[JobNumber, dict[int, int]] = {}
 
@@ -163,13 +200,13 @@ class _Pieces:
     def reasons(self) -> tuple[str, ...]:
         return tuple(self._places)
 
-    @property
-    def rows(self) -> Sequence[_Piece]:
-        return self._trusted + self._untrusted
+    def zones(self) -> frozenset[str]:
+        return frozenset[str]().union(*(known.zones for known in self._known.values()))
 
-    @property
-    def trusted_count(self) -> int:
-        return len(self._trusted)
+    def parts(self) -> list[_Group]:
+        """All rows, in groups that are compiled together."""
+        trusted: list[_Group] = [(zones, rows, True) for zones, rows in self._trusted.values()]
+        return trusted + [(zones, [row], False) for zones, row in self._untrusted]
 
     def add(self, job: JobNumber, history: History | RecordError) -> None:
         if isinstance(history, RecordError):
@@ -193,21 +230,40 @@ class _Pieces:
             case _:
                 assert_never(stretch.standing)
         try:
-            schedule = stretch.schedule
-            is_untrusted = self._checked(schedule)
+            known = self._looked_at(stretch.schedule)
         except ItineraryError as error:
             self.gaps.append(Gap(job, stretch.start, stretch.end, stretch.version, str(error)))
             return
-        rows = self._untrusted if is_untrusted else self._trusted
-        rows.append(_Piece(job, stretch.start, stretch.end, stretch.version, skip, schedule))
+        for span in self._zones.spans(known.zones, max(stretch.start, self._since), stretch.end):
+            try:
+                self._check(known, span)
+            except ItineraryError as error:
+                self.gaps.append(Gap(job, span.start, span.end, stretch.version, str(error)))
+            else:
+                self._add_piece(known, span, _Piece(job, span.start, span.end, stretch.version, skip, known.schedule))
 
-    def _checked(self, schedule: Schedule) -> bool:
-        """Whether others wrote it, or a part of it. Raises if it is not complete, or in a zone that nobody knows."""
+    def _add_piece(self, known: _Known, span: Span, piece: _Piece) -> None:
+        if known.is_untrusted:
+            self._untrusted.append((span.zones, piece))
+        elif span.number in self._trusted:
+            self._trusted[span.number][1].append(piece)
+        else:
+            self._trusted[span.number] = (span.zones, [piece])
+
+    def _looked_at(self, schedule: Schedule) -> _Known:
+        """Raises if it is not complete."""
         known = self._known.get(id(schedule))
         if known is None:
-            check_usable(schedule, self._zones)
-            known = self._known[id(schedule)] = (schedule, is_untrusted(schedule))
-        return known[1]
+            schedule.require_ready()
+            known = self._known[id(schedule)] = _Known(schedule, is_untrusted(schedule), schedule.zone_names())
+        return known
+
+    def _check(self, known: _Known, span: Span) -> None:
+        """Raise if it cannot be asked: a part of it is not complete, or in a zone of which there is no table."""
+        found = (id(known.schedule), span.number)
+        if found not in self._usable:
+            check_usable(known.schedule, span.zones)
+            self._usable.add(found)
 
     def _reason(self, words: str) -> int:
         # One pause that goes on through two versions is one reason.

@@ -19,12 +19,13 @@ from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
 from itinerary.model.definition import Definition
 from itinerary.model.ids import jitter_for, job_id, occurrence_id
 from itinerary.model.job import Task
+from itinerary.model.occurrence import Window
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Mode
 from itinerary.model.rows import JobNumber, OccurrenceRow
+from itinerary.model.work import ZoneSpan
 from itinerary.model.writes import Limit
-from itinerary.schedules import Schedule
-from itinerary.schedules import from_json as schedule_from_json
+from itinerary.schedules import Schedule, from_stored
 from itinerary.schedules.durations import parse_duration
 
 __all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms"]
@@ -82,7 +83,7 @@ class JobPlan:
         self.is_runnable = is_runnable
         """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
         self._shares = {} if shares is None else shares
-        self._jitter = (schedule or schedule_from_json(definition.schedule)).jitter
+        self._jitter = (schedule or from_stored(definition.schedule)).jitter
         self._job_id = job_id(name) if self._jitter else None
         self.terms = self.terms_for(NOTHING)
         self.waits_for = sum(parse_duration(requirement.deadline) for requirement in definition.requires)
@@ -166,6 +167,11 @@ class PlanBook:
         except ItineraryError as error:
             return str(error)
         return f"job {job} is not in force then" if stretch is None else self.plan(job, stretch.version)
+
+    def zones_in(self, window: Window, plan: JobPlan) -> tuple[ZoneSpan, ...]:
+        """The zone data by which a plan's instants in a window were expected."""
+        names = self.timeline.schedule(plan.number, plan.version).zone_names()
+        return self.timeline.zones.told(names, window.start, window.end)
 
     def readable(self, row: OccurrenceRow) -> JobPlan | None:
         """The plan that an occurrence was started by, if it can be read here."""

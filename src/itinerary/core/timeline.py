@@ -11,7 +11,9 @@ instants after that, and only those.
 A Timeline never changes. New entries make a new one (`extended`), which shares with the old one all that they do not
 touch: a hundred thousand jobs are folded and compiled once, and a pause of one of them costs the work of one.
 
-Calendars and zones are kept and can be looked up; what they mean for a schedule was settled when it was bound.
+All instants come from the zone data that is entered here, and from no other (`zoning`): every node that has read as far
+expects the same ones. Calendars are kept and can be looked up; what they mean for a schedule was settled when it was
+bound.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from itinerary.core.expected import Expected, joined
 from itinerary.core.index_source import Rejected
 from itinerary.core.layers import Layer
 from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, Standing, Stretch, fold
+from itinerary.core.zoning import ZoneBook
 from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
-from itinerary.schedules import Schedule, ZoneSource, packaged_zone
+from itinerary.schedules import Schedule
 from itinerary.schedules.instants import MICROSECONDS
 
 __all__ = ["Catalogue", "Listed", "Timeline"]
@@ -83,26 +86,28 @@ class _Compiled(NamedTuple):
 class Timeline:
     """All jobs' entries, up to one revision. Build it with `Timeline.of`, go on with `extended`."""
 
-    __slots__ = ("_compiled", "_entries", "_for_all", "_histories", "_zones", "jobs", "revision")
+    __slots__ = ("_compiled", "_entries", "_for_all", "_histories", "jobs", "revision", "zones")
 
     jobs: Mapping[JobNumber, JobRow]
     revision: int
     """The last revision that is in here."""
+    zones: ZoneBook
+    """The tables of time zones, as they were entered."""
 
-    def __init__(self, zones: ZoneSource = packaged_zone) -> None:
+    def __init__(self) -> None:
         """A timeline without entries."""
-        self._zones = zones
         self._entries: dict[JobNumber, tuple[EntryRow, ...]] = {}
         self._for_all: tuple[EntryRow, ...] = ()
         self._histories: dict[JobNumber, History | RecordError] = {}
         self._compiled: _Compiled = _Compiled(None, None, frozenset())
         self.jobs = {}
         self.revision = 0
+        self.zones = ZoneBook()
 
     @classmethod
-    def of(cls, entries: Iterable[EntryRow], jobs: Iterable[JobRow], zones: ZoneSource = packaged_zone) -> Timeline:
+    def of(cls, entries: Iterable[EntryRow], jobs: Iterable[JobRow]) -> Timeline:
         """The timeline of these entries. Read the jobs after the entries, so that none is missing."""
-        return cls(zones).extended(entries, jobs)
+        return cls().extended(entries, jobs)
 
     def extended(self, entries: Iterable[EntryRow], jobs: Iterable[JobRow] = ()) -> Timeline:
         """This timeline and later entries; `jobs` are those that are new, or have changed."""
@@ -114,12 +119,14 @@ class Timeline:
             assert entry.job in rows or entry.job == _FOR_ALL, "jobs are read after their entries"
             fresh.setdefault(entry.job, []).append(entry)
             revision = max(revision, entry.revision)
-        later = Timeline(self._zones)
+        later = Timeline()
         later.jobs, later.revision = MappingProxyType(rows), revision
-        later._for_all = (*self._for_all, *fresh.pop(_FOR_ALL, ()))
+        for_all = fresh.pop(_FOR_ALL, [])
+        later._for_all, later.zones = (*self._for_all, *for_all), self.zones.extended(for_all)
         later._entries = {**self._entries, **{job: (*self._entries.get(job, ()), *fresh[job]) for job in fresh}}
         later._histories = {job: known for job, known in self._histories.items() if job not in fresh}
-        later._compiled = _Compiled(self._compiled.all, None, self._compiled.changed.union(fresh))
+        if later.zones is self.zones:
+            later._compiled = _Compiled(self._compiled.all, None, self._compiled.changed.union(fresh))
         return later
 
     # -- one job -----------------------------------------------------------------------------------------------------
@@ -159,6 +166,10 @@ class Timeline:
         """A job's own entries, in the order in which they were made."""
         return self._entries.get(job, ())
 
+    def entries_for(self, job: JobNumber) -> tuple[EntryRow, ...]:
+        """A job's own entries, and those that concern all jobs: whatever decides about its instants."""
+        return (*self._for_all, *self.entries(job))
+
     def newest(self, job: JobNumber) -> EntryRow | None:
         """The entry of a job's newest version, in force or not."""
         return next((entry for entry in reversed(self.entries(job)) if entry.kind is EntryKind.VERSION), None)
@@ -182,13 +193,15 @@ class Timeline:
         for stretch in self.stretches(job, after, FOREVER):
             if not isinstance(stretch.standing, Active):
                 continue
-            schedule, second = stretch.schedule, max(after, stretch.start - 1) // MICROSECONDS
-            while (found := schedule.next_second(second, self._zones)) is not None:
-                if found * MICROSECONDS >= stretch.end:
-                    break
-                if found * MICROSECONDS not in skipped:
-                    return found * MICROSECONDS
-                second = found
+            schedule = stretch.schedule
+            for span in self.zones.spans(schedule.zone_names(), stretch.start, stretch.end):
+                second = max(after, span.start - 1) // MICROSECONDS
+                while (found := schedule.next_second(second, span.zones)) is not None:
+                    if found * MICROSECONDS >= span.end:
+                        break
+                    if found * MICROSECONDS not in skipped:
+                        return found * MICROSECONDS
+                    second = found
         return None
 
     def definition(self, job: JobNumber, version: int) -> Definition:
@@ -216,7 +229,7 @@ class Timeline:
         end = max(start, end)
         if jobs is not None:
             known = sorted(self._entries.keys() & set(jobs))
-            return Layer.of(((job, self._history(job)) for job in known), start, end, self._zones).expected(start, end)
+            return Layer.of(((job, self._history(job)) for job in known), start, end, self.zones).expected(start, end)
         compiled = self._reaching(start)
         assert compiled.all is not None, "it was compiled a moment ago"
         if compiled.recent is None:
@@ -238,7 +251,7 @@ class Timeline:
         return compiled
 
     def _layer(self, jobs: Iterable[JobNumber], since: int) -> Layer:
-        return Layer.of(((job, self._history(job)) for job in sorted(jobs)), since, FOREVER, self._zones)
+        return Layer.of(((job, self._history(job)) for job in sorted(jobs)), since, FOREVER, self.zones)
 
     def catalogue(self, now: int) -> Catalogue:
         """Every job that has a version in force now, or later."""
@@ -260,13 +273,11 @@ class Timeline:
 
     def calendars_at(self, instant: int) -> dict[str, EntryRow]:
         """The entry of each named calendar that is in force at an instant."""
-        return self._subjects_at(EntryKind.CALENDAR, instant)
-
-    def zones_at(self, instant: int) -> dict[str, EntryRow]:
-        """The entry of each time zone's transitions that is in force at an instant."""
-        return self._subjects_at(EntryKind.ZONE, instant)
-
-    def _subjects_at(self, kind: EntryKind, instant: int) -> dict[str, EntryRow]:
-        acting = [entry for entry in self._for_all if entry.kind is kind and entry.effective_from <= instant]
+        acting = [e for e in self._for_all if e.kind is EntryKind.CALENDAR and e.effective_from <= instant]
         acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
         return {entry.subject: entry for entry in acting}
+
+    def zones_needed(self, start: int) -> frozenset[str]:
+        """Every time zone that some job needs, from `start` on. What is compiled for that is what `expected` needs."""
+        compiled = self._reaching(start)
+        return frozenset[str]().union(*(layer.zones for layer in (compiled.all, compiled.recent) if layer is not None))

@@ -7,25 +7,27 @@ hashing them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import UTC as UTC_TIME
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from typing import Any, Final
 
-from itinerary.errors import ScheduleError, TransactionError
+from itinerary.errors import ScheduleError, TransactionError, UnknownZone
 from itinerary.executors.calling import Function
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.transactions import Transactions, TransactionScope
 from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
-from itinerary.model.work import Assignment, AttemptKey, Facts
-from itinerary.schedules.codec import from_json
+from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
+from itinerary.schedules.codec import from_stored
 from itinerary.schedules.instants import MICROSECONDS
+from itinerary.schedules.zones import UTC, UTC_NAME, Zone
 
 __all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants", "arguments_of"]
 
 TRANSACTION_TIMEOUT: Final = 30.0
 """How long a task's transaction may take if it does not say, in seconds."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_TIME)
 
 
 class Instants:
@@ -47,7 +49,9 @@ class Instants:
                 f"job {facts.job!r}: this run answers for {facts.window.count} instants, from {self.start} on and "
                 f"before {self.end}, but its schedule did not come with it; use start and end"
             )
-        return iter(from_json(facts.schedule).between(facts.window.start, facts.window.end))
+        schedule = from_stored(facts.schedule)
+        spans = facts.zones or (ZoneSpan(facts.window.start, facts.window.end),)
+        return iter([at for span in spans for at in schedule.between(span.start, span.end, partial(_zone, span))])
 
     @property
     def start(self) -> datetime:
@@ -63,6 +67,15 @@ class Instants:
 
     def __repr__(self) -> str:
         return f"<{len(self)} instants from {self.start} on and before {self.end}>"
+
+
+def _zone(span: ZoneSpan, name: str) -> Zone:
+    """A zone as it was told, since this process may have other zone data."""
+    if name == UTC_NAME:
+        return UTC
+    if name not in span.tables:
+        raise UnknownZone(f"the table of time zone {name!r} did not come with this run; use start and end")
+    return Zone.from_json(span.tables[name])
 
 
 class ExecutionContext:

@@ -18,7 +18,19 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["Assignment", "AttemptKey", "Ended", "Facts", "Failed", "Moved", "Outcome", "Report", "Stopped", "Succeeded"]
+__all__ = [
+    "Assignment",
+    "AttemptKey",
+    "Ended",
+    "Facts",
+    "Failed",
+    "Moved",
+    "Outcome",
+    "Report",
+    "Stopped",
+    "Succeeded",
+    "ZoneSpan",
+]
 
 
 class AttemptKey(NamedTuple):
@@ -27,6 +39,14 @@ class AttemptKey(NamedTuple):
     ref: Ref
     place: int
     number: int
+
+
+class ZoneSpan(msgspec.Struct, frozen=True, gc=False):
+    """A time `[start, end)` with the tables that zones have in it, as `Zone.to_json` writes them, by name."""
+
+    start: int
+    end: int
+    tables: dict[str, JsonObject] = {}
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -46,6 +66,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_recovery: bool = False
     schedule: JsonObject | None = None
     """The schedule at this version: where there is a window, its instants are read off this."""
+    zones: tuple[ZoneSpan, ...] = ()
+    """The window, in the zone data by which its instants were expected; UTC needs none."""
 
     @property
     def is_replay(self) -> bool:

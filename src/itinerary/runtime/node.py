@@ -66,6 +66,8 @@ from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
 from itinerary.runtime.watcher import Watcher
+from itinerary.runtime.zone_keeper import bring_zone_data
+from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Ended", "Node"]
@@ -106,17 +108,20 @@ class Node:
         knows: Callable[[Definition], bool] = lambda _: True,
         blocked_for: Callable[[], tuple[int, str | None]] | None = None,
         reread: Callable[[], Reread] | None = None,
+        zone_data: ZoneData | None = None,
         elapsed: Callable[[], int] = boot_time,
         awake: Callable[[], int] | None = None,
         elsewhere: Elsewhere = asyncio.to_thread,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
         code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
-        of the tasks' coroutines has not answered; `reread` reads the settings again; `elapsed` is the node's own clock,
-        and `awake` one that stands still while the machine sleeps; `elsewhere` runs what would hold up the loop."""
+        of the tasks' coroutines has not answered; `reread` reads the settings again; `zone_data` is what this node
+        brings, if not the packaged one; `elapsed` is the node's own clock, and `awake` one that stands still while the
+        machine sleeps; `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer = elsewhere, observer
+        self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed, awake)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
@@ -181,6 +186,7 @@ class Node:
         try:
             await self._orchestrators.open()
             await store.get_ready()
+            await self._bring_zone_data()
             await self.builder.build("the node starts")
             await self.builder.plan_ahead()
             await self._watcher.greet()
@@ -192,6 +198,17 @@ class Node:
                 await self._leave()
             raise
         log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
+
+    async def _bring_zone_data(self) -> None:
+        await bring_zone_data(
+            self._store,
+            self.clock,
+            self.builder,
+            self._zone_data,
+            by=f"node {self.name}",
+            elsewhere=self._elsewhere,
+            log=self._log,
+        )
 
     async def _learn_the_time(self) -> None:
         """Ask a few times: the quickest answer says it best."""

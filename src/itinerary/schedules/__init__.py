@@ -7,7 +7,7 @@ knows about jobs: a schedule takes what it needs from a job when it is bound to 
 
 from itinerary.schedules.base import INSTANTS_MAX, Binding, Schedule
 from itinerary.schedules.calendars import Calendar
-from itinerary.schedules.codec import from_json
+from itinerary.schedules.codec import from_json, from_stored
 from itinerary.schedules.cron import Cron, cron
 from itinerary.schedules.custom import Custom, CustomSchedule, custom
 from itinerary.schedules.durations import DurationLike, format_duration, parse_duration
@@ -19,7 +19,7 @@ from itinerary.schedules.reboot import Reboot
 from itinerary.schedules.table import ScheduleTable, enumerate_many
 from itinerary.schedules.union import Union, union
 from itinerary.schedules.wallclock import Gap, Repeat
-from itinerary.schedules.zones import Zone, ZoneSource, packaged_zone
+from itinerary.schedules.zones import Zone, ZoneData, ZoneSource, packaged_zone, packaged_zone_data
 
 __all__ = [
     "INSTANTS_MAX",
@@ -41,6 +41,7 @@ __all__ = [
     "Shift",
     "Union",
     "Zone",
+    "ZoneData",
     "ZoneSource",
     "cron",
     "custom",
@@ -49,9 +50,11 @@ __all__ = [
     "excluding",
     "format_duration",
     "from_json",
+    "from_stored",
     "iso8601",
     "once",
     "packaged_zone",
+    "packaged_zone_data",
     "parse_duration",
     "union",
 ]

@@ -17,7 +17,9 @@ duration, the dates of a named calendar. `bind` fills them in, once; `open_quest
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -55,6 +57,7 @@ __all__ = [
     "WallClockSchedule",
     "common_arguments",
     "wall_clock_arguments",
+    "zones_taken_on_trust",
 ]
 
 INSTANTS_MAX: Final = 10_000_000
@@ -190,6 +193,11 @@ class Schedule(ABC):
         """The schedules that it is made of, for a kind that combines others."""
         return ()
 
+    def zone_names(self, otherwise: str = UTC_NAME) -> frozenset[str]:
+        """The zones that its instants depend on, its own and those of its parts; `otherwise` where none was set."""
+        own = frozenset((self.tz or otherwise,))
+        return own.union(*(schedule.zone_names(otherwise) for schedule in inner)) if (inner := self.inner()) else own
+
     def check_nesting(self, depth: int) -> None:
         """Raise if this, as a part of another, is nested deeper than anyone means, or has what no part has."""
         if self.jitter:
@@ -285,10 +293,23 @@ class WallClockSchedule(Schedule):
         return {"gap": self.gap, "repeat": self.repeat, **Schedule.shared_fields(self)}
 
 
+_CHECKS_ZONES: Final = ContextVar("whether the names of zones are looked up when a schedule is made", default=True)
+
+
 def check_zone(name: str) -> None:
     """Raise UnknownZone if the packaged zone data has no such name."""
-    if name != UTC_NAME:
+    if name != UTC_NAME and _CHECKS_ZONES.get():
         packaged_zone(name)
+
+
+@contextmanager
+def zones_taken_on_trust() -> Iterator[None]:
+    """Within it schedules are made whose zones this program need not have: they are enumerated with other tables."""
+    token = _CHECKS_ZONES.set(False)
+    try:
+        yield
+    finally:
+        _CHECKS_ZONES.reset(token)
 
 
 def common_arguments(

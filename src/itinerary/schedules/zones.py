@@ -2,7 +2,7 @@
 
 Two nodes with different zone data would compute different instants for the same job. So a zone here is a value that can
 be stored, compared by digest, and handed to every computation; the packaged `tzdata` is only where a table comes from
-the first time (PROTOCOL rule 5).
+the first time (PROTOCOL rule 5). Tables come in releases, "2026a" before "2026b": a `ZoneData` is one of them.
 
 A zone cuts time into **segments** of constant offset. On the wall clock, segments leave gaps between them or overlap.
 Two running extremes make both easy to see, whatever the size of a shift and however many of them come close together:
@@ -14,6 +14,7 @@ Two running extremes make both easy to see, whatever the size of a shift and how
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -28,16 +29,27 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from itinerary.errors import UnknownZone
+from itinerary.errors import ScheduleError, UnknownZone
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
 from itinerary.schedules.tzif import Transitions, read_tzif
 
-__all__ = ["UTC_NAME", "Zone", "ZoneSource", "packaged_zone", "zone_names"]
+__all__ = [
+    "UTC",
+    "UTC_NAME",
+    "Zone",
+    "ZoneData",
+    "ZoneSource",
+    "packaged_zone",
+    "packaged_zone_data",
+    "release_order",
+    "zone_names",
+]
 
 UTC_NAME: Final = "UTC"
 _BEGINNING: Final = EARLIEST - 366 * DAY
 _ENDING: Final = LATEST + 366 * DAY
 _NAME_MAX: Final = 64
+_RELEASE: Final = re.compile(r"([12][0-9]{3})([a-z]{1,2})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +137,33 @@ class Zone:
 ZoneSource: TypeAlias = Callable[[str], Zone]
 """Where a computation gets its zones from, by IANA name. It raises UnknownZone for a name that it does not have."""
 
+UTC: Final = Zone(UTC_NAME, (_BEGINNING,), (0,))
+"""The zone that no data can change."""
+
+
+def release_order(release: str) -> tuple[int, str]:
+    """What IANA's releases are ordered by: "2025c" comes before "2026a". Raises ScheduleError for what is none."""
+    match = _RELEASE.fullmatch(release)
+    if match is None:
+        raise ScheduleError(f"{shown(release)} is no release of zone data; IANA names them like 2026a")
+    return int(match[1]), match[2]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneData:
+    """One release of the zone data: the tables that a program has at hand, and what they are called."""
+
+    release: str
+    """As IANA calls it: "2026a"."""
+    zone: ZoneSource
+
+    def __post_init__(self) -> None:
+        release_order(self.release)
+
+    def is_newer_than(self, release: str) -> bool:
+        """Whether this was published after another release."""
+        return release_order(self.release) > release_order(release)
+
 
 @cache
 def zone_names() -> frozenset[str]:
@@ -137,6 +176,13 @@ def packaged_zone(name: str) -> Zone:
     if not isinstance(name, str) or len(name) > _NAME_MAX or name not in zone_names():
         raise UnknownZone(_unknown(name))
     return _load(name)
+
+
+@cache
+def packaged_zone_data() -> ZoneData:
+    """The zone data of the pinned `tzdata` package."""
+    first_line = resources.files("tzdata").joinpath("zoneinfo", "tzdata.zi").read_text("utf-8").partition("\n")[0]
+    return ZoneData(first_line.rpartition(" ")[2], packaged_zone)
 
 
 @cache

@@ -3,7 +3,7 @@
     --seeds 0..999 | 7 | @FILE    which: a range, one, or those in a file (what follows a # is why they are kept)
     --nodes N [N ...], --hours N  instead of what the seed has drawn; of several, each seed takes the next
     --processes N                 so many seeds at a time; 0: as many as there are cores
-    --unchanging                  nobody pauses or updates a job
+    --unchanging                  nobody pauses or updates a job, and zone data stays as it is
     --history                     print all that happened
     --mutant MODULE:NAME          with a fault put into the program; succeeds when it is caught
     --life MODULE:NAME            with another node than the real one
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="at a time; 0: as many as there are cores"
     )
-    parser.add_argument("--unchanging", action="store_true", help="nobody pauses or updates a job")
+    parser.add_argument("--unchanging", action="store_true", help="nobody pauses or updates a job, and zone data stays")
     parser.add_argument("--history", action="store_true", help="print all that happened")
     parser.add_argument("--mutant", metavar="MODULE:NAME", help="put a fault into the program, and see it caught")
     parser.add_argument("--life", metavar="MODULE:NAME", default="itinerary.simulate.binding:real_life")

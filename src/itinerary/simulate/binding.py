@@ -27,6 +27,7 @@ def real_life(around: Surroundings) -> Life:
         settings=around.options.settings,
         executor=around.executor,
         log=around.log,
+        zone_data=around.zone_data,
         elapsed=around.clock.elapsed,
         elsewhere=_inline,
     )

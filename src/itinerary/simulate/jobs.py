@@ -17,15 +17,17 @@ from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
-from itinerary.schedules import from_json
+from itinerary.schedules import ZoneSource, from_json, packaged_zone
 from itinerary.schedules.instants import microseconds_of
 from itinerary.simulate.dice import one_of, spread
 from itinerary.simulate.tasks import Behaviour
 
-__all__ = ["SimulatedJob", "SimulatedTask", "draw_jobs", "draw_schedule", "lengthened"]
+__all__ = ["ZONES", "SimulatedJob", "SimulatedTask", "draw_jobs", "draw_schedule", "lengthened"]
 
 _HOUR: Final = 3600
 _LIMIT: Final = "api"
+ZONES: Final = ("Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")
+"""Where jobs are that are not in UTC."""
 
 
 class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +81,13 @@ class SimulatedJob(msgspec.Struct, frozen=True, kw_only=True):
             ),
         )
 
-    def instants(self, start: int, end: int) -> list[int]:
+    def instants(self, start: int, end: int, zones: ZoneSource = packaged_zone) -> list[int]:
         """Every instant in `[start, end)`, straight from the schedule: what is owed, by a path of its own."""
-        return [microseconds_of(instant) for instant in from_json(self.schedule).between(start, end)]
+        return [microseconds_of(instant) for instant in from_json(self.schedule).between(start, end, zones)]
+
+    def zone_names(self) -> frozenset[str]:
+        """The time zones that it needs."""
+        return from_json(self.schedule).zone_names()
 
 
 def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> tuple[SimulatedJob, ...]:
@@ -122,7 +128,7 @@ def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tup
 
 
 def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
-    zone = one_of(dice, ("UTC", "UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"))
+    zone = one_of(dice, ("UTC", "UTC", *ZONES))
     kind = one_of(dice, ("burst", "burst", "every", "every", "cron", "cron", "daily", "once", "iso8601"))
     hour, minute = int(dice.random() * 24), int(dice.random() * 60)
     if kind == "burst":  # a run each second or so, for a minute

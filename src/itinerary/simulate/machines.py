@@ -9,13 +9,14 @@ Each start is another incarnation (PROTOCOL 1). A node may give up when the stor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from itinerary.errors import StoreError
 from itinerary.ports import Clock, Executor, Store
+from itinerary.schedules import ZoneData
 from itinerary.simulate.clock import NodeClock, StoreClock
 from itinerary.simulate.history import History, SimulatedLog
 from itinerary.simulate.loop import VirtualLoop
@@ -55,6 +56,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     executor: Executor
     options: Options
     log: SimulatedLog
+    zone_data: ZoneData
+    """What is installed on its machine."""
 
 
 NewLife: TypeAlias = Callable[[Surroundings], Life]
@@ -65,6 +68,8 @@ class Ground(msgspec.Struct):
     """What all machines of a world stand on."""
 
     options: Options
+    zone_data: Sequence[ZoneData]
+    """All that there is in this world, from the oldest to the newest."""
     new_life: NewLife
     loop: VirtualLoop
     clock: StoreClock
@@ -86,6 +91,8 @@ class Machine:
         self.process: Process | None = None
         self.is_up = True
         """Whether the supervisor starts the node again when it has ended."""
+        self.zone_data = ground.zone_data[0]
+        """What is installed here; the next start of the node finds it."""
         self._ground = ground
         self._node: Life | None = None
         self._starts = 0
@@ -128,6 +135,7 @@ class Machine:
             executor,
             ground.options,
             SimulatedLog(ground.history, process.incarnation),
+            self.zone_data,
         )
         try:
             node = ground.new_life(surroundings)

@@ -18,13 +18,23 @@ import msgspec
 
 from itinerary.model.job import JsonObject
 from itinerary.model.settings import Settings
-from itinerary.schedules import from_json
+from itinerary.schedules import Zone, from_json, packaged_zone
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for, many_of, one_of, spread
 from itinerary.simulate.fates import Weather
-from itinerary.simulate.jobs import SimulatedJob, draw_jobs, draw_schedule, lengthened
+from itinerary.simulate.jobs import ZONES, SimulatedJob, draw_jobs, draw_schedule, lengthened
 
-__all__ = ["DAY", "ChangeKind", "JobChange", "Options", "Trouble", "TroubleKind", "derive"]
+__all__ = [
+    "DAY",
+    "ChangeKind",
+    "JobChange",
+    "Options",
+    "Trouble",
+    "TroubleKind",
+    "Upgrade",
+    "ZoneRelease",
+    "derive",
+]
 
 DAY: Final = 86_400 * SECOND
 _INSTANTS_MAX: Final = 100
@@ -91,6 +101,32 @@ class JobChange(msgspec.Struct, frozen=True):
     """Of the new version."""
 
 
+class ZoneRelease(msgspec.Struct, frozen=True):
+    """Zone data that is published in this world: clocks that are ahead of where they should be."""
+
+    name: str
+    """As IANA would call it."""
+    ahead: dict[str, int] = {}
+    """By how many seconds, for each zone that is not as packaged."""
+
+    def zone(self, name: str) -> Zone:
+        """One of its tables."""
+        zone, ahead = packaged_zone(name), self.ahead.get(name, 0)
+        return Zone(name, zone.starts, tuple(offset + ahead for offset in zone.offsets))
+
+
+class Upgrade(msgspec.Struct, frozen=True):
+    """A machine that is given other zone data, newer or older, and started again with it."""
+
+    at: float
+    """Seconds since the beginning."""
+    node: int
+    release: int
+    """Its place among the releases."""
+    lasts: float
+    """Seconds until it starts again."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a seed decides before the day begins."""
 
@@ -104,6 +140,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     troubles: tuple[Trouble, ...]
     jobs: tuple[SimulatedJob, ...]
     changes: tuple[JobChange, ...]
+    releases: tuple[ZoneRelease, ...] = (ZoneRelease("2026a"),)
+    """Zone data, from the oldest to the newest. All machines begin with the oldest."""
+    upgrades: tuple[Upgrade, ...] = ()
 
     def __str__(self) -> str:
         """All of it, for a person who wants to know what a failing seed was about."""
@@ -120,6 +159,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"  {change.at:>12.3f} {change.kind} job-{change.job} {change.lasts:.3f} s {_json(change.schedule)}"
             for change in self.changes
         ]
+        lines += [f"  zone data {release.name} {_json(release.ahead)}" for release in self.releases[1:]]
+        lines += [
+            f"  {upgrade.at:>12.3f} node {upgrade.node} gets zone data {self.releases[upgrade.release].name}"
+            for upgrade in self.upgrades
+        ]
         for job in self.jobs:
             lines += [f"  {job.name} {_json(job.schedule)} {_json(job.overrides)}"]
             lines += [f"    {_json(task)}" for task in job.tasks]
@@ -131,7 +175,7 @@ def _json(value: object) -> str:
 
 
 def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True) -> Options:
-    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job."""
+    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job, and zone data stays."""
     dice = dice_for(seed, "options")
     scale = one_of(dice, (120, 240, 240, 480))
     count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
@@ -140,6 +184,7 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_chang
     jobs = draw_jobs(dice_for(seed, "jobs"), begins_at, runs_for, one_of(dice, (30, 100, 200)))
     jobs = lengthened(dice_for(seed, "long"), jobs, settings.node_heartbeat_interval * 3 / SECOND)
     is_calm = dice.random() < 0.05
+    releases = _releases(dice_for(seed, "zone data")) if is_changing else (ZoneRelease("2026a"),)
     return Options(
         seed=seed,
         begins_at=begins_at,
@@ -151,6 +196,8 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_chang
         troubles=() if is_calm else _troubles(dice_for(seed, "troubles"), count, settings, runs_for / SECOND),
         jobs=jobs,
         changes=_changes(dice_for(seed, "changes"), len(jobs), begins_at, runs_for) if is_changing else (),
+        releases=releases,
+        upgrades=_upgrades(dice_for(seed, "upgrades"), len(releases), count, settings, runs_for / SECOND),
     )
 
 
@@ -221,6 +268,30 @@ def _changes(dice: Random, jobs: int, begins_at: int, runs_for: int) -> tuple[Jo
         for _ in range(one_of(dice, (0, 0, 1, 3, 8)))
     ]
     return tuple(sorted(drawn, key=lambda change: change.at))
+
+
+def _releases(dice: Random) -> tuple[ZoneRelease, ...]:
+    """In most worlds zone data never changes; in some it does so more often than any government."""
+    count = one_of(dice, (0, 0, 1, 1, 2, 3))
+    newer = [
+        ZoneRelease(
+            f"2026{letter}", {zone: one_of(dice, (-3600, -1800, 7, 1200, 3600)) for zone in many_of(dice, ZONES, 0.7)}
+        )
+        for letter in "bcd"[:count]
+    ]
+    return (ZoneRelease("2026a"), *newer)
+
+
+def _upgrades(dice: Random, releases: int, nodes: int, settings: Settings, lasts: float) -> tuple[Upgrade, ...]:
+    """Each machine is given each release, sooner or later; and now and then somebody puts back an older one."""
+    drawn = []
+    for release in range(1, releases):
+        begins = dice.random() * lasts * 0.8
+        for node in range(nodes):
+            at = begins + dice.random() * one_of(dice, (settings.grace_period / SECOND * 4, lasts * 0.1))
+            given = release if dice.random() < 0.8 else int(dice.random() * releases)
+            drawn.append(Upgrade(at, node, given, _duration(dice, TroubleKind.SHUTDOWN, settings)))
+    return tuple(sorted(drawn, key=lambda upgrade: upgrade.at))
 
 
 def _bounded_schedule(dice: Random, begins_at: int, runs_for: int) -> JsonObject:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from random import Random
 
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
+from itinerary.core.zoning import lacking_entries
 from itinerary.model.codec import to_json
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryKind, JobNumber, JobRow, Key
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.writes import Cancellation, Wanted
+from itinerary.schedules import ZoneData
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.dice import one_of
 from itinerary.simulate.expectations import Expectations
@@ -27,8 +29,10 @@ __all__ = ["People"]
 class People:
     """They stand beside the store: no network keeps them from it."""
 
-    def __init__(self, backend: Backend, expectations: Expectations, dice: Random, history: History) -> None:
-        self._backend, self._expectations = backend, expectations
+    def __init__(
+        self, backend: Backend, expectations: Expectations, dice: Random, history: History, zone_data: ZoneData
+    ) -> None:
+        self._backend, self._expectations, self._zone_data = backend, expectations, zone_data
         self._dice = dice
         self._history = history
         self._triggers = self._entries = 0
@@ -79,10 +83,10 @@ class People:
                 from_version=self._job(job.name).version,
                 effective_from=effective_from,
                 body=to_json(job.definition()).decode(),
-            )
+            ),
+            job.zone_names(),
         )
-        start = entered.effective_from
-        self._expectations.scheduled(entered.job, start, job.instants(start, max(start, ends_at)))
+        self._expectations.scheduled(entered.job, entered.effective_from, ends_at, job.instants)
 
     def _job(self, name: str) -> JobRow:
         rows: Iterable[JobRow] = self._backend.rows(JOBS).values()
@@ -92,9 +96,10 @@ class People:
         self._entries += 1
         return f"change {self._entries}"
 
-    def _enter(self, entry: NewEntry) -> Entered:
+    def _enter(self, entry: NewEntry, zones: Collection[str] = ()) -> Entered:
         self._history.note("people", str(entry.kind), entry.job)
         timeline = Timeline.of(self._backend.rows(ENTRIES).values(), self._backend.rows(JOBS).values())
-        (entered,) = self._backend.commit(lambda tx: ledger.amend(tx, [entry], judge_by(timeline)))
+        new = lacking_entries(timeline.zones, self._zone_data, zones, by="people", revision=timeline.revision)
+        *_, entered = self._backend.commit(lambda tx: ledger.amend(tx, [*new, entry], judge_by(timeline)))
         assert isinstance(entered, Entered), f"{entry} was denied: {entered}"
         return entered

@@ -34,6 +34,7 @@ class Rule(StrEnum):
     WATERMARK = "the watermark never goes back, and never passes the store's time, or what is not decided"
     GATED = "nothing is launched that was not written first"
     DEAD = "work in flight is taken only from a node that was silent for long enough"
+    ZONE_DATA = "zone data is never replaced by older zone data, nor by the same"
     ONE_START = "an attempt starts at most once"
     # in the end, of any store (see `itinerary.audit`)
     OWED = Check.OWED.value

@@ -18,11 +18,12 @@ import msgspec
 from itinerary.model.config import FrozenConfig
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TransitionRow
+from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.trails import all_attempts
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Written
+from itinerary.schedules import ZoneSource
 from itinerary.simulate.backend import Backend, Commit
 from itinerary.simulate.expectations import Expectations
 from itinerary.simulate.processes import Process
@@ -30,7 +31,7 @@ from itinerary.simulate.runs import Run
 from itinerary.simulate.silence import Silence
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
-from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP, TASKS, TRANSITIONS
+from itinerary.stores.tables import ATTEMPTS, CONFIGS, ENTRIES, NODES, OCCURRENCES, SWEEP, TASKS, TRANSITIONS
 
 __all__ = ["Taken", "Witness", "frozen_config"]
 
@@ -51,9 +52,16 @@ class Witness:
     """Looks at every commit. What it finds is in `violations`."""
 
     def __init__(
-        self, backend: Backend, limits: Mapping[str, int], violations: Violations, *, silence_min: int
+        self,
+        backend: Backend,
+        limits: Mapping[str, int],
+        violations: Violations,
+        *,
+        silence_min: int,
+        zone_data: Mapping[str, ZoneSource] | None = None,
     ) -> None:
-        """`silence_min` is how long a node must have been silent before its work in flight is taken from it."""
+        """`silence_min` is how long a node must have been silent before its work in flight is taken from it;
+        `zone_data` are the releases that there are in this world, by name."""
         self._backend = backend
         self._silence_min = silence_min
         self.silence = Silence()
@@ -64,7 +72,7 @@ class Witness:
         """When each occurrence changed hands."""
         self.started_under: dict[Ref, int] = {}
         """The fence that each was started with."""
-        self.expectations = Expectations()
+        self.expectations = Expectations(zone_data)
         """The instants of each job: what the world knows of them, and the watermark promises."""
         self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
@@ -102,6 +110,7 @@ class Witness:
     def see(self, commit: Commit) -> None:
         """Look at what was committed just now."""
         by = self._nodes(commit)
+        self._zone_data(commit)
         rows = commit.changed(OCCURRENCES)
         if rows:
             for before, after in rows:
@@ -117,6 +126,15 @@ class Witness:
                 self._add(Rule.WATERMARK, f"it went from {before.watermark} to {after.watermark}", commit.at)
             elif before is not None and after.watermark > before.watermark:
                 self._promised(commit.at, before.watermark, after.watermark)
+
+    def _zone_data(self, commit: Commit) -> None:
+        """Take note of zone data that is entered: from then on other instants are expected (PROTOCOL 5)."""
+        for _, entry in commit.changed(ENTRIES):
+            if entry.kind is EntryKind.ZONE:
+                release = msgspec.json.decode(entry.body)["release"]
+                wrong = self.expectations.zone_entered(entry.subject, release, entry.effective_from)
+                if wrong is not None:
+                    self._add(Rule.ZONE_DATA, wrong, commit.at)
 
     def _nodes(self, commit: Commit) -> NodeNumber | None:
         """Take note of nodes that come, are heard of and leave. Returns who has committed."""

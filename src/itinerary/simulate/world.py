@@ -18,12 +18,14 @@ from typing import Any, Final
 
 import msgspec
 
+from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.model.codec import to_json
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.work import Assignment
 from itinerary.runtime.rescuer import MISSES_MAX
+from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
@@ -34,7 +36,7 @@ from itinerary.simulate.fates import CALM, Fates
 from itinerary.simulate.history import History, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.machines import Ground, Machine, NewLife
-from itinerary.simulate.options import ChangeKind, JobChange, Options, Trouble, TroubleKind
+from itinerary.simulate.options import ChangeKind, JobChange, Options, Trouble, TroubleKind, Upgrade
 from itinerary.simulate.people import People
 from itinerary.simulate.processes import Process, ProcessState
 from itinerary.simulate.runs import RunLog
@@ -82,15 +84,29 @@ class World:
         self.backend = Backend(self.clock)
         # An observer's clock may jump by up to half a timeout, and that goes unnoticed: so half of one is enough here.
         silence_min = options.settings.node_heartbeat_interval * MISSES_MAX // 2
-        self.witness = Witness(self.backend, options.settings.limits, self.violations, silence_min=silence_min)
+        self.zone_data = [ZoneData(release.name, release.zone) for release in options.releases]
+        self.witness = Witness(
+            self.backend,
+            options.settings.limits,
+            self.violations,
+            silence_min=silence_min,
+            zone_data={data.release: data.zone for data in self.zone_data},
+        )
         self.backend.witness = self.witness
         self.log = RunLog(self.witness.began)
         fates = Fates(options.weather, dice_for(options.seed, "fates"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
-        self._people = People(self.backend, self.witness.expectations, dice_for(options.seed, "people"), self.history)
+        self._people = People(
+            self.backend,
+            self.witness.expectations,
+            dice_for(options.seed, "people"),
+            self.history,
+            self.zone_data[0],
+        )
         self.is_healing = False
         ground = Ground(
             options,
+            self.zone_data,
             new_life,
             self.loop,
             self.clock,
@@ -153,6 +169,8 @@ class World:
             self.loop.call_at(trouble.at, self._make, trouble)
         for change in self.options.changes:
             self.loop.call_at(change.at, self._change, change)
+        for upgrade in self.options.upgrades:
+            self.loop.call_at(upgrade.at, self._upgrade, upgrade)
         for machine in self.machines:
             machine.boot()
         with suppress(TimeoutError):
@@ -178,12 +196,14 @@ class World:
             )
             for job in self.options.jobs
         ]
-        answers = await store.amend(entries)
+        needed = {name for job in self.options.jobs for name in job.zone_names()}
+        zones = lacking_entries(ZoneBook(), self.zone_data[0], needed, by="world", revision=None)
+        answers = await store.amend([*zones, *entries])
         assert not any(isinstance(answer, Denied) for answer in answers), answers
         owed_from, end = self.clock(), self.options.begins_at + self.options.runs_for
         numbers = {row.name: row.number for row in self.backend.rows(JOBS).values()}
         for job in self.options.jobs:
-            self.witness.expectations.scheduled(numbers[job.name], owed_from, job.instants(owed_from, end))
+            self.witness.expectations.scheduled(numbers[job.name], owed_from, end, job.instants)
         return owed_from
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -240,6 +260,16 @@ class World:
             self._people.update(msgspec.structs.replace(job, schedule=change.schedule), takes_effect, ends_at)
         elif self._people.pause(job.name):
             self.loop.call_later(change.lasts, self._people.resume, job.name)
+
+    def _upgrade(self, upgrade: Upgrade) -> None:
+        """A machine gets other zone data, and its node is started again with it."""
+        if self.is_healing:
+            return
+        machine = self.machines[upgrade.node]
+        machine.zone_data = self.zone_data[upgrade.release]
+        self.history.note(f"machine {machine.name}", "gets zone data", machine.zone_data.release)
+        if machine.process is not None and machine.process.state is ProcessState.RUNNING:
+            machine.ask_to_end(upgrade.lasts)
 
     def _end_outage(self) -> None:
         self.network.is_down = False

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
+from itinerary.core.zoning import ZoneBook, lacking_entries, newer_entries
+from itinerary.model.codec import to_json
+from itinerary.model.definition import Definition
+from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Active, Entries, Jobs, JobsByName, Standing
-from itinerary.model.rows import EntryKind, EntryRow, OccurrenceRow
+from itinerary.model.rows import EntryKind, EntryRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry, Verdict, VerdictKind
-from itinerary.model.writes import Refusal, Refused
+from itinerary.model.writes import Refusal, Refused, Wanted
+from itinerary.schedules import Zone, ZoneData, cron, every, packaged_zone
+from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
 
@@ -122,6 +130,60 @@ async def test_calendars_and_zones_concern_all_jobs(desk: Desk) -> None:
     )
     assert [one.job for one in entered if isinstance(one, Entered)] == [0, 0]
     assert [row.subject for row in await desk.store.read(Entries(0))] == ["holidays", "Europe/Berlin"]
+
+
+@pytest.mark.spec("N1", "PROTOCOL 5: zone data")
+@told
+async def test_zone_data_is_entered_once_and_what_is_claimed_is_judged_by_it(desk: Desk) -> None:
+    berlin = "Europe/Berlin"
+    old = ZoneData("2026a", packaged_zone)
+    moved = ZoneData("2026b", lambda name: _moved(packaged_zone(name), 1))
+    body = to_json(Definition(schedule=cron("*/10 * * * * *", tz=berlin).to_json())).decode()
+    first = lacking_entries(ZoneBook(), old, [berlin], by="anna", revision=0)
+    others = version("others", body=to_json(Definition(schedule=every("10s").to_json())).decode())
+    entered = await desk.store.amend([*first, version(body=body), others])
+    assert next(one.job for one in entered if isinstance(one, Entered)) == 0
+    node, timeline = await desk.node(), await _timeline(desk)
+    start = (await desk.now()) // (10 * SECOND) * 10 * SECOND + HOUR
+    wanted = [
+        Wanted(Key(start + offset * SECOND, job, Kind.SCHEDULED), 1, start + offset * SECOND)
+        for offset in (0, 10, 20)
+        for job in timeline.jobs
+    ]
+    claimed = await desk.store.claim(node, timeline.revision, wanted)
+    assert isinstance(claimed, list)
+    assert [due.instant for due in timeline.expected(start, start + 30 * SECOND)] == [
+        start + offset * SECOND for _ in range(2) for offset in (0, 10, 20)
+    ]
+    newer = newer_entries(timeline.zones, moved, (), by="a", revision=timeline.revision)
+    answers = await desk.store.amend(newer, judge_by(timeline))
+    assert await desk.store.amend(newer, judge_by(timeline)) == answers, "the same request, and one entry"
+    assert len([row for row in await desk.store.read(Entries(0)) if row.kind is EntryKind.ZONE]) == 2
+    backup = (await desk.store.read(JobsByName(("backup",))))["backup"].number
+    for one in claimed:
+        row = await desk.row(one.ref)
+        gone = (OccurrenceState.CANCELLED, True) if row.job == backup else (OccurrenceState.PRERUN, False)
+        assert (row.status, row.is_withdrawn) == gone
+    assert await desk.store.claim(node, timeline.revision, wanted) is Refusal.MOVED
+    timeline = await _timeline(desk)
+    assert newer_entries(timeline.zones, old, (), by="b", revision=timeline.revision) == []
+    assert [(due.instant - start) // SECOND for due in timeline.expected(start, start + 30 * SECOND, [backup])] == [
+        9,
+        19,
+        29,
+    ]
+    stale = newer_entries(timeline.zones, ZoneData("2026c", packaged_zone), (), by="b", revision=1)
+    (denied,) = await desk.store.amend(stale, judge_by(timeline))
+    assert isinstance(denied, Denied)
+    assert denied.why is Denial.MOVED
+
+
+async def _timeline(desk: Desk) -> Timeline:
+    return Timeline.of(await desk.store.read(Entries(0)), await desk.store.read(Jobs()))
+
+
+def _moved(zone: Zone, seconds: int) -> Zone:
+    return Zone(zone.name, zone.starts, tuple(offset + seconds for offset in zone.offsets))
 
 
 @pytest.mark.spec("R7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -14,29 +15,48 @@ from itinerary.core.bodies import read_schedule
 from itinerary.core.expected import Due
 from itinerary.core.stretches import FOREVER, Paused, Removed
 from itinerary.core.timeline import Timeline
+from itinerary.core.zoning import StoredZone
 from itinerary.errors import RecordError
+from itinerary.model.codec import from_json
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber
-from itinerary.schedules import Schedule, cron, every, iso8601, once
+from itinerary.schedules import (
+    Calendar,
+    Schedule,
+    Zone,
+    ZoneSource,
+    cron,
+    every,
+    excluding,
+    iso8601,
+    once,
+    packaged_zone,
+    union,
+)
 from itinerary.schedules.instants import from_seconds
 from tests.unit.core.timelines import HOUR, MINUTE, MINUTELY, NOON, SECOND, Book, minutes
 
+BERLIN = "Europe/Berlin"
+LUNCH = ("2027-01-15T13:10", "2027-01-15T13:40")
 SCHEDULES: list[Schedule] = [
     MINUTELY,
     every("7m"),
     cron("*/5 * * * *"),
-    cron("30 12 * * *", tz="Europe/Berlin"),
+    cron("*/4 13 * * *", tz=BERLIN),
     iso8601("R/2027-01-15T12:00Z/PT11M"),
     once("2027-01-15T12:25:00Z"),
+    once("2027-01-15T13:25:00", tz=BERLIN),
+    union(cron("7 * * * *", tz=BERLIN), excluding(every("6m"), Calendar("lunch", blackouts=[LUNCH]), tz=BERLIN)),
     cron("@reboot"),
 ]
 AT = st.integers(0, 60).map(lambda minute: NOON + minute * MINUTE)
-WHAT = st.sampled_from(["version", "pause", "until", "resume", "stop", "start", "remove", "skip"])
+WHAT = st.sampled_from(["version", "pause", "until", "resume", "stop", "start", "remove", "skip", "zone"])
 Event: TypeAlias = tuple[int, str, int, int, Schedule]
 EVENTS = st.lists(st.tuples(st.integers(1, 4), WHAT, AT, AT, st.sampled_from(SCHEDULES)), max_size=24)
 
 
 def booked(events: list[Event]) -> Book:
     book = Book()
+    book.zone(BERLIN, NOON)
     for number, schedule in enumerate(SCHEDULES[:4], 1):
         book.job(f"job {number}", schedule, at=NOON + number * MINUTE)
     for number, what, at, other, schedule in events:
@@ -48,6 +68,8 @@ def booked(events: list[Event]) -> Book:
                 book.pause(job, at, until=other)
             case "skip":
                 book.skip(job, other, at)
+            case "zone":
+                book.zone(BERLIN, at, shifted_by=(other - NOON) // SECOND - 1_800)
             case _:
                 getattr(book, what)(job, at)
     return book
@@ -61,12 +83,32 @@ def naive(book: Book, job: JobNumber, start: int, end: int) -> list[Due]:
         version, is_removed, is_stopped, paused = naive_standing(entries, second * SECOND)
         if version is None or is_removed or is_stopped:
             continue
-        if read_schedule(version.body).next_second(second - 1) != second:
+        if read_schedule(version.body).next_second(second - 1, naive_zones(book, second * SECOND)) != second:
             continue
         skips = [entry for entry in entries if entry.kind is EntryKind.SKIP and entry.subject == str(second * SECOND)]
         by_name = any(entry.effective_from <= second * SECOND for entry in skips)
         found.append(Due(job, second * SECOND, version.version, paused or ("skipped by anna" if by_name else None)))
     return found
+
+
+def naive_zones(book: Book, instant: int) -> ZoneSource:
+    """The last of the tables that have begun by then; before the first one, the first."""
+    entries = [entry for entry in book.entries if entry.kind is EntryKind.ZONE]
+    standing = [
+        entry
+        for entry in entries
+        if not any(
+            later.revision > entry.revision and later.effective_from <= entry.effective_from for later in entries
+        )
+    ]
+    begun = [entry for entry in standing if entry.effective_from <= instant] or standing[:1]
+    zone = table(begun[-1].body or "")
+    return lambda name: zone if name == BERLIN else packaged_zone(name)
+
+
+@cache
+def table(body: str) -> Zone:
+    return Zone.from_json(from_json(StoredZone, body).zone)
 
 
 def naive_standing(entries: list[EntryRow], instant: int) -> tuple[EntryRow | None, bool, bool, str | None]:
@@ -110,7 +152,7 @@ def test_the_next_run_is_the_first_that_is_expected_to_run(data: st.DataObject) 
         assert (found if found is not None and found < NOON + 2 * HOUR else None) == expected
 
 
-@pytest.mark.spec("S13", "timeline")
+@pytest.mark.spec("S13", "timeline and zone data")
 @given(EVENTS, AT, st.integers(0, 20))
 def test_what_many_jobs_expect_is_what_each_of_them_expects(events: list[Event], start: int, length: int) -> None:
     book, end = booked(events), start + length * MINUTE
@@ -123,7 +165,7 @@ def test_what_many_jobs_expect_is_what_each_of_them_expects(events: list[Event],
 @given(EVENTS, st.integers(0, 24), AT)
 def test_a_timeline_that_grew_answers_like_one_that_was_read_at_once(events: list[Event], cut: int, start: int) -> None:
     book = booked(events)
-    revision = 4 + cut
+    revision = 5 + cut
     grown = Timeline.of([entry for entry in book.entries if entry.revision <= revision], book.jobs.values())
     before = list(grown.expected(NOON, NOON + HOUR))
     for entry in book.entries[revision:]:
@@ -200,15 +242,13 @@ def test_the_catalogue_lists_who_has_a_version_now_or_later() -> None:
         book.timeline.definition(steady, 3)
 
 
-def test_calendars_and_zones_are_kept_as_they_were_at_each_instant() -> None:
+def test_calendars_are_kept_as_they_were_at_each_instant() -> None:
     book = Book()
     book.enter(EntryKind.CALENDAR, 0, NOON, subject="holidays", body="[1]")
     book.enter(EntryKind.CALENDAR, 0, NOON + HOUR, subject="holidays", body="[2]")
-    book.enter(EntryKind.ZONE, 0, NOON, subject="Europe/Berlin", body="{}")
     timeline = book.timeline
     assert timeline.calendars_at(NOON - 1) == {}
     assert [timeline.calendars_at(NOON + n * HOUR)["holidays"].body for n in (0, 1, 2)] == ["[1]", "[2]", "[2]"]
-    assert list(timeline.zones_at(NOON)) == ["Europe/Berlin"]
 
 
 def test_entries_are_only_ever_appended_and_their_jobs_are_known() -> None:

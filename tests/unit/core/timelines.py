@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from itinerary.core.stretches import Stretch
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.core.timeline import Timeline
+from itinerary.core.zoning import StoredZone
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.occurrence import Kind, Window
@@ -23,7 +24,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.schedules import Schedule, every
+from itinerary.schedules import Schedule, Zone, every, packaged_zone
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -99,9 +100,20 @@ class Book:
     def skip(self, job: JobNumber, instant: int, at: int = NOON, **values: Any) -> None:
         self.enter(EntryKind.SKIP, job, at, subject=str(instant), **values)
 
+    def zone(self, name: str, at: int, shifted_by: int = 0, release: str = "2026a") -> None:
+        """Zone data, as packaged or with a clock that is so many seconds ahead of it."""
+        body = to_json(StoredZone.of(shifted(name, shifted_by), release)).decode()
+        self.enter(EntryKind.ZONE, 0, at, subject=name, body=body)
+
     @property
     def timeline(self) -> Timeline:
         return Timeline.of(self.entries, self.jobs.values())
+
+
+def shifted(name: str, seconds: int) -> Zone:
+    """A zone whose clock is so many seconds ahead of what it is."""
+    zone = packaged_zone(name)
+    return Zone(name, zone.starts, tuple(offset + seconds for offset in zone.offsets))
 
 
 def standings(stretches: Iterable[Stretch]) -> list[tuple[int, int, int, str]]:

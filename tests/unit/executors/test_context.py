@@ -5,17 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from itinerary import every
-from itinerary.errors import ScheduleError, TransactionError
+from itinerary import cron, every
+from itinerary.errors import ScheduleError, TransactionError, UnknownZone
 from itinerary.executors import ExecutionContext, TaskCancelled
 from itinerary.executors.stopping import Standing
 from itinerary.model.ids import attempt_id, job_id, occurrence_id, task_id, task_run_id
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import JobNumber, Key, Ref
-from itinerary.model.work import AttemptKey, Facts
+from itinerary.model.work import AttemptKey, Facts, ZoneSpan
+from itinerary.schedules import Zone, packaged_zone
 from tests.contracts.executors.stage import INSTANT, facts
 
 pytestmark = pytest.mark.spec("X9")
@@ -70,6 +72,25 @@ def test_a_compressed_run_answers_for_each_instant_of_its_window() -> None:
     assert list(window) == list(window), "more than once"
     assert len(window) == 4
     assert (window.start, window.end) == (AT, AT + timedelta(hours=1))
+
+
+@pytest.mark.spec("R5", "PROTOCOL 5: by the zone data of its time")
+def test_the_instants_of_a_window_are_those_of_the_zone_data_that_came_with_it() -> None:
+    zone = packaged_zone("Europe/Berlin")
+    later = Zone(zone.name, zone.starts, tuple(offset + 600 for offset in zone.offsets))
+    end, change = INSTANT + 2 * 3_600_000_000, INSTANT + 3_600_000_000
+    told = facts(
+        window=Window(INSTANT, end, 8),
+        schedule=cron("*/15 * * * *", tz="Europe/Berlin").to_json(),
+        zones=(
+            ZoneSpan(INSTANT, change, {"Europe/Berlin": zone.to_json()}),
+            ZoneSpan(change, end, {"Europe/Berlin": later.to_json()}),
+        ),
+    )
+    minutes = [(at - AT) // timedelta(minutes=1) for at in context(told).window]
+    assert minutes == [0, 15, 30, 45, 65, 80, 95, 110]
+    with pytest.raises(UnknownZone, match="the table of time zone 'Europe/Berlin' did not come with this run"):
+        list(context(msgspec.structs.replace(told, zones=())).window)
 
 
 @pytest.mark.spec("R5")

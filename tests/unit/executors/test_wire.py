@@ -11,10 +11,18 @@ import pytest
 
 from itinerary.executors.wire import FRAME_MAX, Answer, Ending, Line, Run, receive, send
 from itinerary.model.rows import Ref
-from itinerary.model.work import AttemptKey
+from itinerary.model.work import AttemptKey, ZoneSpan
+from itinerary.schedules import packaged_zone
 from tests.contracts.executors.stage import PATIENCE, facts, until
 
-RUN = Run("jobs:work", AttemptKey(Ref(1), 0, 1), facts(schedule={"every": "15m"}), ("jobs",), {"jobs": "jobs.py"})
+ZONES = (ZoneSpan(0, 1_000_000, {"Europe/Berlin": packaged_zone("Europe/Berlin").to_json()}),)
+RUN = Run(
+    "jobs:work",
+    AttemptKey(Ref(1), 0, 1),
+    facts(schedule={"every": "15m"}, zones=ZONES),
+    ("jobs",),
+    {"jobs": "jobs.py"},
+)
 
 
 class End:

@@ -28,7 +28,7 @@ from itinerary.model.settings import Reread, Settings
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.ports import Executor
 from itinerary.runtime.node import Ended, Node
-from itinerary.schedules import every
+from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import VirtualLoop
@@ -208,6 +208,7 @@ class World:
         knows: Callable[[Definition], bool] = lambda _: True,
         reread: Callable[[], Reread] | None = None,
         awake: Callable[[], int] | None = None,
+        zone_data: ZoneData | None = None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -220,6 +221,7 @@ class World:
             log=self.log,
             knows=knows,
             reread=reread,
+            zone_data=zone_data,
             elapsed=self.elapsed,
             awake=awake,
             elsewhere=here,

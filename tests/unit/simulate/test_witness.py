@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from itinerary.core.zoning import StoredZone
 from itinerary.model.codec import to_json
 from itinerary.model.config import freeze
 from itinerary.model.occurrence import Kind
@@ -16,6 +17,8 @@ from itinerary.model.policies import Overlap
 from itinerary.model.rows import (
     AttemptRow,
     ConfigRow,
+    EntryKind,
+    EntryRow,
     JobNumber,
     Key,
     NodeNumber,
@@ -27,13 +30,16 @@ from itinerary.model.rows import (
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Refusal, Refused, Written
+from itinerary.schedules import ZoneSource, packaged_zone
 from itinerary.simulate.backend import Backend
+from itinerary.simulate.expectations import InstantsOf
+from itinerary.simulate.options import ZoneRelease
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Run
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
 from itinerary.simulate.witness import Witness
-from itinerary.stores.tables import ATTEMPTS, CONFIGS, NODES, OCCURRENCES, SWEEP
+from itinerary.stores.tables import ATTEMPTS, CONFIGS, ENTRIES, NODES, OCCURRENCES, SWEEP
 from itinerary.stores.transaction import Transaction
 from tests.unit.simulate.scene import EPOCH
 
@@ -55,6 +61,11 @@ class Clock:
         return self.at
 
 
+def at(*instants: int) -> InstantsOf:
+    """What a schedule says that has these instants, wherever it is."""
+    return lambda start, end, _: [instant for instant in instants if start <= instant < end]
+
+
 class Court:
     """A store, a witness, and rows that are written without asking any ledger."""
 
@@ -62,7 +73,14 @@ class Court:
         self.violations = Violations()
         self.clock = Clock()
         self.backend = Backend(self.clock)  # type: ignore[arg-type]  # it is only called
-        self.witness = Witness(self.backend, {"api": 1}, self.violations, silence_min=SILENCE)
+        releases = (ZoneRelease("2026a"), ZoneRelease("2026b", {"Europe/Berlin": 3600}))
+        self.witness = Witness(
+            self.backend,
+            {"api": 1},
+            self.violations,
+            silence_min=SILENCE,
+            zone_data={release.name: release.zone for release in releases},
+        )
         self.backend.witness = self.witness
         self.put(
             None, (NODES, [NodeRow(NodeNumber(n), f"{name}/1", name, "{}", 0) for n, name in ((1, "a"), (2, "b"))])
@@ -150,14 +168,38 @@ def started_early(court: Court) -> None:
 
 
 def started_what_its_job_does_not_have(court: Court) -> None:
-    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 3_000_000, EPOCH - 1_000_000])
-    court.witness.expectations.scheduled(JobNumber(1), EPOCH - 2_000_000, [EPOCH - 500_000])
+    court.witness.expectations.scheduled(JobNumber(1), 0, EPOCH, at(EPOCH - 3_000_000, EPOCH - 1_000_000))
+    court.witness.expectations.scheduled(JobNumber(1), EPOCH - 2_000_000, EPOCH, at(EPOCH - 500_000))
     court.rows(row(1))
     court.rows(started(1))
 
 
+def started_what_its_zone_does_not_have_any_more(court: Court) -> None:
+    packaged, instant = zone_entry("2026a", EPOCH - 5_000_000), EPOCH - 1_000_000
+
+    def unless_new(start: int, end: int, zones: ZoneSource) -> list[int]:
+        is_old = zones("Europe/Berlin") == packaged_zone("Europe/Berlin")
+        return [instant] if is_old and start <= instant < end else []
+
+    court.put(None, (ENTRIES, [packaged]))
+    court.witness.expectations.scheduled(JobNumber(1), 0, EPOCH, unless_new)
+    court.rows(row(1))
+    court.put(A, (ENTRIES, [zone_entry("2026b", EPOCH - 2_000_000, 2)]))
+    court.rows(started(1))
+
+
+def entered_older_zone_data(court: Court) -> None:
+    court.put(None, (ENTRIES, [zone_entry("2026b", EPOCH - 2_000_000)]))
+    court.put(A, (ENTRIES, [zone_entry("2026a", EPOCH - 1_000_000, 2)]))
+
+
+def zone_entry(release: str, at: int, revision: int = 1) -> EntryRow:
+    body = to_json(StoredZone.of(packaged_zone("Europe/Berlin"), release)).decode()
+    return EntryRow(revision, 0, JobNumber(0), EntryKind.ZONE, str(revision), at, at, "a", 0, "Europe/Berlin", body)
+
+
 def started_what_is_paused(court: Court) -> None:
-    court.witness.expectations.scheduled(JobNumber(1), 0, [EPOCH - 2_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.scheduled(JobNumber(1), 0, EPOCH, at(EPOCH - 2_000_000, EPOCH - 1_000_000))
     court.witness.expectations.paused(JobNumber(1), EPOCH - 1_500_000)
     court.witness.expectations.resumed(JobNumber(1), EPOCH - 500_000)
     court.rows(row(1))
@@ -230,7 +272,7 @@ def moved_the_watermark_too_far(court: Court) -> None:
 
 
 def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
-    court.witness.expectations.scheduled(JobNumber(7), 0, [EPOCH - 3 * 1_000_000, EPOCH - 1_000_000])
+    court.witness.expectations.scheduled(JobNumber(7), 0, EPOCH, at(EPOCH - 3 * 1_000_000, EPOCH - 1_000_000))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 5 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 4 * 1_000_000)]))
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
@@ -307,6 +349,8 @@ def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
         (started_early, Rule.EARLY),
         (started_what_its_job_does_not_have, Rule.EXPECTED),
         (started_what_is_paused, Rule.EXPECTED),
+        (started_what_its_zone_does_not_have_any_more, Rule.EXPECTED),
+        (entered_older_zone_data, Rule.ZONE_DATA),
         (started_beside_another, Rule.OVERLAP),
         (took_too_many_shares, Rule.LIMIT),
         (was_active_too_often, Rule.LIMIT),
