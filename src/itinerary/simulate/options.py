@@ -288,7 +288,8 @@ def _upgrades(dice: Random, releases: int, nodes: int, settings: Settings, lasts
     for release in range(1, releases):
         begins = dice.random() * lasts * 0.8
         for node in range(nodes):
-            at = begins + dice.random() * one_of(dice, (settings.grace_period / SECOND * 4, lasts * 0.1))
+            takes = one_of(dice, (settings.grace_period / SECOND * 4, lasts * 0.1))
+            at = min(begins + dice.random() * takes, lasts * 0.9)
             given = release if dice.random() < 0.8 else int(dice.random() * releases)
             drawn.append(Upgrade(at, node, given, _duration(dice, TroubleKind.SHUTDOWN, settings)))
     return tuple(sorted(drawn, key=lambda upgrade: upgrade.at))
