@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from itinerary.core.recovery import to_run
 from itinerary.core.timeline import Timeline
@@ -102,14 +103,19 @@ def _of_job(
     skipped = {due.instant: due.skipped for due in expected}
     for row in claimed:
         if (why := skipped.get(row.instant)) is not None:
-            yield Intervention(row.ref, row.fence, OccurrenceState.SKIPPED, why, is_unstarted=True)
+            yield _as_seen(row, OccurrenceState.SKIPPED, why)
         elif runs.get(row.instant, True):
             yield _run(row, f"recovered by {strategy}")
         else:
             why = f"missed: it was claimed, nobody was there at its instant, and its recovery is {strategy}"
-            yield Intervention(row.ref, row.fence, OccurrenceState.MISSED, why, is_unstarted=True)
+            yield _as_seen(row, OccurrenceState.MISSED, why)
 
 
 def _run(row: OccurrenceRow, why: str) -> Intervention:
     reason = f"{why}: it was claimed, and nobody was there at its instant"
-    return Intervention(row.ref, row.fence, None, reason, is_unstarted=True, becomes_recovery=True)
+    return replace(_as_seen(row, None, reason), becomes_recovery=True)
+
+
+def _as_seen(row: OccurrenceRow, to: OccurrenceState | None, why: str) -> Intervention:
+    """Only if nobody has done anything to it since: where somebody has, it is not overlooked any more."""
+    return Intervention(row.ref, row.fence, to, why, is_unstarted=True, sequence=row.sequence)

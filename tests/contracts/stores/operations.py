@@ -293,7 +293,7 @@ repeatable = st.one_of(
         fence=st.sampled_from([0] * 6 + [-1, 1]),
         keeps=maybe,
         only=st.sampled_from(["", "", "unstarted", "as seen", "stale"]),
-        more=rarely,
+        more=maybe,
     ),
     _called(ask, which=number, adjusts=maybe),
     _called(update, job=job, repeats=rarely, is_stale=rarely, verdict=st.sampled_from(VerdictKind)),

@@ -389,14 +389,19 @@ class Pages:
             self.tx.put(WAITING, opened)
 
     def _keep_lines(self) -> None:
-        changed = [(before, self.rows[ref]) for ref, before in self._before.items()]
-        queued = OccurrenceState.QUEUED
-        left = [before for before, row in changed if before.status is queued and row.status is not queued]
+        left, joined = [], []
+        for ref, before in self._before.items():
+            row = self.rows[ref]
+            was_queued, is_queued = before.status is OccurrenceState.QUEUED, row.status is OccurrenceState.QUEUED
+            moves = before.is_recovery is not row.is_recovery  # to the other part of the line
+            if was_queued and (moves or not is_queued):
+                left.append(line_row(before))
+            if is_queued and (moves or not was_queued):
+                joined.append(line_row(row))
         if left:
-            self.tx.remove(LINES, list(LINES.keys_of([line_row(before) for before in left])))
-        joined = [row for before, row in changed if row.status is queued and before.status is not queued]
+            self.tx.remove(LINES, list(LINES.keys_of(left)))
         if joined:
-            self.tx.put(LINES, [line_row(row) for row in joined])
+            self.tx.put(LINES, joined)
 
 
 def _clean_task(row: TaskRow) -> TaskRow:
