@@ -20,7 +20,7 @@ from tests.integration.protocol.sessions import THE_END
 
 
 def _event(cause: str) -> NewEvent:
-    return NewEvent(kind="RecordCreated", record="1", cause=cause)
+    return NewEvent(kind="RecordCreated", record=f"of {cause}", cause=cause)
 
 
 # -- 29a: the fence --------------------------------------------------------------------------------------------------
