@@ -5,8 +5,8 @@ from it. So numbers have no gaps and are committed in their order: a reader who 
 serial column commit out of order, and a fence that is checked in the insert's WHERE lets a stale holder through.
 
 A record lives in one partition, that of its first event: two partitions are two schedulers, and each of them would
-queue it. Where a record lives is found under a cause of the ledger's own, `home/` and its name, which leads to its first
-event.
+queue it. Where a record lives is found under a cause of the ledger's own, `home/` and its name, which leads to its
+first event.
 """
 
 from __future__ import annotations
