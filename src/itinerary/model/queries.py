@@ -283,6 +283,7 @@ class Homes(Query[Mapping[str, str]], frozen=True):
 
 
 class Streams(Query[Sequence[StreamRow]], frozen=True):
-    """The streams that there are, and how far each of them is."""
+    """The streams that there are, and how far each of them is; or one of them."""
 
+    stream: str | None = None
     limit: int = PAGE_MAX

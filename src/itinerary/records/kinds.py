@@ -45,6 +45,7 @@ __all__ = [
     "VerificationTriggered",
     "acknowledged",
     "callback_queued",
+    "fields_of",
     "first_queued",
     "kind_of",
     "picked_up",
@@ -280,6 +281,11 @@ def read_fields(row: EventRow) -> Any:
         raise RecordError(
             f"event {row.sequence} of {row.stream}, {row.kind} of {shown(row.record)}: {error}"
         ) from error
+
+
+def fields_of(event: NewEvent) -> Any:
+    """What an event of our own says. Any: its kind says which."""
+    return _DECODERS[event.kind].decode(event.data or "{}")
 
 
 def shown_fields(row: EventRow) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class Projection:
         self.verification_backlog = 0
         self.triggered: dict[Verification, None] = {}
         """Verifications that have gone to their handlers, and have no result."""
+        self.arrived: list[str | Verification] = []
+        """Batches and verifications that have come for handlers; whoever hands them out takes them from here."""
         self._records: dict[str, int] = {}
         self._new: deque[str] = deque()
         self._batch_of: dict[str, str] = {}
@@ -245,6 +247,7 @@ class Projection:
         batch = self.batches.get(said.batch)
         if batch is None:
             batch = self.batches[said.batch] = OpenBatch(said.batch)
+            self.arrived.append(said.batch)
         if state & _COMPLETED:
             return  # the batch is there all the same: somebody has to acknowledge it
         if not state & _QUEUED:
@@ -287,6 +290,7 @@ class Projection:
             one = Verification(*key, row.record)
             self._due_verifications.pop(one, None)
             self.triggered[one] = None
+            self.arrived.append(one)
 
     def _verified(self, row: EventRow) -> None:
         said: VerificationCompleted = read_fields(row)

@@ -228,7 +228,7 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
         for row in tx.named(EVENTS, {(query.stream, sequence) for sequence in query.sequences}).values()
     },
     q.Homes: lambda tx, query: homes_of(tx, query.stream, query.records),
-    q.Streams: lambda tx, query: tx.scan(STREAMS, limit=query.limit),
+    q.Streams: lambda tx, query: tx.scan(STREAMS, () if query.stream is None else (query.stream,), limit=query.limit),
     Inspect: inspect,
     Pointers: pointers,
 }
