@@ -31,6 +31,7 @@ import msgspec
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.naming import main_module_paths
+from itinerary.app.records import Offices
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
 from itinerary.app.transactions import transaction_factory
@@ -41,7 +42,10 @@ from itinerary.executors.definitions import read_task
 from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.model.definition import Definition
 from itinerary.ports import Store
+from itinerary.records.declared import DeskDeclaration
+from itinerary.records.service import RecordsService
 from itinerary.runtime.node import Ended, Node
+from itinerary.schedules.durations import SECOND
 from itinerary.stores.opening import open_store
 
 __all__ = ["Engine", "Observer", "installed_version"]
@@ -53,7 +57,7 @@ Observer = Callable[[Sequence[News]], None]
 class Engine:
     """A node in a thread of its own. Made, started and ended once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a start takes from outside
         self,
         configuration: Configuration,
         rules: Rules,
@@ -64,12 +68,16 @@ class Engine:
         loop: asyncio.AbstractEventLoop | None = None,
         observers: Sequence[Observer] = (),
         paths: Mapping[str, str] | None = None,
+        desks: Mapping[str, DeskDeclaration] | None = None,
     ) -> None:
         """`loop` is where the program's coroutines run; none: on a worker loop of their own."""
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry = rules.registry
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
         self._paths = {**main_module_paths(), **(paths or {})}
+        self._desks = dict(desks or {})
+        self._records: RecordsService | None = None
+        self._records_end: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
@@ -95,6 +103,13 @@ class Engine:
         if self._desk is None or self.ended.done():
             raise NodeError("the node does not run; ask inside async with app.running(), or while app.run() runs")
         return self._desk
+
+    @property
+    def records(self) -> RecordsService:
+        """The desks of the node. Asked on its loop."""
+        if self._records is None:
+            raise NodeError("the node has no desks, or has not started; declare them with app.records(…)")
+        return self._records
 
     @property
     def store_url(self) -> str:
@@ -189,9 +204,38 @@ class Engine:
             await asyncio.sleep(0)  # it runs: from here on it can be shut down
             self.ready.set_result(None)
             try:
-                return await self._main
+                if not self._desks:
+                    return await self._main
+                return await self._run_with_desks(store, node, self._main, coroutines)
             finally:
                 self._main.cancel()
+
+    async def _run_with_desks(
+        self, store: Store, node: Node, main: asyncio.Task[Ended], coroutines: CoroutineExecutor
+    ) -> Ended:
+        """The node and its desks: if one of the two cannot go on, neither does."""
+        assert node.number is not None, "it has started"
+        offices = Offices(self._desks, coroutines)
+        self._records = service = offices.service(store, node.number, node.clock, self._log)
+        desks = asyncio.create_task(service.run(), name="records")
+        try:
+            await asyncio.wait([main, desks], return_when=asyncio.FIRST_COMPLETED)
+            if desks.done():
+                desks.result()  # it runs for ever, so this raises
+            self._end_records()
+            assert self._records_end is not None, "it has just begun"
+            await self._records_end
+            return await main
+        finally:
+            desks.cancel()
+            await asyncio.wait([desks])
+            offices.close()
+
+    def _end_records(self) -> None:
+        """Let handlers finish and give partitions back, once."""
+        if self._records is not None and self._records_end is None:
+            grace = self.configuration.settings.shutdown_grace_period / SECOND
+            self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
 
     def _executors(self, store: Store) -> tuple[Router, CoroutineExecutor]:
         return standard_router(
@@ -245,6 +289,7 @@ class Engine:
         if self._node is None or self._main is None:
             self._cancel()
         else:
+            self._end_records()
             self._node.shut_down(why)
 
     def _cancel(self) -> None:

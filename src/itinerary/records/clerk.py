@@ -9,8 +9,11 @@
 the partitions are spread over all of them. So whoever runs the occurrence tells the others through the store that the
 cycle is due, and each runs it for what it holds. A cycle that was told of twice finds nothing to do.
 
-**Pressure (E6).** A cycle that stops because the queue is long goes on as soon as it is short again, and not only at
-its next instant.
+**Pressure (E6).** A cycle that stops because the queue is long goes on as soon as it is short again, until its next
+instant would be due: if its job is paused by then, so is this.
+
+**Nothing is decided unasked.** A partition that was taken is read at once, and what is in its queue goes to the
+handlers; but what is new or due waits for a tick, since somebody may have stopped the jobs.
 
 A crash anywhere in here leaves some events appended and others not. The next cycle, here or elsewhere, reads which.
 """
@@ -60,8 +63,9 @@ class Clerk:
     def __init__(self, desk: DeskDeclaration, ground: Ground) -> None:
         self.name, self._settings, self._ground = desk.name, desk.settings, ground
         self.figures = Figures()
+        self._is_asked = asyncio.Event()
         self._outage = Outage(
-            desk.name, ground.clock, ground.log, self.figures, alert=self._alert, on_over=self._make_up
+            desk.name, ground.clock, ground.log, self.figures, alert=self._alert, on_over=self._is_asked.set
         )
         self._delivery = Delivery(desk.name, ground, desk.settings, desk, self._outage, on_done=self._has_room)
         self._holdings = Holdings(
@@ -76,10 +80,11 @@ class Clerk:
         self._pressure = Pressure(desk.settings)
         self._lock = asyncio.Lock()
         self._asked: set[Cycle] = set()
-        self._is_asked = asyncio.Event()
+        self._going_on: set[Cycle] = set()
         self._is_round_due = asyncio.Event()
         self._held_back: set[Cycle] = set()
         """Cycles that have stopped for pressure."""
+        self._goes_on_until: dict[Cycle, int] = {}
         self._first_of_a_pass = 0
         self._has_started = self._is_ending = False
         self._hooks, self._telling = tuple(desk.alert_hooks), set[asyncio.Task[None]]()
@@ -95,8 +100,9 @@ class Clerk:
         if stream_topic(self.name) in topics:
             self._news.set()
             self._news = asyncio.Event()
-        if self._has_started:
-            self._ask({cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics})
+        if self._has_started and not self._is_ending:
+            self._asked |= {cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics}
+            self._is_asked.set()
 
     async def tick(self, cycle: Cycle) -> Cycled:
         """A job of the engine says that a cycle is due: tell all nodes, and run it here."""
@@ -142,7 +148,10 @@ class Clerk:
 
     async def _hold(self) -> None:
         while True:
+            before = self._holdings.taken
             wait = await self._holdings.round()
+            if self._holdings.taken != before:
+                self._is_asked.set()
             try:
                 async with asyncio.timeout(wait):
                     await self._is_round_due.wait()
@@ -153,28 +162,21 @@ class Clerk:
     async def _run_cycles(self) -> None:
         await asyncio.sleep(self._settings.startup_delay / SECOND)
         self._has_started = True
-        self._ask(ALL_CYCLES)
         while True:
-            await self._is_asked.wait()
-            self._is_asked.clear()
             asked, self._asked = self._asked, set()
+            going_on, self._going_on = self._going_on, set()
             if asked:
                 await self.cycle(asked)
-
-    def _ask(self, cycles: Collection[Cycle]) -> None:
-        if cycles and not self._is_ending:
-            self._asked |= set(cycles)
-            self._is_asked.set()
-
-    def _make_up(self) -> None:
-        """The store was away, and so were the ticks of the engine."""
-        if self._has_started:
-            self._ask(ALL_CYCLES)
+            await self._cycle(going_on)
+            await self._is_asked.wait()
+            self._is_asked.clear()
 
     def _has_room(self) -> None:
         """Something has left the queue: what was held back may go on."""
-        if self._held_back and self._delivery.records_left < self._settings.queue_low:
-            self._ask(self._held_back)
+        if self._held_back and not self._is_ending and self._delivery.records_left < self._settings.queue_low:
+            now = self._ground.clock.elapsed()
+            self._going_on |= {cycle for cycle in self._held_back if now < self._goes_on_until.get(cycle, 0)}
+            self._is_asked.set()
 
     def _alert(self, message: str) -> None:
         """Tell the program's hooks; nobody waits for them."""
@@ -203,6 +205,12 @@ class Clerk:
 
     async def cycle(self, cycles: Collection[Cycle] = ALL_CYCLES) -> Cycled:
         """Run these cycles once, for what this node holds."""
+        now, settings = self._ground.clock.elapsed(), self._settings
+        intervals = {Cycle.PICKUP: settings.schedule_interval, Cycle.CALLBACKS: settings.callback_check_interval}
+        self._goes_on_until |= {cycle: now + intervals[cycle] for cycle in _QUEUEING & {*cycles}}
+        return await self._cycle(cycles)
+
+    async def _cycle(self, cycles: Collection[Cycle]) -> Cycled:
         async with self._lock:
             begun = self._ground.clock.elapsed()
             if not len(self._holdings):
@@ -215,7 +223,8 @@ class Clerk:
                     break
                 done += emitted
                 await self._catch_up()
-            self._count(cycles, done, self._ground.clock.elapsed() - begun)
+            if cycles:
+                self._count(cycles, done, self._ground.clock.elapsed() - begun)
             return done
 
     async def _catch_up(self) -> None:
@@ -234,7 +243,8 @@ class Clerk:
             if events:
                 queue_size += sum(event.kind == "RecordQueued" for event in events)
                 decided.append((holding, events))
-        self._held_back = {*_QUEUEING} & {*cycles} if self._pressure.room(queue_size) == 0 else set()
+        has_room = self._pressure.room(queue_size) > 0
+        self._held_back = self._held_back - {*cycles} if has_room else self._held_back | (_QUEUEING & {*cycles})
         done = Cycled()
         for first in range(0, len(decided), _AT_ONCE):
             some = decided[first : first + _AT_ONCE]

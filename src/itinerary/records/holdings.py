@@ -19,6 +19,7 @@ out. A seat that is free is used again, so there are never more of them than the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
@@ -79,6 +80,10 @@ class Holdings:
         self._zone_of, self._on_lost = zone_of, on_lost
         self._seats = Seats(f"{stream}/seats", ground, outage, lease_for)
         self._held: dict[str, Holding] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._is_closed = False
+        self.taken = 0
+        """How many have been taken, ever."""
         self._sequence: int | None = None
         """Up to which everything of those that are caught up is known."""
 
@@ -99,6 +104,10 @@ class Holdings:
 
     async def round(self) -> float:
         """Renew, take and give back. Returns in how many seconds the next round is due."""
+        async with self._one_at_a_time:
+            return self._lease_for / SECOND if self._is_closed else await self._round()
+
+    async def _round(self) -> float:
         ground = self._ground
         seats = await self._seats.sit_down()
         rows = await self._outage.ask(lambda: ground.store.read(Partitions(self._stream)), "read partitions")
@@ -125,7 +134,12 @@ class Holdings:
         return f"partitions/{self._stream}"
 
     async def give_back(self) -> None:
-        """Let go of everything: the node ends."""
+        """Let go of everything, for good: the node ends."""
+        self._is_closed = True
+        async with self._one_at_a_time:
+            await self._give_back()
+
+    async def _give_back(self) -> None:
         partitions = list(self._held)
         for holding in list(self._held.values()):
             self._drop(holding)
@@ -158,6 +172,7 @@ class Holdings:
                 if holding is not None:
                     self._lost(holding)
                 self._held[partition] = Holding(lease, self._zone(partition))
+                self.taken += 1
                 self._ground.log.info(
                     "records.partition_taken", desk=self._stream, partition=partition, fence=lease.fence
                 )

@@ -16,6 +16,8 @@ from itinerary.records.clerk import Clerk
 __all__ = ["RecordsService"]
 
 _WATCH_AGAIN_AFTER: Final = 1.0
+_LEAVE_TIMEOUT: Final = 5.0
+"""How long a node that ends tries to give its partitions back, in seconds."""
 
 
 class RecordsService:
@@ -40,15 +42,19 @@ class RecordsService:
                 group.create_task(clerk.run(), name=f"records {clerk.name}")
 
     async def end(self, grace: float) -> None:
-        """Let handlers finish, for so many seconds at most, and give all partitions back."""
-        ends = [clerk.end(grace) for clerk in self._clerks.values()]
+        """Let handlers finish, for so many seconds at most, and give all partitions back, if the store answers."""
+        ends = [self._ended(clerk, grace) for clerk in self._clerks.values()]
         for error in await asyncio.gather(*ends, return_exceptions=True):
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | TimeoutError):
                 self._log.warning(
                     "records.left_without_a_word", error=str(error), hint="its leases run out, and others go on then"
                 )
             elif isinstance(error, BaseException):
                 raise error
+
+    async def _ended(self, clerk: Clerk, grace: float) -> None:
+        async with asyncio.timeout(grace + _LEAVE_TIMEOUT):
+            await clerk.end(grace)
 
     async def _listen(self) -> None:
         while True:
