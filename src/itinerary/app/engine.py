@@ -200,24 +200,22 @@ class Engine:
                 if node.number is not None:
                     await store.leave(node.number)
                 raise
+            offices = Offices(self._desks, coroutines)
+            self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
             self._main = asyncio.create_task(node.run())
             await asyncio.sleep(0)  # it runs: from here on it can be shut down
             self.ready.set_result(None)
             try:
-                if not self._desks:
+                if self._records is None:
                     return await self._main
-                return await self._run_with_desks(store, node, self._main, coroutines)
+                return await self._run_with_desks(self._main, self._records)
             finally:
                 self._main.cancel()
+                offices.close()
 
-    async def _run_with_desks(
-        self, store: Store, node: Node, main: asyncio.Task[Ended], coroutines: CoroutineExecutor
-    ) -> Ended:
+    async def _run_with_desks(self, main: asyncio.Task[Ended], records: RecordsService) -> Ended:
         """The node and its desks: if one of the two cannot go on, neither does."""
-        assert node.number is not None, "it has started"
-        offices = Offices(self._desks, coroutines)
-        self._records = service = offices.service(store, node.number, node.clock, self._log)
-        desks = asyncio.create_task(service.run(), name="records")
+        desks = asyncio.create_task(records.run(), name="records")
         try:
             await asyncio.wait([main, desks], return_when=asyncio.FIRST_COMPLETED)
             if desks.done():
@@ -229,7 +227,6 @@ class Engine:
         finally:
             desks.cancel()
             await asyncio.wait([desks])
-            offices.close()
 
     def _end_records(self) -> None:
         """Let handlers finish and give partitions back, once."""

@@ -110,8 +110,9 @@ class Offices:
         threads = sum(desk.settings.handlers_max for desk in desks.values())
         self._threads = ThreadPoolExecutor(max(threads, 1), thread_name_prefix="itinerary-records")
 
-    def service(self, store: Store, node: NodeNumber, clock: Clock, log: Any) -> RecordsService:
-        """All desks of this node."""
+    def service(self, store: Store, node: NodeNumber | None, clock: Clock, log: Any) -> RecordsService:
+        """All desks of this node, which has joined."""
+        assert node is not None, "a node that has started has joined"
         for warning in _warnings(self._desks.values()):
             log.warning("settings.questionable", what=warning)
         ground = Ground(store, node, clock, log, call=self._call)

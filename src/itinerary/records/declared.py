@@ -78,3 +78,5 @@ class DeskDeclaration:
         except TypeError as error:
             name = getattr(function, "__qualname__", repr(function))
             raise ConfigError(f"desk {self.name!r}: {name} takes one argument, {what}") from error
+        except ValueError:
+            return  # its signature cannot be read: a function that is not written in Python
