@@ -280,6 +280,9 @@ class Clerk:
             return Cycled()
         log, counts = self._ground.log, {"queued": 0, "requeued": 0, "triggered": 0}
         for event, sequence in zip(events, numbers, strict=True):
+            if sequence <= holding.known.sequence:  # it was there: then it was known, and should not have been decided
+                log.error("records.decided_again", desk=self.name, record=event.record, sequence=sequence)
+                continue
             said = fields_of(event)
             if isinstance(said, RecordQueued):
                 what = "requeued" if said.retry else "queued"
