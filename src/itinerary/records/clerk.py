@@ -133,6 +133,10 @@ class Clerk:
         """Wait until no handler has anything, and nothing waits for one."""
         await self._delivery.drained()
 
+    def now(self) -> int:
+        """The store's time, as far as it is known here."""
+        return self._ground.clock.now()
+
     @property
     def partitions(self) -> list[str]:
         """Those that this node holds."""
