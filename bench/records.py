@@ -19,7 +19,6 @@ from bench.harness import Result
 from bench.places import opened, place
 from itinerary.model.events import NewEvent
 from itinerary.ports import Store
-from itinerary.records.batches import Batch
 from itinerary.records.clerk import Clerk
 from itinerary.records.deciding import Cycle
 from itinerary.records.declared import ONE_PARTITION, DeskDeclaration
@@ -96,10 +95,8 @@ async def _say_something(store: Store, turn: int, clerk: Clerk) -> None:
     now = clerk.now()
     old = [f"F-{number}" for number in range(turn * NEW, turn * NEW + NEW)]
     await _create(store, [f"N-{turn}-{number}" for number in range(NEW)])
-    await _append(store, [produced("CallbackScheduled", one, {"target_time": now}, f"{turn} {one} b") for one in old])
-    await _append(
-        store, [produced("VerificationScheduled", one, {"check_time": now}, f"{turn} {one} v") for one in old]
-    )
+    for kind, field in (("CallbackScheduled", "target_time"), ("VerificationScheduled", "check_time")):
+        await _append(store, [produced(kind, record, {field: now}, f"{kind} {turn} {record}") for record in old])
 
 
 async def _create(store: Store, records: Sequence[str]) -> None:
@@ -127,7 +124,7 @@ async def _clerk(store: Store, predecessor: Clerk | None = None) -> Clerk:
     return Clerk(desk, Ground(store, number, clock, silent, call=_called))
 
 
-async def _nothing(_: Batch) -> None:
+async def _nothing(_: object) -> None:
     pass
 
 
