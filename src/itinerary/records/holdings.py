@@ -37,7 +37,7 @@ from itinerary.schedules.zones import Zone
 
 __all__ = ["Holding", "Holdings"]
 
-_PAGE: Final = 5_000
+_PAGE: Final = 2_000
 _ROUNDS_PER_LEASE: Final = 3
 _SOON: Final = SECOND // 20
 """How long after a lease has run out somebody tries to take it."""
