@@ -31,7 +31,7 @@ from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
 from itinerary.app.options import JobOptions, UpdatePolicyLike
 from itinerary.app.planning import planned_boot
-from itinerary.app.records import CYCLED, Desks
+from itinerary.app.records import Desks
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
 from itinerary.app.sources import Configuration, NodeSettings, read_configuration
@@ -87,7 +87,6 @@ class Itinerary:
         self._channels = Channels()
         self._registry.register(self._channels.iterated, ITERATED)
         self._desks = Desks(self)
-        self._registry.register(self._desks.cycled, CYCLED)
         self._declared: dict[str, Declaration] = {}
         self._observers: list[Observer] = []
         self._running: Engine | None = None

@@ -6,8 +6,9 @@
 The layer below must not know the app. So a desk is given a `Host`, which is here, and asks it.
 
 **Three jobs (E9).** A desk `folio` has the jobs `folio.pickup`, `folio.callbacks` and `folio.verifications`. All of
-them run one function, which sees by the name of its job what it is for. A tick that was missed is not made up for: the
-next one finds what is due.
+them run one function, which sees by the name of its job what it is for; it has a name for each desk, so that a node
+which lacks a desk leaves its jobs to others (PROTOCOL 5). A tick that was missed is not made up for: the next one finds
+what is due.
 """
 
 from __future__ import annotations
@@ -37,12 +38,10 @@ from itinerary.schedules.durations import format_duration
 if TYPE_CHECKING:
     from itinerary.app.application import Itinerary
 
-__all__ = ["CYCLED", "Desks", "Offices"]
+__all__ = ["Desks", "Offices"]
 
 T = TypeVar("T")
 
-CYCLED: Final = "itinerary.app.records:cycled"
-"""The name that definitions of a desk's jobs have for their task."""
 _TASK: Final = "cycle"
 
 
@@ -58,6 +57,7 @@ class Desks:
         if desk.name in self.declared:
             raise ConfigError(f"desk {desk.name!r} is declared already; give one of the two another name")
         settings = desk.settings
+        function = rules.registry.register(self.cycled, _function_name(desk.name))
         intervals = {
             Cycle.PICKUP: settings.schedule_interval,
             Cycle.CALLBACKS: settings.callback_check_interval,
@@ -67,7 +67,7 @@ class Desks:
         for cycle, interval in intervals.items():
             options = {"overlap": "skip", "recovery": "mark_as_missed"}
             job = Declaration(rules, job_name(desk.name, cycle), every(format_duration(interval)), options)
-            job.add_task(_TASK, {"python": CYCLED}, {})
+            job.add_task(_TASK, {"python": function}, {})
             jobs.append(job)
         self.declared[desk.name] = desk
         return jobs
@@ -95,6 +95,12 @@ class Desks:
     async def stop(self, desk: str, reason: str | None) -> None:
         for cycle in Cycle:
             await self._app[job_name(desk, cycle)].stop(reason=reason)
+
+
+def _function_name(desk: str) -> str:
+    """The name that definitions of a desk's jobs have for their task: in a module that no other desk has."""
+    module = desk if desk.isidentifier() and desk.isascii() else f"desk_{desk.encode().hex()}"
+    return f"itinerary.records.desks.{module}:cycled"
 
 
 def job_name(desk: str, cycle: Cycle) -> str:

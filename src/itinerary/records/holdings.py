@@ -39,6 +39,8 @@ __all__ = ["Holding", "Holdings"]
 
 _PAGE: Final = 2_000
 _ROUNDS_PER_LEASE: Final = 3
+_ZONE_TIMEOUT: Final = 10.0
+"""How long the program may think about the time zone of a partition, in seconds."""
 _SOON: Final = SECOND // 20
 """How long after a lease has run out somebody tries to take it."""
 
@@ -46,9 +48,9 @@ _SOON: Final = SECOND // 20
 class Holding:
     """A partition that this node holds."""
 
-    def __init__(self, lease: Lease, zone: Zone | None) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.zone = zone
+        self.zone: Zone | None = None
         """None: nobody can say which one; then nothing of it is scheduled."""
         self.known = Projection(lease.partition)
         self.is_caught_up = False
@@ -171,25 +173,11 @@ class Holdings:
             else:
                 if holding is not None:
                     self._lost(holding)
-                self._held[partition] = Holding(lease, self._zone(partition))
+                self._held[partition] = Holding(lease)
                 self.taken += 1
                 self._ground.log.info(
                     "records.partition_taken", desk=self._stream, partition=partition, fence=lease.fence
                 )
-
-    def _zone(self, partition: str) -> Zone | None:
-        try:
-            return self._zone_of(partition)
-        except Exception as error:  # noqa: BLE001 - a function of the program's, and one partition's affair
-            why = f"{type(error).__name__}: {error}"
-        self._ground.log.error(
-            "records.no_zone",
-            desk=self._stream,
-            partition=partition,
-            error=why,
-            hint="nothing of it is scheduled; give it a time zone, and start again",
-        )
-        return None
 
     def _lost(self, holding: Holding) -> None:
         self._ground.log.warning(
@@ -223,10 +211,29 @@ class Holdings:
             if len(page) < _PAGE:
                 break
         for holding in list(self._held.values()):
+            if not holding.is_caught_up:
+                holding.zone = await self._zone(holding.partition)
             while not holding.is_caught_up and self.holds(holding):
                 page = await self._page(holding.known.sequence, holding.partition)
                 self._fold(holding, page)
                 holding.is_caught_up = len(page) < _PAGE
+
+    async def _zone(self, partition: str) -> Zone | None:
+        """That of a partition; None, and an error in the log, if the program's function does not say."""
+        try:
+            async with asyncio.timeout(_ZONE_TIMEOUT):
+                zone: Zone = await self._ground.call(self._zone_of, partition)
+                return zone
+        except Exception as error:  # noqa: BLE001 - a function of the program's, and one partition's affair
+            why = f"{type(error).__name__}: {error}"
+        self._ground.log.error(
+            "records.no_zone",
+            desk=self._stream,
+            partition=partition,
+            error=why,
+            hint="nothing of it is scheduled; give it a time zone, and start again",
+        )
+        return None
 
     async def _page(self, after: int, partition: str | None = None) -> Sequence[EventRow]:
         query = Events(self._stream, after, partition, _PAGE)

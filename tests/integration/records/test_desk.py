@@ -13,7 +13,8 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.errors import ConfigError, NodeError, RecordError
-from itinerary.model.queries import Partitions
+from itinerary.model import OccurrenceState
+from itinerary.model.queries import History, JobsByName, Partitions
 from itinerary.records import Batch, Event, Record, RecordDesk
 from itinerary.stores import open_store
 from tests.integration.app.conftest import run
@@ -219,3 +220,55 @@ def test_what_is_wrong_is_said_where_it_is_written(make_app: Callable[[], Itiner
 
     run(outside())
     run(inside())
+
+
+@pytest.mark.spec("E9")
+def test_a_cycle_can_be_triggered_like_any_job_and_its_pause_holds_pickups_back(
+    make_app: Callable[[], Itinerary], store: str
+) -> None:
+    app = make_app()
+    desk = folio(app, schedule_interval="1s", callback_check_interval="1s", verification_check_interval="1s")
+    handled, is_handled = list[str](), threading.Event()
+
+    @desk.handler
+    def work(batch: Batch) -> None:
+        handled.extend(record.id for record in batch)
+        is_handled.set()
+
+    async def program() -> None:
+        async with app.running() as node:
+            report = await node.wait(await app["folio.pickup"].trigger())
+            assert report.outcome is OccurrenceState.COMPLETED
+            await app["folio.pickup"].pause(reason="stocktaking")
+            await desk.append("RecordCreated", record="F-1", hotel="lisbon")
+            await asyncio.sleep(2.5)
+            assert handled == []
+            await app["folio.pickup"].resume()
+            assert await asyncio.to_thread(is_handled.wait, 30)
+
+    run(program())
+    assert handled == ["F-1"]
+
+
+@pytest.mark.spec("E9")
+def test_a_node_that_lacks_a_desk_leaves_its_cycles_to_others(make_app: Callable[[], Itinerary], store: str) -> None:
+    first, second = make_app(), make_app()
+    desk = folio(first, schedule_interval="1s", callback_check_interval="1s", verification_check_interval="1s")
+    second.records("another desk")
+    is_handled = threading.Event()
+
+    @desk.handler
+    def work(_: Batch) -> None:
+        is_handled.set()
+
+    async def program() -> None:
+        async with first.running(), second.running():
+            await desk.append("RecordCreated", record="F-1", hotel="lisbon")
+            assert await asyncio.to_thread(is_handled.wait, 30)
+            await asyncio.sleep(3)
+        async with open_store(store) as opened:
+            job = (await opened.read(JobsByName(("folio.callbacks",))))["folio.callbacks"]
+            page = await opened.read(History(job.number))
+            assert {row.status for row in page.rows} <= {"completed", "cancelled", "skipped"}, "none has failed"
+
+    run(program())
