@@ -81,6 +81,8 @@ class Clerk:
         self._lock = asyncio.Lock()
         self._asked: set[Cycle] = set()
         self._going_on: set[Cycle] = set()
+        self._ticking: set[Cycle] = set()
+        """Those that are about to be run here because a job says so: hearing of it from oneself is not another time."""
         self._is_round_due = asyncio.Event()
         self._held_back: set[Cycle] = set()
         """Cycles that have stopped for pressure."""
@@ -101,13 +103,18 @@ class Clerk:
             self._news.set()
             self._news = asyncio.Event()
         if self._has_started and not self._is_ending:
-            self._asked |= {cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics}
+            told = {cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics}
+            self._asked |= told - self._ticking
             self._is_asked.set()
 
     async def tick(self, cycle: Cycle) -> Cycled:
         """A job of the engine says that a cycle is due: tell all nodes, and run it here."""
-        await self._ground.store.tell([cycle_topic(self.name, cycle)])
-        return await self.cycle({cycle}) if self._has_started else Cycled()
+        self._ticking.add(cycle)
+        try:
+            await self._ground.store.tell([cycle_topic(self.name, cycle)])
+            return await self.cycle({cycle}) if self._has_started else Cycled()
+        finally:
+            self._ticking.discard(cycle)
 
     async def append(self, event: NewEvent, partition: str | None) -> int:
         """Append what a producer says, and return its number."""
