@@ -89,10 +89,7 @@ def test_a_desk_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pat
             time.sleep(dice.uniform(0.0, 2.0))  # a real process, at a moment that nobody chose
             os.kill(process.pid, signal.SIGKILL)
     with program(url, seen) as process:
-        deadline = time.monotonic() + PATIENCE
-        while not is_settled(rows := asyncio.run(log_of(url))):
-            assert time.monotonic() < deadline, f"not settled: {Counter(row.kind for row in rows)}"
-            time.sleep(0.2)
+        rows = _settled(url)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     emitted: Counter[Any] = Counter()
@@ -109,3 +106,36 @@ def test_a_desk_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pat
     completed = {row.record for row in rows if row.kind == "RecordCompleted"}
     assert {f"{record} {times}" for record in created - completed for times in (1, 2, "verified")} <= set(handled)
     assert not [line for line in handled if line.partition(" ")[0] in completed], "they were completed before a cycle"
+
+
+@pytest.mark.spec("E8")
+def test_a_process_that_was_frozen_while_another_took_over_doubles_nothing_when_it_wakes(tmp_path: Path) -> None:
+    url, seen = f"sqlite:///{tmp_path}/itinerary.db", tmp_path / "seen"
+    with program(url, seen) as frozen:
+        asyncio.run(say(url, 0))
+        deadline = time.monotonic() + PATIENCE
+        while not any(row.kind == "RecordQueued" for row in asyncio.run(log_of(url))):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        with program(url, seen) as other:
+            asyncio.run(say(url, 1))
+            rows = _settled(url)
+            os.kill(frozen.pid, signal.SIGCONT)
+            asyncio.run(say(url, 2))
+            rows = _settled(url)
+            for process in (frozen, other):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+    emitted = Counter((row.record, read_fields(row).target_time) for row in rows if row.kind == "RecordQueued")
+    assert set(emitted.values()) == {1}
+    results = Counter(row.record for row in rows if row.kind == "VerificationCompleted")
+    assert set(results.values()) == {1}
+
+
+def _settled(url: str) -> list[EventRow]:
+    deadline = time.monotonic() + PATIENCE
+    while not is_settled(rows := asyncio.run(log_of(url))):
+        assert time.monotonic() < deadline, f"not settled: {Counter(row.kind for row in rows)}"
+        time.sleep(0.2)
+    return rows

@@ -30,7 +30,7 @@ from itinerary.stores.base import Engine, T, Work
 from itinerary.stores.store import EngineStore
 from tests.engines import Wrapped
 from tests.unit.records.office import Office
-from tests.unit.runtime.world import EPOCH, World
+from tests.unit.runtime.world import EPOCH, World, played
 
 R = TypeVar("R")
 
@@ -278,3 +278,75 @@ TestDesk.settings = settings(
     stateful_step_count=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+# -- each write, one after the other -----------------------------------------------------------------------------------
+
+
+async def _work_off(clerk: Clerk) -> None:
+    """Until there is nothing to do any more, also when what was in the queue is done with."""
+    for _ in range(2):
+        while await clerk.cycle() != Cycled():
+            await clerk.drained()
+        await clerk.drained()
+
+
+async def _lived(world: World, dies_at: int | None, *, is_written: bool) -> tuple[Counter[Any], int, Counter[str]]:
+    """A day at the desk, on which the node dies at its n-th write, or does not. What was emitted, how many writes the
+    node made, and what handlers had."""
+    office = Office(world, batch_size_max=2)
+    handled: Counter[str] = Counter()
+
+    async def work(batch: Batch) -> None:
+        handled.update(f"{record.id} {record.times_queued}" for record in batch)
+
+    office.handler = work
+    mortal = Mortal(world.engine.engine)
+    mortal.left, mortal.is_written = dies_at, is_written
+    count, writes = mortal.write, 0
+
+    async def counted(work: Work[T]) -> T:
+        nonlocal writes
+        writes += 1
+        return await count(work)
+
+    mortal.write = counted  # type: ignore[method-assign]  # it counts, and does the same
+    for record, hotel in HOTELS.items():
+        await office.say("RecordCreated", record, hotel=hotel)
+        await office.say("CallbackScheduled", record, hotel=hotel, target_time=EPOCH)
+        await office.say("VerificationScheduled", record, hotel=hotel, check_time=EPOCH, verification="email")
+    await office.say("RecordCompleted", "F-5", hotel="tokyo")
+    clerk = await office.clerk(EngineStore(mortal))
+    try:
+        async with asyncio.timeout(600):
+            await _work_off(clerk)
+    except (Killed, TimeoutError):
+        assert mortal.is_dead
+    office.bury(clerk)
+    for task in list(clerk._delivery._in_hand):
+        await asyncio.wait([task])
+    office.bury(clerk)
+    if mortal.is_dead:
+        await asyncio.sleep(LEASE)
+        clerk = await office.clerk()
+        await _work_off(clerk)
+        office.bury(clerk)
+    emitted: Counter[Any] = Counter()
+    for row in await office.log("RecordQueued", "VerificationTriggered", "VerificationCompleted"):
+        said = read_fields(row)
+        emitted[row.kind, row.record, said.retry if row.kind == "RecordQueued" else said.verification] += 1
+    return emitted, writes, handled
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.spec("E10")
+def test_killed_before_or_after_each_of_its_writes_a_desk_emits_what_it_would_have() -> None:
+    expected, writes, handled = played(lambda world: _lived(world, None, is_written=False))
+    assert set(expected.values()) == set(handled.values()) == {1}
+    assert len(handled) == 8, "four records, each of them twice"
+    assert writes > 15
+    for number in range(1, writes + 1):
+        for is_written in (False, True):
+            emitted, _, had = played(lambda world: _lived(world, number, is_written=is_written))  # noqa: B023 - played in this turn
+            assert emitted == expected, f"killed at write {number}, {'made' if is_written else 'not made'}"
+            assert set(had) == set(handled), "nobody was passed over"
