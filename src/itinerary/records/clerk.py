@@ -227,6 +227,9 @@ class Clerk:
             if not len(self._holdings):
                 await self._holdings.round()
             await self._catch_up()
+            if self._holdings.has_unknown:
+                await self._holdings.round()
+                await self._catch_up()
             done = Cycled()
             for _ in range(_PASSES_MAX):
                 emitted = await self._pass(cycles)

@@ -25,7 +25,7 @@ from typing import Final
 
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.queries import Events, Partitions, Streams
-from itinerary.model.rows import EventRow, PartitionRow
+from itinerary.model.rows import EventRow, NodeNumber, PartitionRow
 from itinerary.model.writes import Refusal
 from itinerary.records.ground import Ground
 from itinerary.records.outage import Outage
@@ -84,6 +84,10 @@ class Holdings:
         self._held: dict[str, Holding] = {}
         self._one_at_a_time = asyncio.Lock()
         self._is_closed = False
+        self._shared: tuple[object, frozenset[str]] = None, frozenset()
+        self._all: frozenset[str] = frozenset()
+        self.has_unknown = False
+        """Whether there are events of a partition that the last round had not heard of."""
         self.taken = 0
         """How many have been taken, ever."""
         self._sequence: int | None = None
@@ -114,7 +118,7 @@ class Holdings:
         seats = await self._seats.sit_down()
         rows = await self._outage.ask(lambda: ground.store.read(Partitions(self._stream)), "read partitions")
         now = ground.clock.now()
-        mine = share_of(ground.node, present(seats, now), [row.partition for row in rows])
+        mine = self._share(present(seats, now), [row.partition for row in rows])
         for holding in self._held.values():
             holding.is_leaving = holding.partition not in mine
         leaving = [one for one in self._held.values() if one.is_leaving and not one.in_hand]
@@ -151,6 +155,14 @@ class Holdings:
         await self._seats.stand_up()
         if partitions:
             await store.tell([self.topic])
+
+    def _share(self, members: set[NodeNumber], partitions: list[str]) -> frozenset[str]:
+        """What should be this node's; worked out anew only if somebody or something has come or gone."""
+        asked = frozenset(members), partitions
+        if asked != self._shared[0]:
+            self._shared = asked, share_of(self._ground.node, members, partitions)
+            self._all, self.has_unknown = frozenset(partitions), False
+        return self._shared[1]
 
     async def _leased(self, partitions: Collection[str], lease_for: int) -> list[Lease]:
         ground = self._ground
@@ -245,6 +257,8 @@ class Holdings:
             by_partition.setdefault(row.partition, []).append(row)
         for partition, rows in by_partition.items():
             holding = self._held.get(partition)
+            if holding is None and partition not in self._all:
+                self.has_unknown = True
             if holding is not None and holding.is_caught_up:
                 self._fold(holding, rows)
 

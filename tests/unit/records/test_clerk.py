@@ -329,6 +329,41 @@ async def _queue_size(office: Office) -> int:
     return sum(queued.values()) - done
 
 
+@pytest.mark.spec("E8")
+def test_a_partition_that_is_new_is_taken_by_the_cycle_that_hears_of_it() -> None:
+    async def story(world: World) -> None:
+        office = Office(world)
+        clerk = await office.clerk()
+        async with office.running(clerk):
+            await office.say("RecordCreated", "F-1", hotel="lisbon")
+            assert (await clerk.cycle()).queued == 1
+            await office.say("RecordCreated", "F-2", hotel="tokyo")
+            assert (await clerk.cycle()).queued == 1
+            assert clerk.partitions == ["lisbon", "tokyo"]
+            await clerk.drained()
+
+    played(story)
+
+
+@pytest.mark.spec("E8")
+def test_a_partition_whose_time_zone_nobody_knows_waits_and_holds_up_no_other() -> None:
+    async def story(world: World) -> None:
+        office = Office(world)
+        office.timezone = {"lisbon": "Europe/Lisbon", "atlantis": "Europe/Atlantis"}.__getitem__
+        clerk = await office.clerk()
+        async with office.running(clerk):
+            for hotel in ("atlantis", "lisbon", "nowhere"):
+                await office.say("RecordCreated", f"of {hotel}", hotel=hotel)
+            assert (await clerk.cycle()).queued == 1
+            await clerk.drained()
+        assert [records for _, _, records in office.handled] == [["of lisbon"]]
+        told = {said["partition"]: said["error"] for said in world.log.said("records.no_zone")}
+        assert told["nowhere"] == "KeyError: 'nowhere'"
+        assert "time zone 'Europe/Atlantis' is unknown" in told["atlantis"]
+
+    played(story)
+
+
 @pytest.mark.spec("E10")
 def test_an_event_sent_twice_with_the_same_key_is_one_event() -> None:
     async def story(world: World) -> None:
