@@ -211,7 +211,6 @@ class Engine:
                 return await self._run_with_desks(self._main, self._records)
             finally:
                 self._main.cancel()
-                offices.close()
 
     async def _run_with_desks(self, main: asyncio.Task[Ended], records: RecordsService) -> Ended:
         """The node and its desks: if one of the two cannot go on, neither does."""

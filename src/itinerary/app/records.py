@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from itinerary.app.declaring import Declaration, Rules
-from itinerary.errors import ConfigError
+from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors import ExecutionContext
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.rows import NodeNumber
@@ -113,8 +115,8 @@ class Offices:
 
     def __init__(self, desks: Mapping[str, DeskDeclaration], coroutines: CoroutineExecutor) -> None:
         self._desks, self._coroutines = desks, coroutines
-        threads = sum(desk.settings.handlers_max for desk in desks.values())
-        self._threads = ThreadPoolExecutor(max(threads, 1), thread_name_prefix="itinerary-records")
+        # Twice as many as there are handlers at a time: some may hang, and be given up.
+        self._threads = Threads(2 * sum(desk.settings.handlers_max for desk in desks.values()))
 
     def service(self, store: Store, node: NodeNumber | None, clock: Clock, log: Any) -> RecordsService:
         """All desks of this node, which has joined."""
@@ -124,18 +126,68 @@ class Offices:
         ground = Ground(store, node, clock, log, call=self._call)
         return RecordsService(store, log, [Clerk(desk, ground) for desk in self._desks.values()])
 
-    def close(self) -> None:
-        """Handlers that still run in threads are left to themselves: what they had comes back."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
     async def _call(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call a function of the program: coroutines where its coroutines run, plain functions in a thread."""
         if not inspect.iscoroutinefunction(inspect.unwrap(function)):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
+            return await self._threads.run(function, argument)
         loop = self._coroutines.loop
         if loop is asyncio.get_running_loop():
-            return await function(argument)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(argument), loop))
+            return await _guarded(function, argument)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_guarded(function, argument), loop))
+
+
+async def _guarded(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Nothing that a handler raises may end the loop that it runs on."""
+    try:
+        return await function(argument)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise HandlerLeft(f"it raised {type(error).__name__}") from error
+
+
+class Threads:
+    """Threads for plain functions, so many at a time. They are daemons: one that never returns must not keep a program
+    from ending, and counts for as long as it lives."""
+
+    def __init__(self, threads_max: int) -> None:
+        self._free = asyncio.Semaphore(max(threads_max, 1))
+
+    async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """What the function returns, or raises. Who is cancelled meanwhile leaves it to itself."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Any] = loop.create_future()
+
+        def live() -> None:
+            try:
+                told = partial(_set_result, outcome, function(argument))
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                told = partial(_set_exception, outcome, error)
+            except BaseException as error:  # noqa: BLE001 - and this must end nobody but the handler
+                told = partial(_set_exception, outcome, HandlerLeft(f"it raised {type(error).__name__}"))
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(told)
+                loop.call_soon_threadsafe(self._free.release)
+
+        try:
+            threading.Thread(target=live, name="itinerary-records", daemon=True).start()
+        except BaseException:
+            self._free.release()
+            raise
+        return await outcome
+
+
+class HandlerLeft(ItineraryError):
+    """A handler tried to end the program."""
+
+
+def _set_result(outcome: asyncio.Future[Any], result: Any) -> None:
+    if not outcome.done():
+        outcome.set_result(result)
+
+
+def _set_exception(outcome: asyncio.Future[Any], error: Exception) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
 
 
 def _warnings(desks: Iterable[DeskDeclaration]) -> list[str]:

@@ -103,9 +103,10 @@ class Clerk:
             self._news.set()
             self._news = asyncio.Event()
         if self._has_started and not self._is_ending:
-            told = {cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics}
-            self._asked |= told - self._ticking
-            self._is_asked.set()
+            told = {cycle for cycle in Cycle if cycle_topic(self.name, cycle) in topics} - self._ticking
+            if told:
+                self._asked |= told
+                self._is_asked.set()
 
     async def tick(self, cycle: Cycle) -> Cycled:
         """A job of the engine says that a cycle is due: tell all nodes, and run it here."""

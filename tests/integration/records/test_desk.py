@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from itinerary.model.queries import History, JobsByName, Partitions
 from itinerary.records import Batch, Event, Record, RecordDesk
 from itinerary.stores import open_store
 from tests.integration.app.conftest import run
+from tests.unit.runtime.world import Log
 
 ZONES = {"lisbon": "Europe/Lisbon", "tokyo": "Asia/Tokyo"}
 
@@ -272,3 +274,46 @@ def test_a_node_that_lacks_a_desk_leaves_its_cycles_to_others(make_app: Callable
             assert {row.status for row in page.rows} <= {"completed", "cancelled", "skipped"}, "none has failed"
 
     run(program())
+
+
+@pytest.mark.spec("E10")
+@pytest.mark.parametrize("kind", ["coroutine", "plain"])
+def test_a_handler_that_tries_to_end_the_program_only_brings_its_batch_back(
+    make_app: Callable[[], Itinerary], kind: str
+) -> None:
+    app = make_app()
+    desk, attempts = folio(app), list[int]()
+
+    def work(batch: Batch) -> None:
+        attempts.append(batch.attempt)
+        if batch.attempt == 1:
+            sys.exit("enough")
+
+    async def work_on_the_loop(batch: Batch) -> None:
+        work(batch)
+
+    desk.handler(work if kind == "plain" else work_on_the_loop)
+
+    async def program() -> None:
+        async with app.running():
+            await desk.append("RecordCreated", record="F-1", hotel="lisbon")
+            await desk.process_scheduled_records()
+            await desk.drained()
+
+    run(program())
+    assert attempts == [1, 2]
+
+
+@pytest.mark.spec("E5")
+def test_quiet_hours_of_most_of_the_day_are_warned_about_when_a_node_starts(make_app: Callable[[], Itinerary]) -> None:
+    app = make_app()
+    app.records("folio", early_morning_start_hour=8, early_morning_end_hour=6)
+    app.log = Log()
+
+    async def program() -> None:
+        async with app.running():
+            pass
+
+    run(program())
+    (said,) = app.log.said("settings.questionable")
+    assert said["what"].startswith("desk folio: quiet hours from 8 to 6 are 22 hours of each day")
