@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from itinerary.model.events import NewEvent
 from itinerary.records.kinds import callback_queued, first_queued, triggered
@@ -27,8 +27,9 @@ __all__ = ["EVENTS_MAX", "Cycle", "Pressure", "due_callbacks", "due_pickups", "d
 
 T = TypeVar("T")
 
-EVENTS_MAX = 5_000
-"""The most events that are decided about at once, of one partition: what is left is decided about right after."""
+EVENTS_MAX: Final = 2_500
+"""About how many events of a kind are decided about at once, of one partition; what is left is decided about right
+after. Three kinds of so many, two of them with the rest of a batch, fit into one write: a batch is written whole."""
 
 
 class Cycle(StrEnum):

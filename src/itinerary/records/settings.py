@@ -15,7 +15,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import Check, check_keys, duration, whole
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
 
-__all__ = ["DeskOptions", "DeskSettings", "read_desk_settings"]
+__all__ = ["BATCH_SIZE_LIMIT", "DeskOptions", "DeskSettings", "read_desk_settings"]
 
 
 class DeskOptions(TypedDict, total=False):
@@ -106,13 +106,14 @@ def _switch(key: str, value: object) -> bool:
     return value
 
 
+BATCH_SIZE_LIMIT: Final = 1_000
 _DAY: Final = 86_400 * SECOND
 _CHECKS: Final[dict[str, Check]] = {
     "schedule_interval": _time(SECOND, _DAY),
     "callback_check_interval": _time(SECOND, _DAY),
     "verification_check_interval": _time(SECOND, _DAY),
     "startup_delay": _time(0, _DAY),
-    "batch_size_max": whole(1, 10_000),
+    "batch_size_max": whole(1, BATCH_SIZE_LIMIT),
     "enable_early_morning_skip": _switch,
     "early_morning_start_hour": whole(0, 23),
     "early_morning_end_hour": whole(0, 23),

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from itinerary.errors import RecordError
+from itinerary.model.writes import BATCH_MAX
 from itinerary.records.batches import Batch, Cycled
-from itinerary.records.deciding import Cycle
+from itinerary.records.deciding import EVENTS_MAX, Cycle
 from itinerary.records.figures import FIGURES
 from itinerary.records.kinds import produced, read_fields
+from itinerary.records.settings import BATCH_SIZE_LIMIT
 from itinerary.schedules.durations import SECOND
 from tests.unit.records.office import Office
 from tests.unit.runtime.world import EPOCH, World, played
@@ -295,6 +297,29 @@ def test_with_a_slow_handler_the_queue_stays_within_a_batch_of_its_threshold_and
         )
 
     played(story)
+
+
+@pytest.mark.spec("E4")
+def test_a_large_backlog_of_every_kind_is_worked_off_in_one_cycle() -> None:
+    async def story(world: World) -> None:
+        office = Office(world, queue_high=1_000_000, batch_size_max=1_000)
+        clerk = await office.clerk()
+        old = [f"old {number}" for number in range(6_000)]
+        async with office.running(clerk):
+            await office.say("RecordCreated", *old)
+            await clerk.cycle()
+            await clerk.drained()
+            await office.say("RecordCreated", *(f"new {number}" for number in range(6_000)))
+            await office.say("CallbackScheduled", *old, target_time=EPOCH)
+            await office.say("VerificationScheduled", *old, check_time=EPOCH, verification="email")
+            assert await clerk.cycle() == Cycled(6_000, 6_000, 6_000)
+            await clerk.drained()
+
+    played(story)
+
+
+def test_what_is_decided_at_once_fits_into_one_write() -> None:
+    assert 2 * (EVENTS_MAX + BATCH_SIZE_LIMIT) + EVENTS_MAX <= BATCH_MAX
 
 
 @pytest.mark.spec("E9")
