@@ -120,8 +120,8 @@ class Clerk:
     async def append(self, event: NewEvent, partition: str | None) -> int:
         """Append what a producer says, and return its number."""
         number = await appended(self._ground.store, self.name, event, partition)
-        if partition is not None and partition not in self._holdings:
-            self._is_round_due.set()  # it may be new, and somebody's share
+        if partition is not None and not self._holdings.knows(partition):
+            self._is_round_due.set()  # it is new, and somebody's share
         return number
 
     async def page(self, after: int) -> list[EventRow]:

@@ -99,8 +99,9 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._held)
 
-    def __contains__(self, partition: object) -> bool:
-        return partition in self._held
+    def knows(self, partition: str) -> bool:
+        """Whether the last round has heard of a partition, whoever holds it."""
+        return partition in self._all
 
     def holds(self, holding: Holding) -> bool:
         """Whether it is still held, as far as is known here."""
@@ -257,7 +258,7 @@ class Holdings:
             by_partition.setdefault(row.partition, []).append(row)
         for partition, rows in by_partition.items():
             holding = self._held.get(partition)
-            if holding is None and partition not in self._all:
+            if not self.knows(partition):
                 self.has_unknown = True
             if holding is not None and holding.is_caught_up:
                 self._fold(holding, rows)
