@@ -105,6 +105,8 @@ class Projection:
         """The callbacks of each record that has some, and how each of them stands."""
         self._later_callbacks: list[Callback] = []
         self._due_callbacks: OrderedDict[Callback, None] = OrderedDict()
+        self._parked: dict[str, list[Callback | Verification]] = {}
+        """What is due and waits for its record: to be created, or to be out of the queue."""
         self._verifications: dict[str, dict[tuple[int, str], int]] = {}
         self._later_verifications: list[Verification] = []
         self._due_verifications: OrderedDict[Verification, None] = OrderedDict()
@@ -148,12 +150,12 @@ class Projection:
     def due_callbacks(self, now: int) -> Iterator[Callback]:
         """Those whose time has come and whose record is not in the queue, the longest due first."""
         self.advance(now)
-        return (callback for callback in self._due_callbacks if self._can_be_queued_again(callback.record))
+        return iter(self._due_callbacks)
 
     def due_verifications(self, now: int) -> Iterator[Verification]:
         """Those whose time has come and whose record exists, the longest due first; not those that are triggered."""
         self.advance(now)
-        return (one for one in self._due_verifications if self._records.get(one.record, 0) & _CREATED)
+        return iter(self._due_verifications)
 
     def advance(self, now: int) -> None:
         """Time has passed: what is due by now is due. Asked for an earlier time, nothing becomes undue."""
@@ -161,12 +163,26 @@ class Projection:
         while later and later[0].target_time <= now:
             callback = heapq.heappop(later)
             if self._callbacks.get(callback.record, {}).get(callback.target_time) == _WAITS:
-                self._due_callbacks[callback] = None
+                self._due(callback)
         waiting = self._later_verifications
         while waiting and waiting[0].check_time <= now:
             one = heapq.heappop(waiting)
             if self._verifications.get(one.record, {}).get((one.check_time, one.kind)) == _WAITS:
-                self._due_verifications[one] = None
+                self._due(one)
+
+    def _due(self, what: Callback | Verification) -> None:
+        """Its time has come: now it waits for nothing any more, or for its record."""
+        if isinstance(what, Callback) and self._can_be_queued_again(what.record):
+            self._due_callbacks[what] = None
+        elif isinstance(what, Verification) and self._records.get(what.record, 0) & _CREATED:
+            self._due_verifications[what] = None
+        else:
+            self._parked.setdefault(what.record, []).append(what)
+
+    def _unpark(self, record: str) -> None:
+        """Something has become of a record: what is due and waited for it is looked at again."""
+        for what in self._parked.pop(record, ()):
+            self._due(what)
 
     def _is_new(self, record: str) -> bool:
         return self._records[record] & (_QUEUED | _COMPLETED) == 0
@@ -200,12 +216,14 @@ class Projection:
         self._records[row.record] = state | _CREATED | row.sequence << (_FLAGS + _TIMES)
         self._new.append(row.record)
         self.new_backlog += 1
+        self._unpark(row.record)
 
     def _completed(self, row: EventRow) -> None:
         record, state = row.record, self._records.get(row.record, 0)
         if state & _COMPLETED:
             return
         self._records[record] = _DONE
+        self._parked.pop(record, None)
         if state & _CREATED and not state & _QUEUED:
             self.new_backlog -= 1
         batch = self._batch_of.pop(record, None)
@@ -259,6 +277,11 @@ class Projection:
         batch.records[record] = said
         self._batch_of[record] = said.batch
         self.queue_size += 1
+        for target_time in self._callbacks.get(record, ()):
+            callback = Callback(target_time, record)
+            if callback in self._due_callbacks:  # it waits until this batch is done with
+                del self._due_callbacks[callback]
+                self._parked.setdefault(record, []).append(callback)
 
     def _callback_has_been(self, callback: Callback) -> None:
         callbacks = self._callbacks.setdefault(callback.record, {})
@@ -279,6 +302,7 @@ class Projection:
         if batch is not None:
             for record in batch.records:
                 del self._batch_of[record]
+                self._unpark(record)
             self.queue_size -= len(batch.records)
 
     def _triggered(self, row: EventRow) -> None:

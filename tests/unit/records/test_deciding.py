@@ -41,6 +41,7 @@ def state_of(known: Projection) -> Any:
         known._callbacks,
         known._verifications,
         known.triggered,
+        {record: sorted(waiting) for record, waiting in known._parked.items()},
         sorted(known._due_callbacks),
         sorted(known._due_verifications),
         list(known.new_records()),
@@ -105,6 +106,23 @@ def test_a_callback_of_a_record_that_is_in_the_queue_waits_until_that_is_done_wi
         book.work_off()
     assert queued(book) == [("F-1", False, 1), ("F-1", True, 2), ("F-1", True, 3)]
     assert book.cycle(10) == []
+
+
+@pytest.mark.spec("E4")
+def test_what_is_due_and_cannot_be_done_yet_costs_a_cycle_nothing() -> None:
+    book = Book()
+    for number in range(1_000):
+        book.say("CallbackScheduled", f"never created {number}", target_time=1)
+        book.say("VerificationScheduled", f"never created {number}", check_time=1)
+    book.say("RecordCreated", "F-1")
+    for at in range(1, 50):
+        book.say("CallbackScheduled", "F-1", target_time=at)
+    book.cycle(100)
+    assert (list(book.known.due_callbacks(100)), list(book.known.due_verifications(100))) == ([], [])
+    book.work_off()
+    assert len(list(book.known.due_callbacks(100))) == 49
+    book.cycle(100)
+    assert list(book.known.due_callbacks(100)) == []
 
 
 @pytest.mark.spec("E2")
