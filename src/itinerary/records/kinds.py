@@ -45,6 +45,7 @@ __all__ = [
     "VerificationTriggered",
     "acknowledged",
     "callback_queued",
+    "check_verification",
     "fields_of",
     "first_queued",
     "kind_of",
