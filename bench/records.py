@@ -7,6 +7,7 @@ does nothing.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
@@ -129,7 +130,8 @@ async def _nothing(_: object) -> None:
 
 
 async def _called(function: Callable[[Any], Any], argument: Any) -> Any:
-    return await function(argument)
+    answer = function(argument)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _memory() -> int:
