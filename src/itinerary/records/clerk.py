@@ -294,6 +294,7 @@ class Clerk:
         if numbers is None:
             return Cycled()
         log, counts = self._ground.log, {"queued": 0, "requeued": 0, "triggered": 0}
+        say = log.info  # looked up once: structlog makes a logger for each time
         for event, sequence in zip(events, numbers, strict=True):
             if sequence <= holding.known.sequence:  # it was there: then it was known, and should not have been decided
                 log.error("records.decided_again", desk=self.name, record=event.record, sequence=sequence)
@@ -301,11 +302,11 @@ class Clerk:
             said = fields_of(event)
             if isinstance(said, RecordQueued):
                 what = "requeued" if said.retry else "queued"
-                log.info(f"records.{what}", desk=self.name, record=event.record, batch=said.batch, sequence=sequence)
+                say(f"records.{what}", desk=self.name, record=event.record, batch=said.batch, sequence=sequence)
             else:
                 assert isinstance(said, VerificationTriggered), "cycles say nothing else"
                 what, kind = "triggered", said.verification
-                log.info("records.triggered", desk=self.name, record=event.record, verification=kind, sequence=sequence)
+                say("records.triggered", desk=self.name, record=event.record, verification=kind, sequence=sequence)
             counts[what] += 1
         return Cycled(**counts)
 

@@ -213,8 +213,9 @@ class Delivery:
             if numbers is None:
                 return
             batch.attempts = attempt
+            say = log.info  # looked up once: structlog makes a logger for each time
             for record, sequence in zip(queued, numbers, strict=True):
-                log.info(
+                say(
                     "records.picked_up",
                     desk=self._desk,
                     record=record,
