@@ -68,7 +68,8 @@ class IdentityError(ItineraryError, ValueError):
 
 
 class RecordError(ItineraryError, ValueError):
-    """Stored or returned data that cannot be what it should be: which record, where in it, and what was expected."""
+    """Stored or returned data that cannot be what it should be, or an event that cannot be appended: which record it
+    is, where in it, and what was expected."""
 
 
 class NodeError(ItineraryError):

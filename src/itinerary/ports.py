@@ -177,7 +177,7 @@ class Store(Protocol):
         self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
     ) -> list[int] | Refusal:
         """Append events, numbered without gaps in the order of commits; one cause makes one event (29). LOST if the
-        lease has passed to another."""
+        lease has passed to another, ELSEWHERE if a producer's event is of a record that lives in another partition."""
 
     async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
         """Take or renew leases that are free, expired or one's own; 0 gives them back."""
@@ -196,6 +196,9 @@ class Store(Protocol):
         """A transaction for a task's own statements (D6), in which `success` is written as the last thing before the
         commit; refused, late or raised in the body: nothing of it stands. If the commit's answer is lost, `failure`,
         a change with the same sequence, is written in its place where it did not happen (24)."""
+
+    async def tell(self, topics: Collection[str]) -> None:
+        """Wake those who watch these topics, on all nodes. Told twice, they may hear of it once."""
 
     def watch(self) -> AsyncIterator[frozenset[str]]:
         """Topics that something has happened in, since the last look. Never what: who hears it reads the store."""

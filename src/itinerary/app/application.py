@@ -31,6 +31,7 @@ from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
 from itinerary.app.options import JobOptions, UpdatePolicyLike
 from itinerary.app.planning import planned_boot
+from itinerary.app.records import Desks
 from itinerary.app.rereading import reread
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
@@ -41,6 +42,9 @@ from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.settings import Reread
 from itinerary.model.text import shown
+from itinerary.records.declared import DeskDeclaration, ZoneLike
+from itinerary.records.desk import RecordDesk
+from itinerary.records.settings import DeskOptions, read_desk_settings
 from itinerary.schedules import Schedule, ZoneData
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import InstantLike
@@ -86,6 +90,7 @@ class Itinerary:
         self._rules = Rules(self._registry, self.configuration.defaults, self.configuration.settings.limits, zone_data)
         self._channels = Channels()
         self._registry.register(self._channels.iterated, ITERATED)
+        self._desks = Desks(self)
         self._declared: dict[str, Declaration] = {}
         self._observers: list[Observer] = []
         self._running: Engine | None = None
@@ -143,6 +148,19 @@ class Itinerary:
             return function
 
         return declare
+
+    def records(
+        self, name: str, *, partition_by: str | None = None, timezone: ZoneLike = None, **settings: Unpack[DeskOptions]
+    ) -> RecordDesk:
+        """A desk: records that are known by their events, picked up, called back and verified (see `records`).
+        `partition_by` is the field of an event that says which partition it belongs to, and `timezone` says which time
+        zone a partition has: a name, or a function of the partition."""
+        self._refuse_while_running("declare desks")
+        zone = self.configuration.timezone if timezone is None else timezone
+        desk = DeskDeclaration(name, read_desk_settings(settings), partition_by=partition_by, timezone=zone)
+        for job in self._desks.declare(desk, self._rules):
+            self._keep(job)
+        return RecordDesk(desk, self._desks)
 
     def _declare(self, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
         self._keep(Declaration(self._rules, name, schedule, overrides))
@@ -343,6 +361,7 @@ class Itinerary:
             observers=self._observers,
             paths=self._paths,
             reread=self._reread,
+            desks=self._desks.declared,
         )
         if loop is not None:
             engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))

@@ -31,6 +31,7 @@ import msgspec
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.naming import main_module_paths
+from itinerary.app.records import Offices
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
 from itinerary.app.transactions import transaction_factory
@@ -42,8 +43,11 @@ from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.model.definition import Definition
 from itinerary.model.settings import Reread
 from itinerary.ports import Store
+from itinerary.records.declared import DeskDeclaration
+from itinerary.records.service import RecordsService
 from itinerary.runtime.clock import awake_time
 from itinerary.runtime.node import Ended, Node
+from itinerary.schedules.durations import SECOND
 from itinerary.stores.opening import open_store
 
 __all__ = ["Engine", "Observer", "installed_version"]
@@ -67,6 +71,7 @@ class Engine:
         observers: Sequence[Observer] = (),
         paths: Mapping[str, str] | None = None,
         reread: Callable[[], Reread] | None = None,
+        desks: Mapping[str, DeskDeclaration] | None = None,
     ) -> None:
         """`loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
         settings again."""
@@ -74,6 +79,9 @@ class Engine:
         self._registry = rules.registry
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
         self._paths, self._reread = {**main_module_paths(), **(paths or {})}, reread
+        self._desks = dict(desks or {})
+        self._records: RecordsService | None = None
+        self._records_end: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
         self._wants_reread = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,6 +108,13 @@ class Engine:
         if self._desk is None or self.ended.done():
             raise NodeError("the node does not run; ask inside async with app.running(), or while app.run() runs")
         return self._desk
+
+    @property
+    def records(self) -> RecordsService:
+        """The desks of the node. Asked on its loop."""
+        if self._records is None:
+            raise NodeError("the node has no desks, or has not started; declare them with app.records(…)")
+        return self._records
 
     @property
     def store_url(self) -> str:
@@ -196,13 +211,38 @@ class Engine:
                 if node.number is not None:
                     await store.leave(node.number)
                 raise
+            offices = Offices(self._desks, coroutines)
+            self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
             self._main = asyncio.create_task(node.run())
             await asyncio.sleep(0)  # it runs: from here on it can be shut down
             self.ready.set_result(None)
             try:
-                return await self._main
+                if self._records is None:
+                    return await self._main
+                return await self._run_with_desks(self._main, self._records)
             finally:
                 self._main.cancel()
+
+    async def _run_with_desks(self, main: asyncio.Task[Ended], records: RecordsService) -> Ended:
+        """The node and its desks: if one of the two cannot go on, neither does."""
+        desks = asyncio.create_task(records.run(), name="records")
+        try:
+            await asyncio.wait([main, desks], return_when=asyncio.FIRST_COMPLETED)
+            if desks.done():
+                desks.result()  # it runs for ever, so this raises
+            self._end_records()
+            assert self._records_end is not None, "it has just begun"
+            await self._records_end
+            return await main
+        finally:
+            desks.cancel()
+            await asyncio.wait([desks])
+
+    def _end_records(self) -> None:
+        """Let handlers finish and give partitions back, once."""
+        if self._records is not None and self._records_end is None:
+            grace = self.configuration.settings.shutdown_grace_period / SECOND
+            self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
 
     def _executors(self, store: Store) -> tuple[Router, CoroutineExecutor]:
         return standard_router(
@@ -264,6 +304,7 @@ class Engine:
         if self._node is None or self._main is None:
             self._cancel()
         else:
+            self._end_records()
             self._node.shut_down(why)
 
     def _cancel(self) -> None:

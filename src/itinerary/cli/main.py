@@ -3,6 +3,7 @@
     itinerary up app.py              run a node, and see occurrences happen
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
+    itinerary records                desks and their logs
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -30,6 +31,7 @@ from itinerary.cli.auditing import ProgressLine, words
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
 from itinerary.cli.planning import plan_as_json, plan_in_words
+from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
@@ -154,6 +156,7 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 
 
 add_commands(app)
+add_records(app)
 
 
 def main() -> None:

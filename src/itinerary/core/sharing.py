@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from itinerary.model.rows import JobNumber, NodeNumber
 
-__all__ = ["ALONE", "Members", "is_mine"]
+__all__ = ["ALONE", "Members", "is_mine", "thrown_by"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 
@@ -43,16 +43,16 @@ ALONE: Final = Members({})
 
 def is_mine(members: Members, me: NodeNumber, jobs: Numbers, instants: Numbers) -> NDArray[np.bool_]:
     """Of which of these occurrences this node goes first."""
-    mine, best = _thrown(me, jobs, instants), np.zeros(len(jobs), np.uint64)
+    mine, best = thrown_by(me, jobs, instants), np.zeros(len(jobs), np.uint64)
     for other, lacks in members.lacks.items():
-        thrown = _thrown(other, jobs, instants)
+        thrown = thrown_by(other, jobs, instants)
         if lacks:
             thrown[np.isin(jobs, list(lacks))] = 0
         np.maximum(best, thrown, out=best)
     return mine >= best
 
 
-def _thrown(node: NodeNumber, jobs: Numbers, instants: Numbers) -> NDArray[np.uint64]:
+def thrown_by(node: NodeNumber, jobs: Numbers, instants: Numbers) -> NDArray[np.uint64]:
     """A node's dice: 64 bits that depend on all three and look like chance (the finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         bits = jobs.astype(np.uint64) * _JOB ^ instants.astype(np.uint64) * _INSTANT ^ np.uint64(node) * _NODE

@@ -220,7 +220,7 @@ class Starting:
             case Refusal.LOST | Refusal.GONE:
                 out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")
                 board.over(course, now)
-            case Refusal.ILLEGAL | Refusal.UNWRITABLE:
+            case Refusal.ILLEGAL | Refusal.UNWRITABLE | Refusal.ELSEWHERE:  # the last is never said of an occurrence
                 out.log(Level.ERROR, "occurrence.unstartable", **ending.named(course), why=answer.by)
                 board.over(course, now)
             case _:

@@ -101,6 +101,11 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         self._is_engine_loop = self._loop is engine_loop
         self._post = self._loop.call_soon if self._is_engine_loop else self._loop.call_soon_threadsafe
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where coroutines run, once it is open."""
+        return self._loop
+
     # -- on the engine's loop ------------------------------------------------------------------------------------------
 
     def begin(self, assignments: Sequence[Assignment]) -> None:

@@ -24,6 +24,7 @@ from itinerary.model.rows import (
     PartitionRow,
     Ref,
     StatisticsRow,
+    StreamRow,
     TaskRow,
     TransitionRow,
 )
@@ -40,7 +41,9 @@ __all__ = [
     "Details",
     "Entries",
     "Events",
+    "EventsAt",
     "History",
+    "Homes",
     "Jobs",
     "JobsByName",
     "LimitUse",
@@ -56,6 +59,7 @@ __all__ = [
     "Standing",
     "Statistics",
     "Status",
+    "Streams",
     "Waiting",
 ]
 
@@ -256,3 +260,24 @@ class Events(Query[Sequence[EventRow]], frozen=True):
     after: int = 0
     partition: str | None = None
     limit: int = 10_000
+
+
+class EventsAt(Query[Mapping[int, EventRow]], frozen=True):
+    """The events of a stream with these numbers, where there are such."""
+
+    stream: str
+    sequences: tuple[int, ...]
+
+
+class Homes(Query[Mapping[str, str]], frozen=True):
+    """The partitions that these records of a stream live in, of those that have an event."""
+
+    stream: str
+    records: tuple[str, ...]
+
+
+class Streams(Query[Sequence[StreamRow]], frozen=True):
+    """The streams that there are, and how far each of them is; or one of them."""
+
+    stream: str | None = None
+    limit: int = PAGE_MAX

@@ -159,6 +159,8 @@ class Refusal(StrEnum):
     """The store cannot hold what it says (PROTOCOL 12); the occurrence has been failed with the reason."""
     GONE = "gone"
     """There is no such occurrence."""
+    ELSEWHERE = "elsewhere"
+    """The record that an event is about lives in another partition of its stream."""
 
 
 class Refused(_Value, frozen=True):

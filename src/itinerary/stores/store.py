@@ -210,6 +210,9 @@ class EngineStore:
     async def read(self, query: Query[Answer]) -> Answer:
         return await self._engine.read(lambda tx: ledger.answer(tx, query))
 
+    async def tell(self, topics: Collection[str]) -> None:
+        await self._engine.write(lambda tx: ledger.tell(tx, topics))
+
     def watch(self) -> AsyncIterator[frozenset[str]]:
         return self._engine.watch()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.queries import Events, Partitions
+from itinerary.model.queries import Events, EventsAt, Homes, Partitions, Streams
 from itinerary.model.writes import Refusal
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -89,3 +89,34 @@ async def test_many_partitions_are_leased_in_one_call(desk: Desk) -> None:
     names = [f"hotel {number}" for number in range(300)]
     leases = await desk.store.lease(node, "folio", names, HOUR)
     assert sorted(lease.partition for lease in leases) == sorted(names)
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_a_record_lives_in_the_partition_of_its_first_event(desk: Desk) -> None:
+    await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2")])
+    await desk.store.append("folio", "tokyo", [created("F-3")])
+    await desk.store.append("invoices", "tokyo", [created("F-1")])
+    homes = await desk.store.read(Homes("folio", ("F-1", "F-3", "F-4")))
+    assert homes == {"F-1": "lisbon", "F-3": "tokyo"}
+    assert await desk.store.append("folio", "tokyo", [created("F-9"), created("F-1", "moved")]) is Refusal.ELSEWHERE
+    assert len(await desk.store.read(Events("folio"))) == 3, "and nothing of it is written"
+    assert await desk.store.append("folio", "lisbon", [created("F-1", "again")]) == [4]
+
+
+@pytest.mark.spec("E1")
+@told
+async def test_events_are_found_by_their_numbers_and_streams_are_listed(desk: Desk) -> None:
+    await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2")])
+    await desk.store.append("folio", "tokyo", [created("F-3")])
+    found = await desk.store.read(EventsAt("folio", (3, 1, 9)))
+    assert {number: row.record for number, row in found.items()} == {1: "F-1", 3: "F-3"}
+    assert [(row.stream, row.last) for row in await desk.store.read(Streams())] == [("folio", 3)]
+
+
+@told
+async def test_who_watches_hears_what_somebody_tells(desk: Desk) -> None:
+    await desk.store.tell(["cycle/folio/pickup"])
+    async for topics in desk.store.watch():
+        assert "cycle/folio/pickup" in topics
+        break

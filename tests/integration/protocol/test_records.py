@@ -20,7 +20,7 @@ from tests.integration.protocol.sessions import THE_END
 
 
 def _event(cause: str) -> NewEvent:
-    return NewEvent(kind="RecordCreated", record="1", cause=cause)
+    return NewEvent(kind="RecordCreated", record=f"of {cause}", cause=cause)
 
 
 # -- 29a: the fence --------------------------------------------------------------------------------------------------
@@ -121,3 +121,20 @@ def test_an_append_repeated_while_the_first_is_being_committed_gets_its_number(s
     assert second.finish() == [1, 2]
     assert elsewhere.finish() == [1]
     assert [event.sequence for event in scene.do(desk.store.read(Events("bookings")))] == [1, 2]
+
+
+# -- and where a record lives ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("E8")
+def test_of_two_that_create_a_record_in_different_partitions_at_once_the_second_is_refused(scene: Scene) -> None:
+    desk = scene.desk()
+    scene.do(desk.store.append("bookings", "a", [_event("zero")]))  # so that the stream's row is there to be locked
+    first = NewEvent(kind="RecordCreated", record="F-1", cause="by one")
+    second = NewEvent(kind="RecordCreated", record="F-1", cause="by another")
+    slow = scene.session("slow", lambda store: store.append("bookings", "a", [first]))
+    quick = scene.session("quick", lambda store: store.append("bookings", "b", [second]))
+    slow.until("after lock streams")
+    quick.until_it_waits()
+    assert (slow.finish(), quick.finish()) == ([2], Refusal.ELSEWHERE)
+    assert {event.partition for event in scene.do(desk.store.read(Events("bookings")))} == {"a"}

@@ -211,7 +211,7 @@ class _Lane:
 
     async def _tell_of(self, number: int) -> None:
         causes = [f"{self.life}/{self.number}/{number}/{part}" for part in range(3)]
-        events = [NewEvent(kind="happened", record="r", cause=cause) for cause in causes]
+        events = [NewEvent(kind="happened", record=f"of {self.number}", cause=cause) for cause in causes]
         await self.line.ask(
             [f"event {cause}" for cause in causes],
             lambda: self.store.append("log", str(self.number), events),

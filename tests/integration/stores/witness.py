@@ -122,7 +122,13 @@ class Witness:
         numbers = sorted(event.sequence for event in self.dump.of(tables.EVENTS))
         assert numbers == list(range(1, len(numbers) + 1))
         assert [stream.last for stream in self.dump.of(tables.STREAMS)] == ([len(numbers)] if numbers else [])
-        assert sorted(cause.sequence for cause in self.dump.of(tables.CAUSES)) == numbers
+        causes = {row.cause: row.sequence for row in self.dump.of(tables.CAUSES)}
+        homes = {cause.removeprefix("home/"): at for cause, at in causes.items() if cause.startswith("home/")}
+        assert sorted(at for cause, at in causes.items() if not cause.startswith("home/")) == numbers
+        first: dict[str, int] = {}
+        for event in sorted(self.dump.of(tables.EVENTS), key=lambda event: event.sequence):
+            first.setdefault(event.record, event.sequence)
+        assert homes == first, "each record is found by its first event"
 
     def _check_timeline(self) -> None:
         entries = self.dump.of(tables.ENTRIES)

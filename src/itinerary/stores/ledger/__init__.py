@@ -22,7 +22,7 @@ from itinerary.stores.ledger.amending import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.attendance import beat, join, leave, note_statistics
 from itinerary.stores.ledger.claiming import claim, prepare
 from itinerary.stores.ledger.configs import number_configs
-from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic
+from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
 from itinerary.stores.ledger.pages import mail_topic
 from itinerary.stores.ledger.pruning import prune
 from itinerary.stores.ledger.reading import answer
@@ -55,6 +55,7 @@ __all__ = [
     "rehearse",
     "start",
     "stream_topic",
+    "tell",
     "write",
     "write_once",
 ]

@@ -3,11 +3,16 @@
 An append locks its partition's row and checks the fence there, then locks the stream's row and takes the next numbers
 from it. So numbers have no gaps and are committed in their order: a reader who has seen 2 has seen 1. Numbers from a
 serial column commit out of order, and a fence that is checked in the insert's WHERE lets a stale holder through.
+
+A record lives in one partition, that of its first event: two partitions are two schedulers, and each of them would
+queue it. Where a record lives is found under a cause of the ledger's own, `home/` and its name, which leads to its
+first event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,7 +22,9 @@ from itinerary.model.writes import Refusal
 from itinerary.stores.tables import CAUSES, EVENTS, PARTITIONS, STREAMS
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["append_events", "lease_partitions", "stream_topic"]
+__all__ = ["append_events", "homes_of", "lease_partitions", "stream_topic", "tell"]
+
+_HOME: Final = "home/"
 
 
 def stream_topic(stream: str) -> str:
@@ -25,27 +32,38 @@ def stream_topic(stream: str) -> str:
     return f"stream/{stream}"
 
 
+def tell(tx: Transaction, topics: Collection[str]) -> None:
+    """Wake those who watch these topics."""
+    tx.gate()
+    tx.tell(sorted(topics))
+
+
 def append_events(
     tx: Transaction, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None
 ) -> list[int] | Refusal:
     """Append what is new of these events, and return the numbers of all.
 
-    Producers have no lease; a scheduler that lost its own is refused.
+    Producers have no lease; a scheduler that lost its own is refused, and so is an event of a record that lives
+    elsewhere.
     """
+    assert not any(event.cause.startswith(_HOME) for event in events), "that beginning is the ledger's own"
     tx.gate()
     row = _locked_partitions(tx, stream, [partition])[stream, partition]
     if lease is not None and (row.holder, row.fence) != (lease.holder, lease.fence):
         return Refusal.LOST
-    known = {cause: old.sequence for (_, cause), old in _known(tx, stream, events).items()}
+    if not events:
+        return []
+    if not tx.get(STREAMS, [(stream,)]):
+        tx.add(STREAMS, [StreamRow(stream)])
+    last = tx.lock(STREAMS, [(stream,)])[stream,].last
+    # Behind the stream's lock, since another partition may have had the same cause a moment ago.
+    known = _known(tx, stream, [event.cause for event in events])
     fresh = list({event.cause: event for event in events if event.cause not in known}.values())
     if fresh:
-        if not tx.get(STREAMS, [(stream,)]):
-            tx.add(STREAMS, [StreamRow(stream)])
-        last = tx.lock(STREAMS, [(stream,)])[stream,].last
-        # Behind the stream's lock, look again: another partition may have had the same cause a moment ago.
-        known |= {cause: old.sequence for (_, cause), old in _known(tx, stream, fresh).items()}
-        fresh = [event for event in fresh if event.cause not in known]
         numbered = list(enumerate(fresh, start=last + 1))
+        homes = _new_homes(tx, stream, partition, numbered) if lease is None else []
+        if homes is None:
+            return Refusal.ELSEWHERE
         now = tx.now()
         tx.insert(
             EVENTS,
@@ -54,15 +72,36 @@ def append_events(
                 for number, event in numbered
             ],
         )
-        tx.insert(CAUSES, [CauseRow(stream, event.cause, number) for number, event in numbered])
+        tx.insert(CAUSES, [CauseRow(stream, event.cause, number) for number, event in numbered] + homes)
         tx.save(STREAMS, [StreamRow(stream, last + len(fresh))], ("last",))
         tx.tell([stream_topic(stream)])
         known |= {event.cause: number for number, event in numbered}
     return [known[event.cause] for event in events]
 
 
-def _known(tx: Transaction, stream: str, events: Sequence[NewEvent]) -> dict[tuple[str, ...], CauseRow]:
-    return tx.get(CAUSES, {(stream, event.cause) for event in events})
+def _known(tx: Transaction, stream: str, causes: Iterable[str]) -> dict[str, int]:
+    """The numbers of the events that these causes have brought about."""
+    return {row.cause: row.sequence for row in tx.get(CAUSES, {(stream, cause) for cause in causes}).values()}
+
+
+def _new_homes(
+    tx: Transaction, stream: str, partition: str, numbered: Sequence[tuple[int, NewEvent]]
+) -> list[CauseRow] | None:
+    """Where records live that have no event yet; None if one of the others lives in another partition."""
+    first: dict[str, int] = {}
+    for number, event in numbered:
+        first.setdefault(event.record, number)
+    where = homes_of(tx, stream, first)
+    if any(home != partition for home in where.values()):
+        return None
+    return [CauseRow(stream, _HOME + record, number) for record, number in first.items() if record not in where]
+
+
+def homes_of(tx: Transaction, stream: str, records: Collection[str]) -> dict[str, str]:
+    """The partitions that these records live in, of those that have an event."""
+    firsts = _known(tx, stream, [_HOME + record for record in records])
+    events = tx.named(EVENTS, [(stream, number) for number in set(firsts.values())])
+    return {cause.removeprefix(_HOME): events[stream, number].partition for cause, number in firsts.items()}
 
 
 def lease_partitions(

@@ -12,6 +12,7 @@ from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, Occurrenc
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
+from itinerary.stores.ledger.events import homes_of
 from itinerary.stores.ledger.evidence import inspect, pointers
 from itinerary.stores.ledger.history import history
 from itinerary.stores.tables import (
@@ -29,6 +30,7 @@ from itinerary.stores.tables import (
     SHARES,
     SLOTS,
     STATISTICS,
+    STREAMS,
     SWEEP,
     TASKS,
     TRANSITIONS,
@@ -216,6 +218,12 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
     q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
     q.Events: _events,
+    q.EventsAt: lambda tx, query: {
+        row.sequence: row
+        for row in tx.named(EVENTS, {(query.stream, sequence) for sequence in query.sequences}).values()
+    },
+    q.Homes: lambda tx, query: homes_of(tx, query.stream, query.records),
+    q.Streams: lambda tx, query: tx.scan(STREAMS, () if query.stream is None else (query.stream,), limit=query.limit),
     Inspect: inspect,
     Pointers: pointers,
 }

@@ -1,0 +1,215 @@
+"""`itinerary records`: the desks of a store, what is in their logs, and appending to them.
+
+    records                     desks: how long their logs are, and how many partitions somebody holds
+    records show DESK           its partitions: what is new, queued, waiting; who holds it
+    records append DESK KIND    one more event
+    records follow DESK         events as they come
+
+No node is needed for any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from itinerary import ports
+from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.errors import RecordError
+from itinerary.model.queries import Partitions
+from itinerary.model.rows import EventRow
+from itinerary.model.text import shown
+from itinerary.records.batches import Event, event_of
+from itinerary.records.declared import ONE_PARTITION
+from itinerary.records.kinds import produced
+from itinerary.records.looking import DeskSeen, PartitionSeen, desks, followed, partitions_of
+from itinerary.records.producing import appended
+from itinerary.stores.opening import open_store
+
+__all__ = ["add_records"]
+
+Desk = Annotated[str, typer.Argument(metavar="DESK", help="The name of a desk.")]
+_TIME = "2026-03-01T09:00:00Z"
+
+records = typer.Typer(
+    help="Desks and their logs: list them, look at one, append an event, follow.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def add_records(app: typer.Typer) -> None:
+    """Add these commands to the others."""
+    app.add_typer(records, name="records")
+
+
+@records.callback()
+def listed(
+    context: typer.Context,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """List the desks that have a log: their events, their partitions, and how many of these somebody holds."""
+    if context.invoked_subcommand is not None:
+        return
+
+    async def look(url: str) -> list[DeskSeen]:
+        async with open_store(url) as opened:
+            return await desks(opened)
+
+    with errors_told():
+        found = asyncio.run(look(store_url(store)))
+        if as_json:
+            _print_json(found)
+        elif found:
+            _print_table(found, ("desk", "sequence", "partitions", "held"))
+        else:
+            typer.echo("no desk has a log in this store")
+
+
+@records.command()
+def show(
+    desk: Desk,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Show the partitions of a desk, as its log says that they are. A long log takes a while to read."""
+
+    async def look(url: str) -> list[PartitionSeen]:
+        async with open_store(url) as opened:
+            return await partitions_of(opened, desk)
+
+    with errors_told():
+        found = asyncio.run(look(store_url(store)))
+        if as_json:
+            _print_json(found)
+        else:
+            columns = "partition records new queue callbacks verifications sequence holder lease_until"
+            _print_table(found, columns.split())
+
+
+@records.command()
+def append(  # noqa: PLR0913, PLR0917 - what an event may say
+    desk: Desk,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="RecordCreated, CallbackScheduled, …")],
+    record: Annotated[str, typer.Option("--record", metavar="NAME", help="The record that it is about.")],
+    partition: Annotated[
+        str | None, typer.Option("--partition", metavar="NAME", help="Where the record lives, if it is not known.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="The same key, sent twice, is one event.")
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="Of RecordCreated.")] = None,
+    target_time: Annotated[
+        str | None, typer.Option("--target-time", metavar="TIME", help=f"Of CallbackScheduled: {_TIME}.")
+    ] = None,
+    check_time: Annotated[
+        str | None, typer.Option("--check-time", metavar="TIME", help=f"Of VerificationScheduled: {_TIME}.")
+    ] = None,
+    verification: Annotated[
+        str | None, typer.Option("--verification", metavar="KIND", help="Of VerificationScheduled: email, call, …")
+    ] = None,
+    final_status: Annotated[
+        str | None, typer.Option("--final-status", metavar="TEXT", help="Of RecordCompleted.")
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Append an event to the log of a desk."""
+    with errors_told():
+        fields: dict[str, object] = {
+            "target_time": target_time,
+            "check_time": check_time,
+            "verification": verification,
+            "final_status": final_status,
+        }
+        said = {name: value for name, value in fields.items() if value is not None}
+        if data is not None:
+            said["data"] = _read_json(data)
+        key = f"{uuid4()}" if key is None else key
+        event = produced(kind, record, said, key)
+
+        async def add(url: str) -> int:
+            async with open_store(url) as opened:
+                home = await _only_partition(opened, desk) if partition is None else partition
+                return await appended(opened, desk, event, home)
+
+        number = asyncio.run(add(store_url(store)))
+        told = {"desk": desk, "sequence": number, "kind": kind, "record": record, "key": key}
+        typer.echo(msgspec.json.encode(told).decode() if as_json else f"{kind} of {record} is event {number} of {desk}")
+
+
+@records.command()
+def follow(
+    desk: Desk,
+    after: Annotated[int, typer.Option("--after", metavar="N", help="Begin after this event.")] = 0,
+    until_now: Annotated[bool, typer.Option("--until-now", help="End at the end of the log.")] = False,  # noqa: FBT002 - a switch
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Print the events of a desk, and then each that comes, until Ctrl-C."""
+
+    async def tell(url: str) -> None:
+        async with open_store(url) as opened:
+            async for page in followed(opened, desk, after, waits=not until_now):
+                for row in page:
+                    typer.echo(_line(row, as_json=as_json))
+
+    with errors_told():
+        try:
+            asyncio.run(tell(store_url(store)))
+        except KeyboardInterrupt:
+            return
+
+
+async def _only_partition(opened: ports.Store, desk: str) -> str | None:
+    """That of a desk which is not partitioned; None: its records live in several."""
+    names = {row.partition for row in await opened.read(Partitions(desk))}
+    return ONE_PARTITION if names == {ONE_PARTITION} else None
+
+
+def _line(row: EventRow, *, as_json: bool) -> str:
+    event = event_of(row)
+    if as_json:
+        return msgspec.json.encode(event).decode()
+    fields = " ".join(f"{name}={_plain(value)}" for name, value in event.fields.items())
+    when = f"{event.at:%Y-%m-%d %H:%M:%S}"
+    return f"{event.sequence:>8}  {when}  {event.partition}  {event.kind}  {_about(event)}{fields}"
+
+
+def _about(event: Event) -> str:
+    return f"{event.record}  " if event.record else ""
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _read_json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"--data {shown(text)} is not JSON: {error}") from error
+
+
+def _print_json(found: Sequence[DeskSeen] | Sequence[PartitionSeen]) -> None:
+    typer.echo(msgspec.json.encode(found).decode())
+
+
+def _print_table(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        is_number = bool(found) and isinstance(getattr(found[0], column), int)
+        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
+    for one in found:
+        told: Mapping[str, Any] = msgspec.to_builtins(one)
+        table.add_row(*["" if told[column] is None else str(told[column]) for column in columns])
+    Console(highlight=False, width=160).print(table)

@@ -1,0 +1,311 @@
+"""From the queue to the handlers: batches and verifications, so many at a time (E10).
+
+    what has arrived ──► waiting ──► RecordPickedUp ──► the handler ──► returned: BatchAcknowledged
+                            ▲                              │
+                            └──── 1 s, 2 s, 4 s … 60 s ────┴── raised, or took too long
+
+A batch is in the queue until somebody has acknowledged it. If the handler raises, it waits a while and goes again. If
+the process dies, whoever takes over the partition finds it in the log without an acknowledgement, and delivers it: so a
+handler may see a batch again (its `attempt` says so), and no batch is ever forgotten. Records in it that were completed
+meanwhile are left out.
+
+A verification goes the same way: triggered, handed over, and its result appended.
+
+If the partition is lost, what is in hand is cancelled: the other node has begun with it, and what is acknowledged here
+would be refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from itinerary.errors import RecordError
+from itinerary.model.events import NewEvent
+from itinerary.model.queries import EventsAt
+from itinerary.model.rows import EventRow
+from itinerary.records.batches import Batch, Record, instant_of
+from itinerary.records.ground import Ground
+from itinerary.records.holdings import Holding, Holdings
+from itinerary.records.kinds import RecordQueued, acknowledged, picked_up, read_fields, verified
+from itinerary.records.outage import Outage
+from itinerary.records.projection import OpenBatch, Verification
+from itinerary.records.settings import DeskSettings
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Delivery", "Handlers"]
+
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 60.0
+_DOUBLINGS_MAX: Final = 6
+
+
+class Handlers(Protocol):
+    """The functions of the program that a desk has."""
+
+    @property
+    def handler(self) -> Callable[[Batch], Any] | None:
+        """Takes batches."""
+
+    @property
+    def verifications(self) -> Mapping[str, Callable[[Record], Any]]:
+        """Take records to be verified, by kind."""
+
+
+class _Parcel:
+    """Something that goes to a handler: a batch, by its name, or a verification."""
+
+    __slots__ = ("attempts", "holding", "size", "what")
+
+    def __init__(self, holding: Holding, what: str | Verification) -> None:
+        self.holding, self.what = holding, what
+        self.size = len(holding.known.batches[what].records) if isinstance(what, str) else 0
+        self.attempts = 0
+
+
+class Delivery:
+    """What waits for handlers, and what they have."""
+
+    def __init__(
+        self,
+        desk: str,
+        ground: Ground,
+        settings: DeskSettings,
+        handlers: Handlers,
+        outage: Outage,
+        *,
+        on_done: Callable[[], None],
+    ) -> None:
+        """`on_done` is told whenever something has left the queue."""
+        self._desk, self._ground, self._settings = desk, ground, settings
+        self._handlers, self._outage, self._on_done = handlers, outage, on_done
+        self._waiting: deque[_Parcel] = deque()
+        self._in_hand: dict[asyncio.Task[None], _Parcel] = {}
+        self._timers: dict[_Parcel, asyncio.TimerHandle] = {}
+        self._unhandled: set[str] = set()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._is_ending = False
+        self.records_left = 0
+        """How many records have come and are not done with."""
+        self.holdings: Holdings
+        """Set by whoever has both."""
+
+    # -- from the log ------------------------------------------------------------------------------------------------
+
+    def take_in(self, holding: Holding) -> None:
+        """What has arrived in a partition since the last time."""
+        arrived, holding.known.arrived = holding.known.arrived, []
+        for what in arrived:
+            is_there = what in (holding.known.batches if isinstance(what, str) else holding.known.triggered)
+            if is_there and self._has_handler(what):
+                parcel = _Parcel(holding, what)
+                self._waiting.append(parcel)
+                self.records_left += parcel.size
+        self._hand_out()
+
+    def drop(self, holding: Holding) -> None:
+        """A partition is not held any more."""
+        for parcel in [parcel for parcel in self._waiting if parcel.holding is holding]:
+            self._waiting.remove(parcel)
+            self.records_left -= parcel.size
+        for parcel in [parcel for parcel in self._timers if parcel.holding is holding]:
+            self._timers.pop(parcel).cancel()
+            self.records_left -= parcel.size
+        for task, parcel in list(self._in_hand.items()):
+            if parcel.holding is holding and task is not asyncio.current_task():
+                task.cancel()
+        self._see_whether_idle()
+
+    async def drained(self) -> None:
+        """Wait until nothing waits and nothing is in hand."""
+        await self._is_idle.wait()
+
+    async def end(self, grace: float) -> None:
+        """Hand out nothing more, and give what is in hand so many seconds; then cancel it."""
+        self._is_ending = True
+        self._waiting.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._in_hand:
+            await asyncio.wait(list(self._in_hand), timeout=grace)
+        left = list(self._in_hand)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+            self._ground.log.warning(
+                "records.handlers_cancelled", desk=self._desk, count=len(left), hint="what they had comes back"
+            )
+        self._see_whether_idle()
+
+    def _has_handler(self, what: str | Verification) -> bool:
+        kind = None if isinstance(what, str) else what.kind
+        found = self._handlers.handler if kind is None else self._handlers.verifications.get(kind)
+        if found is None and (missing := kind or "batches") not in self._unhandled:
+            self._unhandled.add(missing)
+            self._ground.log.error(
+                "records.no_handler", desk=self._desk, kind=missing, hint="declare one; until then it waits"
+            )
+        return found is not None
+
+    def _hand_out(self) -> None:
+        while self._waiting and len(self._in_hand) < self._settings.handlers_max and not self._is_ending:
+            parcel = self._waiting.popleft()
+            parcel.holding.in_hand += 1
+            task = asyncio.get_running_loop().create_task(self._deliver(parcel), name=f"{self._desk} {parcel.what}")
+            self._in_hand[task] = parcel
+            task.add_done_callback(self._ended)
+        self._see_whether_idle()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        parcel = self._in_hand.pop(task)
+        parcel.holding.in_hand -= 1
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            why = f"{type(error).__name__}: {error}"
+            self._ground.log.error("records.delivery_failed", desk=self._desk, what=str(parcel.what), error=why)
+        if error is not None or task.cancelled():
+            self._again(parcel)
+        if parcel not in self._timers:
+            self.records_left -= parcel.size
+        self._hand_out()
+        self._on_done()
+
+    def _see_whether_idle(self) -> None:
+        if self._waiting or self._in_hand or self._timers:
+            self._is_idle.clear()
+        else:
+            self._is_idle.set()
+
+    def _again(self, parcel: _Parcel) -> float:
+        """Let it wait a while, twice as long each time."""
+        wait: float = min(_FIRST_WAIT * 2 ** min(max(parcel.attempts - 1, 0), _DOUBLINGS_MAX), _LONGEST_WAIT)
+        if not self._is_ending and self.holdings.holds(parcel.holding):
+            self._timers[parcel] = asyncio.get_running_loop().call_later(wait, self._wake, parcel)
+        return wait
+
+    def _wake(self, parcel: _Parcel) -> None:
+        del self._timers[parcel]
+        self._waiting.append(parcel)
+        self._hand_out()
+
+    # -- to the handlers -----------------------------------------------------------------------------------------------
+
+    async def _deliver(self, parcel: _Parcel) -> None:
+        parcel.attempts += 1
+        if isinstance(parcel.what, Verification):
+            await self._verify(parcel, parcel.what)
+            return
+        batch = parcel.holding.known.batches.get(parcel.what)
+        if batch is not None:
+            await self._handle(parcel, batch)
+
+    async def _handle(self, parcel: _Parcel, batch: OpenBatch) -> None:
+        holding, log, attempt = parcel.holding, self._ground.log, batch.attempts + 1
+        queued = dict(batch.records)
+        if queued:
+            events = [picked_up(record, batch.id, attempt) for record in queued]
+            numbers = await self.holdings.append(holding, events, "pick up a batch")
+            if numbers is None:
+                return
+            batch.attempts = attempt
+            say = log.info  # looked up once: structlog makes a logger for each time
+            for record, sequence in zip(queued, numbers, strict=True):
+                say(
+                    "records.picked_up",
+                    desk=self._desk,
+                    record=record,
+                    batch=batch.id,
+                    sequence=sequence,
+                    attempt=attempt,
+                )
+            records = await self._records(holding, queued)
+            why = await self._worked(Batch(batch.id, self._desk, holding.partition, attempt, records))
+            if why is not None:
+                parcel.attempts = attempt
+                wait = self._again(parcel)
+                log.error(
+                    "records.batch_failed",
+                    desk=self._desk,
+                    batch=batch.id,
+                    records=len(records),
+                    attempt=attempt,
+                    error=why,
+                    again_in=wait,
+                )
+                return
+        numbers = await self.holdings.append(holding, [acknowledged(batch.id)], "acknowledge a batch")
+        if numbers is not None:
+            log.info("records.acknowledged", desk=self._desk, batch=batch.id, records=len(queued), sequence=numbers[0])
+
+    async def _worked(self, batch: Batch) -> str | None:
+        """Have the handler work on a batch; why it did not, if so."""
+        if not batch.records:
+            return None  # all of them have been completed in this moment
+        assert self._handlers.handler is not None, "what nobody handles is not handed out"
+        return (await self._called(self._handlers.handler, batch))[1]
+
+    async def _verify(self, parcel: _Parcel, one: Verification) -> None:
+        holding, log = parcel.holding, self._ground.log
+        if one not in holding.known.triggered:
+            return  # its record has been completed
+        found = await self._records(holding, {one.record: None})
+        if not found:
+            return
+        result, why = await self._called(self._handlers.verifications[one.kind], found[0])
+        event: NewEvent | None = None
+        if why is None:
+            try:
+                event = verified(one.record, one.check_time, one.kind, result)
+            except RecordError as error:
+                why = str(error)
+        if event is None:
+            wait = self._again(parcel)
+            log.error(
+                "records.verification_failed",
+                desk=self._desk,
+                record=one.record,
+                verification=one.kind,
+                attempt=parcel.attempts,
+                error=why,
+                again_in=wait,
+            )
+            return
+        numbers = await self.holdings.append(holding, [event], "append a result")
+        if numbers is not None:
+            log.info("records.verified", desk=self._desk, record=one.record, verification=one.kind, sequence=numbers[0])
+
+    async def _called(self, function: Callable[[Any], Any], argument: object) -> tuple[Any, str | None]:
+        """What a function of the program returns, or why it did not."""
+        try:
+            async with asyncio.timeout(self._settings.handler_timeout / SECOND):
+                return await self._ground.call(function, argument), None
+        except TimeoutError:
+            return None, f"it took longer than {self._settings.handler_timeout / SECOND:g} s, or ran into a timeout"
+        except Exception as error:  # noqa: BLE001 - the end of an attempt: what it raised is its outcome
+            return None, f"{type(error).__name__}: {error}"
+
+    async def _records(self, holding: Holding, queued: Mapping[str, RecordQueued | None]) -> tuple[Record, ...]:
+        """The records themselves, with the data that stands in the log."""
+        numbers = {record: holding.known.created_at(record) for record in queued}
+        query = EventsAt(self._desk, tuple(numbers.values()))
+        rows = await self._outage.ask(lambda: self._ground.store.read(query), "read records")
+        return tuple(
+            _record(holding, record, rows[numbers[record]], said) for record, said in queued.items() if numbers[record]
+        )
+
+
+def _record(holding: Holding, record: str, row: EventRow, said: RecordQueued | None) -> Record:
+    times = holding.known.times_queued(record)
+    return Record(
+        record,
+        holding.partition,
+        read_fields(row).data,
+        instant_of(row.at),
+        times if said is None else said.times,
+        said is not None and said.retry,
+    )

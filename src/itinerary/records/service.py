@@ -1,0 +1,67 @@
+"""All desks of a program, on one node.
+
+What somebody tells through the store, a cycle that is due above all, is heard once for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from itinerary.errors import NodeError, StoreError
+from itinerary.ports import Store
+from itinerary.records.clerk import Clerk
+
+__all__ = ["RecordsService"]
+
+_WATCH_AGAIN_AFTER: Final = 1.0
+_LEAVE_TIMEOUT: Final = 5.0
+"""How long a node that ends tries to give its partitions back, in seconds."""
+
+
+class RecordsService:
+    """Runs the clerks of all desks, on the engine's loop."""
+
+    def __init__(self, store: Store, log: Any, clerks: Sequence[Clerk]) -> None:
+        self._store, self._log = store, log
+        self._clerks = {clerk.name: clerk for clerk in clerks}
+
+    def clerk(self, desk: str) -> Clerk:
+        """The clerk of a desk."""
+        clerk = self._clerks.get(desk)
+        if clerk is None:
+            raise NodeError(f"desk {desk!r} was declared after the node had started; start it again")
+        return clerk
+
+    async def run(self) -> None:
+        """Until cancelled, or ended."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen(), name="records listening")
+            for clerk in self._clerks.values():
+                group.create_task(clerk.run(), name=f"records {clerk.name}")
+
+    async def end(self, grace: float) -> None:
+        """Let handlers finish, for so many seconds at most, and give all partitions back, if the store answers."""
+        ends = [self._ended(clerk, grace) for clerk in self._clerks.values()]
+        for error in await asyncio.gather(*ends, return_exceptions=True):
+            if isinstance(error, StoreError | TimeoutError):
+                self._log.warning(
+                    "records.left_without_a_word", error=str(error), hint="its leases run out, and others go on then"
+                )
+            elif isinstance(error, BaseException):
+                raise error
+
+    async def _ended(self, clerk: Clerk, grace: float) -> None:
+        async with asyncio.timeout(grace + _LEAVE_TIMEOUT):
+            await clerk.end(grace)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async for topics in self._store.watch():
+                    for clerk in self._clerks.values():
+                        clerk.hear(topics)
+            except StoreError as error:
+                self._log.debug("records.watch_interrupted", error=str(error))
+            await asyncio.sleep(_WATCH_AGAIN_AFTER)
