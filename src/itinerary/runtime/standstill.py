@@ -5,9 +5,9 @@
     the store    ────────────────────────────────────────────────────────────────────
 
 Nobody's clock is wrong then, so no comparison of clocks shows it: the store and the node agree before and after. What
-shows it is a turn that should take a second and took an hour. Still the node's time has jumped, as far as the node can
-tell: others may have taken its work, its index is old, and whoever reads the log wants to know why everything was late.
-So it is on record like any other jump.
+shows it is a turn that should take a second or so and took an hour. Still the node's time has jumped, as far as the
+node can tell: others may have taken its work, its index is old, and whoever reads the log wants to know why everything
+was late. So it is on record like any other jump.
 
 A clock that was set looks the same at first. It differs from the store's afterwards: so nothing is believed until an
 answer of the store has agreed, and what turns out to be a clock that jumped is forgotten here (`forget`).
@@ -28,7 +28,8 @@ __all__ = ["SLEPT", "STOPPED", "Standstill", "StoodStill"]
 
 SLEPT: Final = "the machine was suspended"
 STOPPED: Final = "this process was stopped, or did not get to run"
-_TURN: Final = SECOND
+_TURNS: Final = 4
+"""In the time that is worth telling: so often it is looked, and so much later it may be noticed."""
 
 
 class StoodStill(NamedTuple):
@@ -43,7 +44,7 @@ class Standstill:
 
     def __init__(self, clock: StoreClock, least: int) -> None:
         """Less than `least` is not worth telling: a loop is late now and then."""
-        self._clock, self._least = clock, least
+        self._clock, self._least, self._turn = clock, least, least // _TURNS
         self._turned_at = self._both()
         self._found: StoodStill | None = None
 
@@ -54,16 +55,16 @@ class Standstill:
         """Turn, for ever."""
         while True:
             self._turned_at = self._both()
-            await asyncio.sleep(_TURN / SECOND)
+            await asyncio.sleep(self._turn / SECOND)
             self.look()
 
     def look(self) -> None:
         """A turn is over: see how long it took."""
         (before, awake_before), (after, awake_after) = self._turned_at, self._both()
-        lasted = after - before - _TURN
+        lasted = after - before - self._turn
         if lasted < self._least:
             return
-        was_awake = awake_after - awake_before - _TURN
+        was_awake = awake_after - awake_before - self._turn
         earlier = 0 if self._found is None else self._found.lasted
         self._found = StoodStill(earlier + lasted, SLEPT if was_awake < lasted // 2 else STOPPED)
 
