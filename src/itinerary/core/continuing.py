@@ -77,6 +77,8 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
         lifecycle.go_on(course, now, out)
     elif row.cancelled_by is not None:
         lifecycle.close(course, cancelling(row.cancelled_by), now, out)
+    elif (by := _failed_by(course)) is not None:
+        lifecycle.close(course, Closing(OccurrenceState.FAILED, by, by), now, out)
     elif row.status in _CHECKING and course.plan.definition.requires:
         _check_again(course, row, now, out)
     elif course.plan.definition.on_start and not detail.attempts and _has_all_before_it(course):
@@ -94,7 +96,22 @@ def _restored(course: Course, detail: Detail, now: int) -> list[TaskProgress]:
         if progress.phase is Phase.RETRYING:
             progress.wait_to_retry(course.plan.name, course.key, progress.tries[-1].ended_at or now)
         found.append(progress)
+    if any(progress.phase is not Phase.DONE for progress in found):
+        return [_reopened(progress) for progress in found]
     return found
+
+
+def _reopened(task: TaskProgress) -> TaskProgress:
+    """A task that was passed over since its node shut down waits again: that node did not come to the end of it, and
+    now the occurrence is run again."""
+    was_passed_over = task.status is TaskState.SKIPPED and task.reason == SHUTDOWN
+    return TaskProgress(task.task, task.config) if was_passed_over else task
+
+
+def _failed_by(course: Course) -> str | None:
+    """Who had closed it as failed, tasks that had not begun and all, when its node died in the middle of that."""
+    skipped = (task.reason for task in course.tasks if task.status is TaskState.SKIPPED)
+    return next((by for by in skipped if by in lifecycle.FAILING), None)
 
 
 def _is_over(course: Course) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from itinerary.errors import StoreUnavailable
 from itinerary.model.overrides import Overrides
-from itinerary.model.policies import OnOrphan, Retry
+from itinerary.model.policies import Mode, OnOrphan, Retry
 from itinerary.model.retries import LOST_MAX
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
@@ -177,6 +177,66 @@ def test_a_task_that_takes_its_node_down_with_it_is_not_run_again_for_ever() -> 
     async def die(world: World, when: Any) -> None:
         async with world.dying(world.node("poisoned")):
             await world.until(when, within=120.0)
+
+    played(story)
+
+
+def deaf(world: World) -> Any:
+    """A task that takes a minute and does not hear when it is asked to end, the first time that it runs."""
+
+    async def work(ctx: Any) -> None:
+        world.began.append(f"{ctx.task} {ctx.attempt}")
+        until = world.loop.time() + (60.0 if len(world.began) == 1 else 0.0)
+        while (left := until - world.loop.time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                continue
+
+    return work
+
+
+async def is_ending(world: World) -> bool:
+    return (await row_of(world)).status is OccurrenceState.TERMINATING
+
+
+@pytest.mark.spec("N3", "rerun")
+def test_what_was_being_ended_by_a_shutdown_when_its_node_died_is_run_again_with_all_of_its_tasks() -> None:
+    async def story(world: World) -> None:
+        overrides = Overrides(on_orphan=OnOrphan.RERUN, mode=Mode.SEQUENTIAL)
+        await world.register(JOB, deaf(world), schedule=once_at(10), overrides=overrides, tasks=("first", "second"))
+        node = world.node("a")
+        async with world.dying(node):
+            await world.until(lambda: bool(world.began))
+            node.shut_down("a deployment")
+            await world.until(lambda: is_ending(world))
+            await asyncio.sleep(1.0)
+        async with world.running(world.node("b")):
+            await world.until(lambda: has_ended(world), within=120.0)
+            await asyncio.sleep(60.0)
+        row = await row_of(world)
+        assert row.status is OccurrenceState.COMPLETED
+        assert world.began == ["first 1", "first 2", "second 1"]
+        assert [task.status for task in (await world.detail(row)).tasks] == [TaskState.SUCCESS] * 2
+
+    played(story)
+
+
+@pytest.mark.spec("N3", "rerun")
+def test_what_was_being_ended_by_its_timeout_when_its_node_died_has_failed() -> None:
+    async def story(world: World) -> None:
+        overrides = Overrides(on_orphan=OnOrphan.RERUN, mode=Mode.SEQUENTIAL, execution_timeout="20s")
+        await world.register(JOB, deaf(world), schedule=once_at(10), overrides=overrides, tasks=("first", "second"))
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
+            await world.until(lambda: is_ending(world), within=60.0)
+            await asyncio.sleep(1.0)
+        async with world.running(world.node("b")):
+            await world.until(lambda: has_ended(world), within=120.0)
+            await asyncio.sleep(60.0)
+        row = await row_of(world)
+        assert (row.status, row.reason) == (OccurrenceState.FAILED, "execution timeout")
+        assert world.began == ["first 1"]
 
     played(story)
 

@@ -10,7 +10,7 @@ is looked at: a task that is still pending when its story is over fails the test
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -166,13 +166,17 @@ class World:
         overrides: Overrides = NOTHING,
         from_version: int = 0,
         effective_from: int | None = None,
+        tasks: Sequence[str] = ("main",),
         **rest: Any,
     ) -> JobNumber:
-        """A job of one task: every minute, unless another schedule is given."""
+        """A job of one task, or of several that do the same: every minute, unless another schedule is given."""
         python = self.registry.register(function, f"world:{name}.{function.__name__}")
-        task = Task(id=task_id(job_id(name), "main"), name="main", order=0, definition={"python": python})
+        listed = tuple(
+            Task(id=task_id(job_id(name), task), name=task, order=order, definition={"python": python})
+            for order, task in enumerate(tasks)
+        )
         schedule = every("1m") if schedule is None else schedule
-        definition = Definition(schedule=schedule.to_json(), tasks=(task,), overrides=overrides, **rest)
+        definition = Definition(schedule=schedule.to_json(), tasks=listed, overrides=overrides, **rest)
         return await self.enter(name, to_json(definition).decode(), from_version, effective_from)
 
     async def enter(self, name: str, body: str, from_version: int = 0, effective_from: int | None = None) -> JobNumber:
