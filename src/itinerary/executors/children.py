@@ -163,7 +163,11 @@ class Child:
 
     def _watch(self) -> None:
         if hasattr(os, "pidfd_open"):
-            handle = os.pidfd_open(self.pid)
+            try:
+                handle = os.pidfd_open(self.pid)
+            except ProcessLookupError:
+                self._loop.call_soon(self._gone)  # it has ended, and something else in this program has collected it
+                return
             self._loop.add_reader(handle, self._gone_by_handle, handle)
         else:
             threading.Thread(target=self._wait, name="itinerary-wait", daemon=True).start()

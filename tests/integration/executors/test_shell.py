@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from itinerary.executors.children import Child, spawn
 from itinerary.executors.output import OUTPUT_MAX
 from itinerary.executors.references import environment_secret
 from itinerary.executors.shell import ShellExecutor
@@ -312,3 +313,15 @@ def test_a_program_that_collects_our_children_does_not_break_us(tmp_path: Path) 
         assert outcome.error == "ended, but something else in this program has collected its exit status"
 
     asyncio.run(story())
+
+
+def test_a_child_that_was_collected_before_anybody_watched_it_has_ended() -> None:
+    process = spawn(["true"])
+    os.waitpid(process.pid, 0)
+
+    async def story() -> int | None:
+        ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        Child(asyncio.get_running_loop(), process, ended.set_result)
+        return await ended
+
+    assert asyncio.run(story()) is None

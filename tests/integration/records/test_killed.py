@@ -6,12 +6,13 @@ import asyncio
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,22 @@ def test_a_desk_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pat
     assert not [line for line in handled if line.partition(" ")[0] in completed], "they were completed before a cycle"
 
 
+def freeze(process: subprocess.Popen[bytes], path: Path) -> None:
+    """Stop a process, but not in the middle of a transaction: SQLite has one writer, and nobody could go on."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        os.kill(process.pid, signal.SIGSTOP)
+        with closing(sqlite3.connect(path, timeout=0.0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                assert time.monotonic() < deadline, "it writes all the time"
+            else:
+                return
+        os.kill(process.pid, signal.SIGCONT)
+        time.sleep(0.01)
+
+
 @pytest.mark.spec("E8")
 def test_a_process_that_was_frozen_while_another_took_over_doubles_nothing_when_it_wakes(tmp_path: Path) -> None:
     url, seen = f"sqlite:///{tmp_path}/itinerary.db", tmp_path / "seen"
@@ -117,7 +134,7 @@ def test_a_process_that_was_frozen_while_another_took_over_doubles_nothing_when_
         while not any(row.kind == "RecordQueued" for row in asyncio.run(log_of(url))):
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        os.kill(frozen.pid, signal.SIGSTOP)
+        freeze(frozen, tmp_path / "itinerary.db")
         with program(url, seen) as other:
             asyncio.run(say(url, 1))
             rows = _settled(url)
