@@ -23,7 +23,7 @@ from itinerary.model.evidence import Pointers, PointerTable
 from itinerary.model.queries import Answer, Decided, Entries, Jobs, Query
 from itinerary.model.rows import EntryRow, JobNumber, JobRow, Key, OccurrenceRow, Ref
 
-__all__ = ["Read", "decided_between", "jobs_after", "news_since", "read_timeline", "windows_after"]
+__all__ = ["Read", "decided_between", "entries_after", "jobs_after", "news_since", "read_timeline", "windows_after"]
 
 _ROWS: Final = 10_000
 _KEYS: Final = 100_000
@@ -47,15 +47,20 @@ async def news_since(
     read: Read, timeline: Timeline, page_size: int = _ROWS
 ) -> tuple[Sequence[EntryRow], Sequence[JobRow]]:
     """What has been entered since a timeline was read, and the jobs that are new; both empty if nothing has."""
-    entries: list[EntryRow] = []
-    while True:
-        page = await read(Entries(entries[-1].revision if entries else timeline.revision, page_size))
-        entries += page
-        if len(page) < page_size:
-            break
+    entries = await entries_after(read, timeline.revision, page_size)
     if not entries:
         return (), ()
     return entries, await jobs_after(read, max(timeline.jobs, default=_BEFORE_ALL), page_size)  # now none is missing
+
+
+async def entries_after(read: Read, revision: int, page_size: int = _ROWS) -> list[EntryRow]:
+    """What was entered after a revision."""
+    found: list[EntryRow] = []
+    while True:
+        page = await read(Entries(found[-1].revision if found else revision, page_size))
+        found += page
+        if len(page) < page_size:
+            return found
 
 
 async def jobs_after(read: Read, number: JobNumber = _BEFORE_ALL, page_size: int = _ROWS) -> list[JobRow]:

@@ -157,7 +157,10 @@ class Itinerary:
         zone a partition has: a name, or a function of the partition."""
         self._refuse_while_running("declare desks")
         zone = self.configuration.timezone if timezone is None else timezone
-        desk = DeskDeclaration(name, read_desk_settings(settings), partition_by=partition_by, timezone=zone)
+        zones = self._rules.zone_data.zone
+        desk = DeskDeclaration(
+            name, read_desk_settings(settings), partition_by=partition_by, timezone=zone, zones=zones
+        )
         for job in self._desks.declare(desk, self._rules):
             self._keep(job)
         return RecordDesk(desk, self._desks)

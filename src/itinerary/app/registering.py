@@ -34,10 +34,11 @@ from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError, NodeError
-from itinerary.model.queries import Entries, JobsByName, Standing
-from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.queries import JobsByName, Standing
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
 from itinerary.ports import Store
+from itinerary.reading import entries_after
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
@@ -47,8 +48,6 @@ __all__ = ["anchor_of", "is_same", "register"]
 
 ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
-_FOR_ALL: Final = JobNumber(0)
-"""The job of entries that concern all of them."""
 _DECLARED: Final = "declared/"
 """What the request of an entry begins with that a declaration has made."""
 _ROUNDS_MAX: Final = 50
@@ -133,12 +132,8 @@ class _Stored:
 
     async def read(self, store: Store) -> None:
         """Whatever has been entered since the last time."""
-        while True:
-            page = await store.read(Entries(self.revision, _PAGE))
-            for entry in page:
-                self._take(entry)
-            if len(page) < _PAGE:
-                return
+        for entry in await entries_after(store.read, self.revision):
+            self._take(entry)
 
     def _take(self, entry: EntryRow) -> None:
         self.revision = entry.revision
@@ -154,12 +149,12 @@ class _Stored:
     def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
         """The timeline of the jobs that are changed, and of no others."""
         jobs = [self._jobs[entry.job] for entry in changed]
-        numbers = [_FOR_ALL, *(job.number for job in jobs)]
+        numbers = [FOR_ALL, *(job.number for job in jobs)]
         return Timeline.of((entry for number in numbers for entry in self._entries.get(number, ())), jobs)
 
     def lacking(self, data: ZoneData, names: Iterable[str], by: str) -> list[NewEntry]:
         """Entries of the zones among these that there is nothing of."""
-        book = ZoneBook().extended(self._entries.get(_FOR_ALL, ()))
+        book = ZoneBook().extended(self._entries.get(FOR_ALL, ()))
         return lacking_entries(book, data, names, by=by, revision=self.revision)
 
 

@@ -40,7 +40,7 @@ from itinerary.model.codec import to_json
 from itinerary.model.config import resolve
 from itinerary.model.overrides import Level, Overrides, leaves_set, read_overrides
 from itinerary.model.policies import RecoveryPolicy, Retry, UpdatePolicy
-from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobRow
 from itinerary.model.text import shown
 from itinerary.model.timeline import Denial, Denied, NewEntry
 from itinerary.model.values import one_of
@@ -198,7 +198,7 @@ class Updates:
             EntryRow(
                 timeline.revision + 1,
                 line,
-                JobNumber(0),
+                FOR_ALL,
                 entry.kind,
                 entry.request,
                 now,

@@ -34,13 +34,12 @@ from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, 
 from itinerary.core.zoning import ZoneBook
 from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
-from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.schedules import Schedule
 from itinerary.schedules.instants import MICROSECONDS
 
 __all__ = ["Catalogue", "Listed", "Timeline"]
 
-_FOR_ALL: Final = JobNumber(0)
 _CHANGED_MAX: Final = 1_000
 """How many jobs may differ from what was compiled before all of it is compiled again."""
 _REACH: Final = 86_400 * MICROSECONDS
@@ -116,12 +115,12 @@ class Timeline:
         revision = self.revision
         for entry in entries:
             assert entry.revision > self.revision, "entries are appended, revision by revision"
-            assert entry.job in rows or entry.job == _FOR_ALL, "jobs are read after their entries"
+            assert entry.job in rows or entry.job == FOR_ALL, "jobs are read after their entries"
             fresh.setdefault(entry.job, []).append(entry)
             revision = max(revision, entry.revision)
         later = Timeline()
         later.jobs, later.revision = MappingProxyType(rows), revision
-        for_all = fresh.pop(_FOR_ALL, [])
+        for_all = fresh.pop(FOR_ALL, [])
         later._for_all, later.zones = (*self._for_all, *for_all), self.zones.extended(for_all)
         later._entries = {**self._entries, **{job: (*self._entries.get(job, ()), *fresh[job]) for job in fresh}}
         later._histories = {job: known for job, known in self._histories.items() if job not in fresh}

@@ -21,33 +21,29 @@ expects: others may know.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from itinerary.core.stretches import Active, Paused, Removed
 from itinerary.core.timeline import Timeline
-from itinerary.model.rows import EntryKind, EntryRow, JobNumber, OccurrenceRow
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Judge, Verdict, VerdictKind
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["judge_by"]
 
-_FOR_ALL: Final = JobNumber(0)
-"""The job of entries that concern all of them."""
-
 
 def judge_by(timeline: Timeline) -> Judge:
     """The judge of changes to these jobs, as they stood before the change."""
 
     def judge(shown: Sequence[OccurrenceRow], entries: Sequence[EntryRow]) -> list[Verdict]:
-        known = [entry for entry in entries if entry.job in timeline.jobs or entry.job == _FOR_ALL]
+        known = [entry for entry in entries if entry.job in timeline.jobs or entry.job == FOR_ALL]
         after = timeline.extended(known)
         by_job: dict[JobNumber, list[OccurrenceRow]] = {}
         for row in shown:
             by_job.setdefault(row.job, []).append(row)
         of_zones = [entry for entry in known if entry.kind is EntryKind.ZONE]
         found: list[Verdict] = []
-        changed = dict.fromkeys(entry.job for entry in known if entry.job != _FOR_ALL)
+        changed = dict.fromkeys(entry.job for entry in known if entry.job != FOR_ALL)
         for job in changed:
             of_job = [entry for entry in known if entry.job == job]
             found += _verdicts(after, job, of_job, [*of_job, *of_zones], by_job.get(job, []))

@@ -11,7 +11,7 @@ from itinerary.model.text import check_name, shown
 from itinerary.records.batches import Batch, Record
 from itinerary.records.kinds import check_verification
 from itinerary.records.settings import DeskSettings
-from itinerary.schedules.zones import UTC_NAME, Zone, packaged_zone
+from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
 
 __all__ = ["ONE_PARTITION", "DeskDeclaration", "ZoneLike"]
 
@@ -26,8 +26,15 @@ class DeskDeclaration:
     """What was declared so far."""
 
     def __init__(
-        self, name: str, settings: DeskSettings, *, partition_by: str | None = None, timezone: ZoneLike = None
+        self,
+        name: str,
+        settings: DeskSettings,
+        *,
+        partition_by: str | None = None,
+        timezone: ZoneLike = None,
+        zones: ZoneSource = packaged_zone,
     ) -> None:
+        """`zones` is where the tables of time zones come from."""
         try:
             self.name = check_name("desk name", name)
             self.partition_by = None if partition_by is None else check_name("partition_by", partition_by)
@@ -38,9 +45,9 @@ class DeskDeclaration:
         if partition_by in ("kind", "record", "key", "data", "target_time", "check_time", "verification"):
             raise ConfigError(f"desk {name!r}: partition_by={partition_by!r} is a field of events; choose another name")
         self.settings = settings
-        self._timezone = timezone
+        self._timezone, self._zones = timezone, zones
         if not callable(timezone):
-            packaged_zone(UTC_NAME if timezone is None else timezone)  # an unknown one is told of here
+            zones(UTC_NAME if timezone is None else timezone)  # an unknown one is told of here
         self.handler: Callable[[Batch], Any] | None = None
         self.verifications: dict[str, Callable[[Record], Any]] = {}
         self.alert_hooks: list[Callable[[str], Any]] = []
@@ -68,7 +75,7 @@ class DeskDeclaration:
     def zone_of(self, partition: str) -> Zone:
         """The time zone of a partition. Raises whatever the program's function raises."""
         name = self._timezone(partition) if callable(self._timezone) else self._timezone
-        return packaged_zone(UTC_NAME if name is None else name)
+        return self._zones(UTC_NAME if name is None else name)
 
     def _check(self, function: object, what: str) -> None:
         if not callable(function):

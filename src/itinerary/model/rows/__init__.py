@@ -29,7 +29,7 @@ from itinerary.model.rows.jobs import (
     SlotRow,
     SweepRow,
 )
-from itinerary.model.rows.keys import JobNumber, Key, NodeNumber, Ref
+from itinerary.model.rows.keys import FOR_ALL, JobNumber, Key, NodeNumber, Ref
 from itinerary.model.rows.nodes import MailRow, NodeRow, SignalRow, StatisticsRow
 from itinerary.model.rows.occurrences import (
     ActiveRow,
@@ -43,6 +43,7 @@ from itinerary.model.rows.occurrences import (
 )
 
 __all__ = [
+    "FOR_ALL",
     "ActiveRow",
     "AttemptRow",
     "BooksRow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 from uuid import UUID
 
 import msgspec
@@ -10,12 +10,14 @@ import msgspec
 from itinerary.model.ids import JobId, OccurrenceId, backfill_id, occurrence_id, replay_id, trigger_id
 from itinerary.model.occurrence import Kind
 
-__all__ = ["JobNumber", "Key", "NodeNumber", "Ref", "Row"]
+__all__ = ["FOR_ALL", "JobNumber", "Key", "NodeNumber", "Ref", "Row"]
 
 Ref = NewType("Ref", int)
 """An occurrence, for as long as its row is there; never given out twice."""
 JobNumber = NewType("JobNumber", int)
 """A job, for ever, through removal and registration again; 0 stands for what concerns all jobs."""
+FOR_ALL: Final = JobNumber(0)
+"""The job of entries that concern all of them: calendars and zone data."""
 NodeNumber = NewType("NodeNumber", int)
 """One start of one node (PROTOCOL 1): never given out twice, not even to the same machine."""
 

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from itinerary.model.rows import BooksRow, EntryKind, EntryRow, JobNumber, JobRow, OccurrenceRow, SlotRow
+from itinerary.model.rows import FOR_ALL, BooksRow, EntryKind, EntryRow, JobNumber, JobRow, OccurrenceRow, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry, Verdict, VerdictKind
 from itinerary.model.writes import Step
@@ -106,7 +106,7 @@ def _rows(
             EntryRow(
                 revision,
                 line,
-                jobs[entry.job].number if entry.job else JobNumber(0),
+                jobs[entry.job].number if entry.job else FOR_ALL,
                 entry.kind,
                 entry.request,
                 earliest if entry.effective_from is None else entry.effective_from,
@@ -132,8 +132,8 @@ def _with_new_versions(rows: Sequence[EntryRow], jobs: dict[str, JobRow]) -> lis
 def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
     """Have it decided what becomes of the occurrences of these jobs that have not started, and do it."""
     jobs = {entry.job for entry in entries}
-    refs = [row.ref for job in sorted(jobs - {0}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
-    refs += [row.ref for job in sorted(jobs - {0}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]
+    refs = [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
+    refs += [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]
     earliest = min(entry.effective_from for entry in entries)
     ahead = tx.scan(OCCURRENCES, low=(earliest,), limit=LINE_MAX, by_name=True)
     refs += [row.ref for row in ahead if row.is_withdrawn and (row.job in jobs or 0 in jobs)]
