@@ -297,7 +297,8 @@ class World:
     # -- and how it ends ---------------------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
-        """Everything is well from now on. Wait until everything is done, or the time for that is up."""
+        """Everything is well from now on. Wait until everything is done, or the time for that is up: what began before
+        takes as long as it takes."""
         self.history.note("world", "heals")
         self.is_healing = True
         self.network.fates = Fates(CALM, dice_for(self.options.seed, "healing"))
@@ -309,7 +310,8 @@ class World:
             elif machine.process.state is ProcessState.FROZEN:
                 self.loop.thaw(machine.process)
         look_after = self.options.settings.loop_interval * 4 / SECOND
-        for _ in range(int(_HEAL_FOR / look_after)):
+        longest = max((task.takes[1] for task in self._tasks.values()), default=0.0)
+        for _ in range(int((_HEAL_FOR + longest) / look_after)):
             if self._is_settled() or self._is_hopeless.is_set():
                 return
             await asyncio.sleep(look_after)
