@@ -30,7 +30,7 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.rows import NodeNumber
 from itinerary.ports import Clock, Store
 from itinerary.records.clerk import Clerk
-from itinerary.records.deciding import Cycle
+from itinerary.records.deciding import Cycle, interval_of
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.ground import Ground
 from itinerary.records.service import RecordsService
@@ -58,17 +58,13 @@ class Desks:
         """Keep a desk. Returns its three jobs."""
         if desk.name in self.declared:
             raise ConfigError(f"desk {desk.name!r} is declared already; give one of the two another name")
-        settings = desk.settings
         function = rules.registry.register(self.cycled, _function_name(desk.name))
-        intervals = {
-            Cycle.PICKUP: settings.schedule_interval,
-            Cycle.CALLBACKS: settings.callback_check_interval,
-            Cycle.VERIFICATIONS: settings.verification_check_interval,
-        }
         jobs = []
-        for cycle, interval in intervals.items():
+        for cycle in Cycle:
             options = {"overlap": "skip", "recovery": "mark_as_missed"}
-            job = Declaration(rules, job_name(desk.name, cycle), every(format_duration(interval)), options)
+            job = Declaration(
+                rules, job_name(desk.name, cycle), every(format_duration(interval_of(cycle, desk.settings))), options
+            )
             job.add_task(_TASK, {"python": function}, {})
             jobs.append(job)
         self.declared[desk.name] = desk

@@ -28,7 +28,7 @@ from itinerary.model.events import NewEvent
 from itinerary.model.queries import PAGE_MAX, Events
 from itinerary.model.rows import EventRow
 from itinerary.records.batches import Cycled
-from itinerary.records.deciding import Cycle, Pressure, due_callbacks, due_pickups, due_verifications
+from itinerary.records.deciding import Cycle, Pressure, due_callbacks, due_pickups, due_verifications, interval_of
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.delivery import Delivery
 from itinerary.records.figures import Figures
@@ -217,9 +217,8 @@ class Clerk:
 
     async def cycle(self, cycles: Collection[Cycle] = ALL_CYCLES) -> Cycled:
         """Run these cycles once, for what this node holds."""
-        now, settings = self._ground.clock.elapsed(), self._settings
-        intervals = {Cycle.PICKUP: settings.schedule_interval, Cycle.CALLBACKS: settings.callback_check_interval}
-        self._goes_on_until |= {cycle: now + intervals[cycle] for cycle in _QUEUEING & {*cycles}}
+        now = self._ground.clock.elapsed()
+        self._goes_on_until |= {cycle: now + interval_of(cycle, self._settings) for cycle in _QUEUEING & {*cycles}}
         return await self._cycle(cycles)
 
     async def _cycle(self, cycles: Collection[Cycle]) -> Cycled:

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from itinerary.model.events import NewEvent
 from itinerary.records.kinds import callback_queued, first_queued, triggered
 from itinerary.records.projection import Projection
 from itinerary.records.settings import DeskSettings
 
-__all__ = ["EVENTS_MAX", "Cycle", "Pressure", "due_callbacks", "due_pickups", "due_verifications"]
+__all__ = ["EVENTS_MAX", "Cycle", "Pressure", "due_callbacks", "due_pickups", "due_verifications", "interval_of"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,19 @@ class Cycle(StrEnum):
     PICKUP = "pickup"
     CALLBACKS = "callbacks"
     VERIFICATIONS = "verifications"
+
+
+def interval_of(cycle: Cycle, settings: DeskSettings) -> int:
+    """From one instant of a cycle to the next."""
+    match cycle:
+        case Cycle.PICKUP:
+            return settings.schedule_interval
+        case Cycle.CALLBACKS:
+            return settings.callback_check_interval
+        case Cycle.VERIFICATIONS:
+            return settings.verification_check_interval
+        case _:
+            assert_never(cycle)
 
 
 class Pressure:
