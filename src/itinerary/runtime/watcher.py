@@ -107,7 +107,6 @@ class Watcher:
             group.create_task(self._listen(), name="listening")
             group.create_task(self._look_for_work(), name="looking for work")
             group.create_task(self._mind_the_silence(), name="minding the silence")
-            group.create_task(self._standstill.run(), name="noticing standstills")
 
     # -- heartbeats and mail -----------------------------------------------------------------------------------------
 
@@ -153,14 +152,15 @@ class Watcher:
         return beat
 
     async def _mind_the_silence(self) -> None:
-        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left."""
+        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left; and
+        notice, between two looks, when time has passed without this node."""
         interval = self._settings.node_heartbeat_interval
         while True:
             silent_for = self._clock.elapsed() - self._heard_at
             if silent_for >= (MISSES_MAX - 1) * interval and not self._is_silent:
                 self._is_silent = True
                 await self._inbox.deliver(TouchLost(silent_for))
-            await asyncio.sleep(interval / SECOND / LOOKS)
+            await self._standstill.turn()
 
     async def _set_clock(self, store_now: int, asked_at: int) -> None:
         before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
