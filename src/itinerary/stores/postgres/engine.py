@@ -70,8 +70,8 @@ class PostgresEngine(Engine):
         self._made = Statements(self._address.schema)
         self._books = Books(self._made, self._known[-1].number, lock_timeout=lock_timeout, idle_timeout=idle_timeout)
         self._patience = patience
-        self._writers = Runner(self._address, threads=connections, patience=patience)
-        self._readers = Runner(self._address, threads=_READERS, patience=patience)
+        self._writers = Runner(self._address, threads=connections, patience=patience, idle_timeout=idle_timeout)
+        self._readers = Runner(self._address, threads=_READERS, patience=patience, idle_timeout=idle_timeout)
         self._tasks = TaskTransactions(self._address, self._books, places=task_connections)
         self._listener = Listener(self._address, self._made, patience=patience)
         self._is_open = False
