@@ -28,11 +28,13 @@ from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import ProgressLine, words
+from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
 from itinerary.cli.planning import plan_as_json, plan_in_words
 from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
+from itinerary.cli.showing import add_showing
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
@@ -157,6 +159,8 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 
 add_commands(app)
 add_records(app)
+add_listing(app)
+add_showing(app)
 
 
 def main() -> None:
