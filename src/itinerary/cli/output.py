@@ -29,9 +29,11 @@ from itinerary.schedules.durations import SECOND
 
 __all__ = [
     "UNLIMITED",
+    "draws",
     "lines",
     "one_line",
     "print_json",
+    "print_lines",
     "say",
     "screen",
     "shown_state",
@@ -91,6 +93,14 @@ def say(text: Text | str, console: Console | None = None, *, indent: int = 0, ha
     console = screen() if console is None else console
     for line in wrapped(text, width_of(console), indent=indent, hanging=hanging):
         console.print(line, soft_wrap=True)
+
+
+def print_lines(words: str) -> None:
+    """Several lines, each wrapped at spaces, its rest indented below it."""
+    console = screen()
+    for line in lines(words):
+        indent = len(line) - len(line.lstrip())
+        say(Text(line.strip()), console, indent=indent, hanging=indent + 2)
 
 
 def wrapped(text: Text | str, width: int, *, indent: int = 0, hanging: int | None = None) -> list[Text]:

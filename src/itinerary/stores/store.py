@@ -204,6 +204,10 @@ class EngineStore:
     async def prune(self, rules: Retention, cursor: PruneCursor) -> Pruned:
         return await self._engine.write(lambda tx: ledger.prune(tx, rules, cursor))
 
+    async def count_prunable(self, rules: Retention, cursor: PruneCursor) -> Pruned:
+        """How many occurrences one small step of forgetting would remove; the cursor is one of its own."""
+        return await self._engine.read(lambda tx: ledger.count_prunable(tx, rules, cursor))
+
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def append(

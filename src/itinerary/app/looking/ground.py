@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
 from itinerary.app.sources import Configuration
+from itinerary.app.views import instead_of
 from itinerary.core.stretches import Removed, Stretch
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, NodeError
@@ -61,17 +61,9 @@ class Ground:
         """The job of that name. Raises NodeError where there is none, with the name that was perhaps meant."""
         found = next((row for row in self.timeline.jobs.values() if row.name == name), None)
         if found is None:
-            raise NodeError(f"there is no job {shown(name)} in {self.store.url}; {self._instead(name)}")
+            names = [row.name for row in self.named()]
+            raise NodeError(f"there is no job {shown(name)} in {self.store.url}; {instead_of(name, names)}")
         return found
-
-    def _instead(self, name: str) -> str:
-        names = [row.name for row in self.named()]
-        close = get_close_matches(name, names, n=1)
-        if close:
-            return f"did you mean {close[0]!r}?"
-        if not names:
-            return "it has no jobs: start a node that declares some, or name another store with --store"
-        return "see `itinerary jobs`"
 
     def is_removed(self, job: JobNumber) -> bool:
         """Whether a job is gone, as of now. Nearly all jobs never were, which their entries say at once."""
