@@ -17,14 +17,14 @@ from itinerary.app.signals import EXIT_ERROR
 from itinerary.app.sources import read_configuration
 from itinerary.cli.bars import Hear, progress
 from itinerary.cli.listing import existing_store
-from itinerary.cli.output import one_line, print_json, say, screen, shown_state, width_of, wrapped
+from itinerary.cli.output import counted, one_line, print_json, say, screen, shown_state, width_of, wrapped
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.schedules.durations import format_duration, parse_duration
 from itinerary.stores.base import SchemaSeen
 from itinerary.stores.opening import open_store, schema_at
 
-__all__ = ["add_caring"]
+__all__ = ["add_caring", "print_findings"]
 
 _RULES = Retention()
 _LEVEL_WIDTH = 10
@@ -52,12 +52,13 @@ def doctor(
         if as_json:
             print_json(found)
         else:
-            _print_findings(found)
+            print_findings(found)
     if not found.is_well:
         raise typer.Exit(EXIT_ERROR)
 
 
-def _print_findings(found: Examined) -> None:
+def print_findings(found: Examined) -> None:
+    """What a doctor has found, a sentence each, with what to do below it."""
     console = screen()
     for finding in found.findings:
         level = shown_state(finding.level.value)
@@ -163,9 +164,9 @@ def prune(
         if as_json:
             print_json(done)
             return
-        verb = "would be" if dry_run else "were"
-        also = "" if dry_run else f", and {done.statistics:,} rows of statistics"
-        say(f"{done.occurrences:,} occurrences {verb} removed from {done.store}{also}")
+        also = "" if dry_run else f", and {counted(done.statistics, 'row')} of statistics"
+        verb = "would remove" if dry_run else "removed"
+        say(f"{verb} {counted(done.occurrences, 'occurrence')}{also} from {done.store}")
 
 
 async def _pruned(url: str, rules: Retention, *, is_dry: bool) -> Forgotten:

@@ -36,7 +36,7 @@ _LABEL: Final = 6
 """Room for a time on the axis: `16:00` and a space."""
 _STEPS: Final = tuple(
     timedelta(minutes=minutes)
-    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 7 * 1440, 14 * 1440, 28 * 1440)
+    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10_080, 20_160, 40_320, 80_640, 161_280)
 )
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _DIGITS: Final = "12345678"
@@ -68,8 +68,6 @@ def _name_width(width: int) -> int:
 
 def drawn_timeline(found: Upcoming, console: Console) -> list[Text]:
     """A line for each job, under an axis of the local time."""
-    assert found.start is not None
-    assert found.end is not None
     room = _name_width(min(width_of(console), _WIDE))
     marks = _Marks(console)
     lines = [Text(" " * (room + 1) + line, "dim") for line in _axis(found.start, found.end, found.parts)]
@@ -107,36 +105,23 @@ class _Marks:
 
 
 def _axis(start: datetime, end: datetime, parts: int) -> list[str]:
-    """Times above the parts that they begin in, as many as there is room for; days above those, if it is several."""
-    span = end - start
-    step = next((step for step in _STEPS if parts * (step / span) >= _LABEL), span)
-    local = start.astimezone()
+    """Times above the parts that they begin in, as many as there is room for, and the day above the first of each day,
+    if there are several; over more than some days, the days alone."""
+    span, local = end - start, start.astimezone()
+    step = next((step for step in _STEPS if parts * (step / span) >= _LABEL), _STEPS[-1])
+    has_days = span > timedelta(days=1) and step < timedelta(days=1)
+    times, days = [" "] * parts, [" "] * parts
     at = local.replace(hour=0, minute=0, second=0, microsecond=0)
-    while at <= local:
-        at += step
-    times, days = [" "] * (parts + _LABEL), [" "] * (parts + 2 * _LABEL)
-    shown_day = None
-    while at < end:
+    day = None
+    while (at := (at + step).astimezone()) < end:
         place = int((at - local) / span * parts)
-        times[place : place + 5] = f"{at:%H:%M}"
-        if at.date() != shown_day and span > timedelta(days=1) and (shown_day is None or step < timedelta(days=2)):
-            days[place : place + 6] = f"{at:%b %d}"
-        shown_day = at.date()
-        at = (at + step).astimezone()
-    if step >= timedelta(days=1):  # the hour is always the same, and the day is what matters
-        return _dates(local, end, span, parts, step)
-    lines = ["".join(days).rstrip(), "".join(times).rstrip()]
-    return [line for line in lines if line]
-
-
-def _dates(local: datetime, end: datetime, span: timedelta, parts: int, step: timedelta) -> list[str]:
-    line = [" "] * (parts + _LABEL)
-    at = local.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    while at < end:
-        place = int((at - local) / span * parts)
-        line[place : place + 5] = f"{at:%m-%d}"
-        at += step
-    return ["".join(line).rstrip()]
+        if at < local or place + _LABEL - 1 > parts:
+            continue
+        times[place : place + 5] = f"{at:%m-%d}" if step >= timedelta(days=1) else f"{at:%H:%M}"
+        if has_days and at.date() != day:
+            days[place : place + 5] = f"{at:%m-%d}"
+        day = at.date()
+    return [line for line in ("".join(days).rstrip(), "".join(times).rstrip()) if line]
 
 
 # -- what has been ---------------------------------------------------------------------------------------------------

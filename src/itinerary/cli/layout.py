@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from itinerary.cli.output import one_line, screen, width_of, wrapped
+from itinerary.cli.output import NARROWEST_COLUMN, one_line, screen, width_of, wrapped
 
 __all__ = ["Cell", "Column", "laid_out", "listed", "print_facts", "print_table"]
 
@@ -28,7 +28,6 @@ Cell: TypeAlias = str | Text | int | None
 _BETWEEN: Final = 2
 _BELOW: Final = 4
 """How far what does not fit in its column is indented below its row."""
-_NARROWEST: Final = 8
 
 
 class Column(NamedTuple):
@@ -110,14 +109,14 @@ def _fitted(
     for place in sorted(kept, key=lambda place: -columns[place].rank):
         floor = columns[place].wraps_at
         if over > 0 and floor is not None:
-            given = min(over, max(widths[place] - max(floor, _wide(columns, place)), 0))
+            given = min(over, max(widths[place] - max(floor, _wide(columns, place), NARROWEST_COLUMN), 0))
             widths[place] -= given
             over -= given
     if over <= 0:
         return widths
     if any(columns[place].rank for place in kept):
         return None
-    while over > 0 and max(widths.values()) > _NARROWEST:  # words are broken before anything is lost
+    while over > 0 and max(widths.values()) > NARROWEST_COLUMN:  # words are broken before anything is lost
         widest = max(kept, key=lambda place: widths[place])
         given = min(over, max(widths[widest] // 4, 1))
         widths[widest] -= given

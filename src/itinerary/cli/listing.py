@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -17,14 +18,14 @@ from rich.console import Console
 from rich.text import Text
 
 from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.jobs import JobSeen, JobState, jobs_seen
+from itinerary.app.looking.jobs import JobSeen, JobsSeen, JobState, jobs_seen
 from itinerary.app.looking.nodes import NodeSeen, NodeState, nodes_seen
 from itinerary.app.looking.upcoming import Upcoming, upcoming
 from itinerary.app.sources import read_configuration
 from itinerary.cli.completing import complete_job
 from itinerary.cli.drawing import drawn_timeline, parts_for
 from itinerary.cli.layout import Cell, Column, print_table
-from itinerary.cli.output import one_line, print_json, say, screen, shown_state, told_at, told_for
+from itinerary.cli.output import counted, one_line, print_json, say, screen, shown_state, told_at, told_for
 from itinerary.cli.shared import AsJson, Store, errors_told
 from itinerary.errors import ConfigError
 from itinerary.model.queries import PAGE_MAX
@@ -32,7 +33,16 @@ from itinerary.schedules.durations import SECOND, format_duration, parse_duratio
 from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.opening import open_store, schema_at
 
-__all__ = ["Limit", "add_listing", "at_in_zone", "existing_store", "looked_at"]
+__all__ = [
+    "Limit",
+    "add_listing",
+    "at_in_zone",
+    "existing_store",
+    "looked_at",
+    "print_jobs",
+    "print_nodes",
+    "print_upcoming",
+]
 
 T = TypeVar("T")
 
@@ -89,24 +99,29 @@ def list_jobs(
         found = await jobs_seen(ground, pattern=pattern, states=frozenset(state or ()), limit=limit)
         if as_json:
             print_json(found)
-            return
-        if not found.jobs:
+        elif found.jobs:
+            print_jobs(ground, found)
+        else:
             say(_no_jobs(ground, pattern, state))
-            return
-        columns = (
-            Column("job"),
-            Column("state"),
-            Column("next in"),
-            Column("last", 1),
-            Column("next run", 2),
-            Column("schedule", 3, wraps_at=24),
-            Column("why", 4, wraps_at=24),
-        )
-        print_table(columns, [_job_row(ground, job) for job in found.jobs])
-        _say_more(found.more, "job")
 
     with errors_told():
         looked_at(store, look)
+
+
+def print_jobs(ground: Ground, found: JobsSeen) -> None:
+    """Jobs in a table."""
+    columns = (
+        Column("job"),
+        Column("state"),
+        Column("next in"),
+        Column("last", 1),
+        Column("next run", 2),
+        Column("schedule", 3, wraps_at=24),
+        Column("why", 4, wraps_at=24),
+    )
+    print_table(columns, [_job_row(ground, job) for job in found.jobs])
+    if found.more:
+        say(f"and {counted(found.more, 'more job')}; --limit, or a pattern, shows them")
 
 
 def _no_jobs(ground: Ground, pattern: str | None, states: list[JobState] | None) -> str:
@@ -147,11 +162,6 @@ def at_in_zone(ground: Ground, instant: int, zone: str) -> str:
     return f"{told_at(instant, ground.offset(zone, instant))} {zone}"
 
 
-def _say_more(more: int, what: str) -> None:
-    if more:
-        say(f"and {more:,} more {what}{'' if more == 1 else 's'}; --limit, or a pattern, shows them")
-
-
 # -- what is coming --------------------------------------------------------------------------------------------------
 
 
@@ -169,8 +179,8 @@ def list_upcoming(
         found = upcoming(ground, _span(span), parts=parts_for(console), pattern=pattern, limit=limit)
         if as_json:
             print_json(found)
-            return
-        _print_upcoming(ground, found, span, console)
+        else:
+            print_upcoming(ground, found, console)
 
     with errors_told():
         looked_at(store, look)
@@ -183,17 +193,19 @@ def _span(text: str) -> int:
     return found
 
 
-def _print_upcoming(ground: Ground, found: Upcoming, span: str, console: Console) -> None:
-    shown = format_duration(_span(span))
+def print_upcoming(ground: Ground, found: Upcoming, console: Console) -> None:
+    """What is due, drawn; and the next runs in a table."""
+    shown = format_duration((found.end - found.start) // timedelta(microseconds=1))
     if not found.jobs:
         say(f"nothing is due in the next {shown}", console)
     else:
-        local = found.start.astimezone() if found.start is not None else None
+        local = found.start.astimezone()
         say(f"the next {shown}, from {local:%Y-%m-%d %H:%M} (UTC{local:%z})", console)
         for line in drawn_timeline(found, console):
             console.print(line, soft_wrap=True)
         if found.more_jobs:
-            say(f"and {found.more_jobs:,} more jobs with {found.more_runs:,} runs; --limit, or a pattern, shows them")
+            more = f"and {counted(found.more_jobs, 'more job')} with {counted(found.more_runs, 'run')}"
+            say(f"{more}; --limit, or a pattern, shows them", console)
         _print_next(ground, found, console)
     for gap in found.gaps:
         say(f"{one_line(gap.job)}: nobody can say when it is due: {gap.reason}", console, hanging=2)
@@ -227,28 +239,32 @@ def list_nodes(
         found = await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)
         if as_json:
             print_json(found)
-            return
-        if not found:
+        elif found:
+            print_nodes(ground, found)
+        else:
             say("no node is there" if everyone else "no node is there; --all shows those that have left")
-            return
-        columns = (
-            Column("node"),
-            Column("state"),
-            Column("holds", 1, is_number=True),
-            Column("running", 1, is_number=True),
-            Column("heard", 2),
-            Column("since", 3),
-            Column("host", 4),
-            Column("process", 5, is_extra=True),
-            Column("version", 6, is_extra=True),
-            Column("heartbeats", 7, is_number=True, is_extra=True),
-            Column("clock jumps", 3),
-            Column("lacks the code of", 3, wraps_at=20),
-        )
-        print_table(columns, [_node_row(ground, node) for node in found])
 
     with errors_told():
         looked_at(store, look)
+
+
+def print_nodes(ground: Ground, found: Sequence[NodeSeen]) -> None:
+    """Nodes in a table."""
+    columns = (
+        Column("node"),
+        Column("state"),
+        Column("holds", 1, is_number=True),
+        Column("running", 1, is_number=True),
+        Column("heard", 2),
+        Column("since", 3),
+        Column("host", 4),
+        Column("process", 5, is_extra=True),
+        Column("version", 6, is_extra=True),
+        Column("heartbeats", 7, is_number=True, is_extra=True),
+        Column("clock jumps", 3),
+        Column("lacks the code of", 3, wraps_at=20),
+    )
+    print_table(columns, [_node_row(ground, node) for node in found])
 
 
 def _node_row(ground: Ground, node: NodeSeen) -> list[Cell]:

@@ -28,7 +28,9 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.schedules.durations import SECOND
 
 __all__ = [
+    "NARROWEST_COLUMN",
     "UNLIMITED",
+    "counted",
     "draws",
     "lines",
     "one_line",
@@ -45,6 +47,7 @@ __all__ = [
 
 UNLIMITED: Final = 1_000_000
 """The width of what has none."""
+NARROWEST_COLUMN: Final = 8
 _NARROWEST: Final = 20
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -107,7 +110,7 @@ def wrapped(text: Text | str, width: int, *, indent: int = 0, hanging: int | Non
     """A paragraph in lines that are at most so wide. Words are kept whole, unless one is wider than a line."""
     text = Text(one_line(text)) if isinstance(text, str) else text
     hanging = indent if hanging is None else hanging
-    room = max(width - max(indent, hanging), _NARROWEST // 2)
+    room = max(width - max(indent, hanging), NARROWEST_COLUMN)
     if cell_len(text.plain) <= room:
         return [_indented(text, indent)]
     parts = text.wrap(_RULER, room, overflow="fold")
@@ -156,6 +159,11 @@ def shown_state(state: str) -> Text:
     if state in _DIM:
         return Text(state, "cyan")
     return Text(state, "magenta" if state == OccurrenceState.CANCELLED else "")
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something: `1 job`, `12,345 jobs`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def told_for(microseconds: int) -> str:

@@ -41,7 +41,7 @@ from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
 
-__all__ = ["add_showing"]
+__all__ = ["add_showing", "print_history", "print_job", "print_run"]
 
 _OUTPUT_LINES = 200
 """The last lines of an attempt's output that are shown; `--json` has all that is kept."""
@@ -76,13 +76,13 @@ def show(
             if as_json:
                 print_json(detail)
             else:
-                _print_run(ground, detail)
+                print_run(ground, detail)
             return
         found = await job_detail(ground, ground.job(what), limit=limit)
         if as_json:
             print_json(found)
         else:
-            _print_job(ground, found)
+            print_job(ground, found)
 
     with errors_told():
         looked_at(store, look)
@@ -106,7 +106,8 @@ def _is_id(text: str) -> bool:
     return True
 
 
-def _print_job(ground: Ground, found: JobDetail) -> None:
+def print_job(ground: Ground, found: JobDetail) -> None:
+    """A job with everything."""
     console, seen = screen(), found.seen
     say(Text.assemble((seen.job, "bold"), f", version {seen.version}, ", shown_state(seen.state)), console)
     zone = seen.timezone
@@ -193,7 +194,8 @@ def _print_changes(ground: Ground, found: JobDetail, console: Console) -> None:
 # -- one occurrence --------------------------------------------------------------------------------------------------
 
 
-def _print_run(ground: Ground, detail: RunDetail) -> None:
+def print_run(ground: Ground, detail: RunDetail) -> None:
+    """An occurrence with everything."""
     console, run = screen(), detail.run
     zone = _zone_of(ground, run.job)
     say(Text.assemble((run.run, "bold"), f", {run.kind}, ", shown_state(run.state)), console)
@@ -291,16 +293,18 @@ def history(
         if as_json:
             print_json(page)
             return
-        _print_history(ground, page)
+        print_history(ground, page)
 
     with errors_told():
         looked_at(store, look)
 
 
-def _print_history(ground: Ground, page: HistoryPage) -> None:
+def print_history(ground: Ground, page: HistoryPage) -> None:
+    """A page of a job's history, and a strip above it."""
     console = screen()
     if not page.runs and not page.active:
-        say(f"{page.job} has no such occurrence" + (" on this page" if page.next is not None else ""), console)
+        more = ", as far as was looked" if page.next is not None else ""
+        say(f"{page.job} has no such occurrence{more}", console)
     if page.runs:
         for line in drawn_strip(page.runs, console):
             console.print(line, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.app.looking.ground import Ground, moment
+from itinerary.app.looking.ground import Ground, at, moment
 from itinerary.app.looking.jobs import JobSeen, Looker
 from itinerary.app.looking.runs import RunSeen, SettingSeen, active_runs, history_page, why_waiting
 from itinerary.errors import ItineraryError
@@ -123,7 +123,7 @@ def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
         found = ground.next_runs(job.number, count)
     except ItineraryError:
         return ()
-    return tuple(at for instant in found if (at := moment(instant)) is not None)
+    return tuple(at(instant) for instant in found)
 
 
 def _configuration(definition: Definition, ground: Ground) -> tuple[SettingSeen, ...]:

@@ -22,14 +22,19 @@ from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
 from itinerary.schedules.zones import UTC_NAME
 
-__all__ = ["Ground", "moment", "seconds"]
+__all__ = ["Ground", "at", "moment", "seconds"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(instant: int | None) -> datetime | None:
+def at(instant: int) -> datetime:
     """An instant as programs are shown it."""
-    return None if instant is None else _EPOCH + timedelta(microseconds=instant)
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def moment(instant: int | None) -> datetime | None:
+    """The same, of one that may not be known."""
+    return None if instant is None else at(instant)
 
 
 def seconds(start: int | None, end: int | None) -> float | None:

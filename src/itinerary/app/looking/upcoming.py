@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from itinerary.app.looking.ground import Ground, moment
+from itinerary.app.looking.ground import Ground, at
 from itinerary.core.expected import Expected
 from itinerary.errors import WindowError
 from itinerary.model.rows import JobNumber
@@ -36,9 +36,9 @@ class UpcomingJob(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     skipped: int
     """How many instants will be passed over, since it is paused or somebody has said so."""
-    first_at: datetime | None
+    first_at: datetime
     counts: tuple[int, ...]
-    """How many are due in each part of the window, from the first to the last, skipped ones too."""
+    """How many are to run in each part of the window, from the first to the last; if none is, how many are skipped."""
     instants: tuple[datetime, ...]
     """The first of those that are to run."""
 
@@ -53,15 +53,15 @@ class GapSeen(msgspec.Struct, frozen=True):
 class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
     """What is due in `[start, end)`."""
 
-    start: datetime | None
-    end: datetime | None
+    start: datetime
+    end: datetime
     parts: int
     jobs: tuple[UpcomingJob, ...]
     """Those that are due first."""
     more_jobs: int
     more_runs: int
     more_counts: tuple[int, ...]
-    """How many of the others are due in each part of the window."""
+    """How many of the others are to run in each part of the window."""
     gaps: tuple[GapSeen, ...]
 
 
@@ -81,17 +81,17 @@ def upcoming(
         runs += np.bincount(some.jobs[some.is_to_run], minlength=size)
         skipped += np.bincount(some.jobs[~some.is_to_run], minlength=size)
         np.minimum.at(first, some.jobs, some.instants)
-        everything += _counts(some.instants, start, span, parts)
+        everything += _counts(some.instants[some.is_to_run], start, span, parts)
         gaps |= {gap.job: gap.reason for gap in some.gaps}
     due = np.flatnonzero(runs + skipped)
     order = due[np.lexsort((due, first[due]))]
     chosen = [JobNumber(int(job)) for job in order[:limit]]
     shown = [_job(ground, job, start, span, parts, int(runs[job]), int(skipped[job])) for job in chosen]
     others = order[limit:]
-    left = everything - sum((np.array(job.counts, np.int64) for job in shown), np.zeros(parts, np.int64))
+    left = everything - sum((np.array(job.counts, np.int64) for job in shown if job.runs), np.zeros(parts, np.int64))
     return Upcoming(
-        start=moment(start),
-        end=moment(end),
+        start=at(start),
+        end=at(end),
         parts=parts,
         jobs=tuple(shown),
         more_jobs=len(others),
@@ -130,7 +130,7 @@ def _job(ground: Ground, job: JobNumber, start: int, span: int, parts: int, runs
         timezone=ground.zone_of(ground.stretch(job)),
         runs=runs,
         skipped=skipped,
-        first_at=moment(int(instants[0])),
-        counts=tuple(_counts(instants, start, span, parts).tolist()),
-        instants=tuple(at for instant in to_run[:INSTANTS_MAX].tolist() if (at := moment(instant)) is not None),
+        first_at=at(int(instants[0])),
+        counts=tuple(_counts(to_run if runs else instants, start, span, parts).tolist()),
+        instants=tuple(at(instant) for instant in to_run[:INSTANTS_MAX].tolist()),
     )

@@ -1,0 +1,116 @@
+"""What `jobs`, `show`, `history`, `upcoming` and `nodes` print, captured at 60 columns, at 120, and in a pipe (U3)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from itinerary.app.looking.details import job_detail
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.jobs import jobs_seen
+from itinerary.app.looking.nodes import nodes_seen
+from itinerary.app.looking.runs import history_page, run_detail
+from itinerary.app.looking.upcoming import upcoming
+from itinerary.app.occurrences import Run
+from itinerary.cli.drawing import parts_for
+from itinerary.cli.listing import print_jobs, print_nodes, print_upcoming
+from itinerary.cli.output import screen
+from itinerary.cli.showing import print_history, print_job, print_run
+from itinerary.model.queries import History
+from itinerary.schedules.durations import SECOND
+from tests.unit.cli.looks import Terminal, ground_of, lived, terminal
+from tests.unit.runtime.world import World, played
+
+__all__ = ["terminal"]
+
+GOLDEN = Path(__file__).parent / "golden"
+HOURS = 3_600 * SECOND
+
+
+async def jobs(ground: Ground) -> None:
+    print_jobs(ground, await jobs_seen(ground))
+
+
+async def few_jobs(ground: Ground) -> None:
+    print_jobs(ground, await jobs_seen(ground, pattern="f*", limit=1))
+
+
+async def history(ground: Ground) -> None:
+    print_history(ground, await history_page(ground, ground.job("flaky"), limit=6))
+
+
+async def show_job(ground: Ground) -> None:
+    print_job(ground, await job_detail(ground, ground.job("slow"), limit=3))
+
+
+async def show_run(ground: Ground) -> None:
+    job = ground.job("flaky")
+    page = await ground.store.read(History(job.number, limit=3))
+    row = next(row for row in page.rows if row.status == "failed")
+    print_run(ground, await run_detail(ground, Run(job.name, row.key, row.ref)))
+
+
+async def next_hours(ground: Ground) -> None:
+    console = screen()
+    print_upcoming(ground, upcoming(ground, 6 * HOURS, parts=parts_for(console), limit=2), console)
+
+
+async def next_days(ground: Ground) -> None:
+    console = screen()
+    found = upcoming(ground, 72 * HOURS, parts=parts_for(console), pattern="nightly*")
+    print_upcoming(ground, found, console)
+
+
+async def nodes(ground: Ground) -> None:
+    names = {number: row.name for number, row in ground.timeline.jobs.items()}
+    print_nodes(ground, await nodes_seen(ground.store, ground.now, names, limit=5))
+
+
+VIEWS: dict[str, Callable[[Ground], Awaitable[None]]] = {
+    view.__name__: view for view in (jobs, few_jobs, history, show_job, show_run, next_hours, next_days, nodes)
+}
+
+
+def printed(terminal: Terminal) -> dict[str, str]:
+    """Every view at every width, by name."""
+    found: dict[str, str] = {}
+
+    async def story(world: World) -> None:
+        async def look() -> None:
+            ground = await ground_of(world)
+            for columns in (60, 120, None):
+                terminal.wide(columns)
+                for name, view in VIEWS.items():
+                    await view(ground)
+                    found[f"{name} {columns or 'pipe'}"] = terminal.text
+
+        await lived(world, look)
+
+    played(story)
+    return found
+
+
+@pytest.mark.spec("U3", "60 columns, 120 columns, a pipe")
+@pytest.mark.spec("S10", "where jobs are listed")
+@pytest.mark.spec("X5", "the effective configuration is shown")
+def test_every_view_reads_as_it_was_captured_at_60_columns_at_120_and_in_a_pipe(terminal: Terminal) -> None:
+    found = printed(terminal)
+    captured = {path.stem.replace("_at_", " "): path.read_text("utf-8") for path in GOLDEN.glob("*.txt")}
+    assert sorted(found) == sorted(captured)
+    for name, text in found.items():
+        assert text == captured[name], name
+
+
+@pytest.mark.spec("U3", "60 columns, 120 columns, a pipe")
+@pytest.mark.spec("Q7", "output is text and never control")
+def test_no_captured_line_is_too_wide_or_ends_in_spaces_or_has_control_characters() -> None:
+    paths = sorted(GOLDEN.glob("*.txt"))
+    assert len(paths) == 3 * len(VIEWS)
+    for path in paths:
+        width = path.stem.rpartition("_at_")[2]
+        for line in path.read_text("utf-8").splitlines():
+            assert width == "pipe" or len(line) <= int(width), (path.name, line)
+            assert line == line.rstrip(), (path.name, line)
+            assert line.isprintable(), (path.name, line)
