@@ -183,11 +183,12 @@ async def waiting(ground: Ground) -> list[Finding]:
     late = [row for row in rows if row.started_at is None and row.status in _WAITS]
     if not late:
         return [Finding("waiting", Level.WELL, "nothing that is due waits")]
-    count = f"{len(late):,}{' or more' if len(rows) == _ACTIVE_MAX else ''}"
+    more = " or more" if len(rows) == _ACTIVE_MAX else ""
+    count = "1 occurrence is due and has" if len(late) == 1 else f"{len(late):,}{more} occurrences are due and have"
     waited = ground.now - late[0].due_at
     by_job = Counter(ground.timeline.jobs[row.job].name for row in late).most_common()
     most = _named([f"{job} ({many:,})" for job, many in by_job])
-    words = f"{count} occurrences are due and have not begun, the first for {_for(waited)}: {most}"
+    words = f"{count} not begun, the first for {_for(waited)}: {most}"
     if waited < _WAITED_FOR:
         return [Finding("waiting", Level.WELL, words)]
     advice = "`itinerary show JOB` says why each waits: for its job's turn, a slot of a node, or a limit"
@@ -200,10 +201,10 @@ async def overtime(ground: Ground) -> list[Finding]:
     found: list[Finding] = []
     if over.expired:
         names = _named(sorted({ground.timeline.jobs[row.job].name for row in over.expired}))
-        words = f"{len(over.expired):,} occurrences have run longer than they may, and nobody has ended them: {names}"
-        found.append(
-            Finding("overtime", Level.WRONG, words, "start a node: its reaper ends them, and frees their jobs")
-        )
+        is_one = len(over.expired) == 1
+        count = "1 occurrence has" if is_one else f"{len(over.expired):,} occurrences have"
+        words = f"{count} run too long, and nobody has ended {'it' if is_one else 'them'}: {names}"
+        found.append(Finding("overtime", Level.WRONG, words, "start a node: its reaper ends them and frees their jobs"))
     if over.stuck:
         names = _named(sorted({ground.timeline.jobs[row.job].name for row in over.stuck}))
         is_anybody = any(heard_of(row, ground.now) for row in await ground.store.read(Nodes()))
