@@ -3,9 +3,11 @@
     itinerary up app.py              run a node, and see occurrences happen
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
+    itinerary jobs, show, history …  what there is in a store: see `listing` and `showing`
+    itinerary doctor …               look after a store: see `caring`
     itinerary records                desks and their logs
 
-Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
+Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
 signal.
 """
@@ -30,7 +32,7 @@ from itinerary.cli.caring import add_caring
 from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
-from itinerary.cli.output import print_json, print_lines, screen
+from itinerary.cli.output import print_json, print_lines, screen, survive_any_encoding
 from itinerary.cli.planning import plan_as_json, print_plan
 from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
@@ -169,4 +171,5 @@ add_caring(app)
 
 def main() -> None:
     """What the `itinerary` command runs."""
+    survive_any_encoding()
     app(prog_name="itinerary")

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from datetime import datetime, timedelta, timezone
+from io import TextIOWrapper
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +40,7 @@ __all__ = [
     "say",
     "screen",
     "shown_state",
+    "survive_any_encoding",
     "told_at",
     "told_for",
     "width_of",
@@ -84,6 +86,14 @@ def width_of(console: Console) -> int:
 def draws(console: Console) -> bool:
     """Whether it can show more than ASCII."""
     return console.encoding.lower().startswith("utf")
+
+
+def survive_any_encoding() -> None:
+    """Have what a terminal cannot show written out, as a reason in Japanese on one that has only ASCII: no command
+    ends in the middle of what it has to say."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def print_json(told: Any) -> None:

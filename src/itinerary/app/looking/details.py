@@ -76,7 +76,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 async def job_detail(ground: Ground, job: JobRow, *, limit: int = 5) -> JobDetail:
     """A job with everything; of runs and instants at most so many."""
-    seen = await (await Looker.at(ground)).seen(job)
+    seen = await (await Looker.at(ground, job.number)).seen(job)
     page = await history_page(ground, job, limit=limit)
     active = await _waiting(ground, job)
     definition = _definition(ground, job)

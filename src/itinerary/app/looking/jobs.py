@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,10 @@ from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 
 __all__ = ["JobSeen", "JobState", "JobsSeen", "LastSeen", "Looker", "jobs_seen"]
+
+
+_ACTIVE_MAX: Final = 100_000
+"""The most that is looked at of what is under way."""
 
 
 class JobState(StrEnum):
@@ -87,10 +92,10 @@ class Looker:
         self._waiting = Counter(row.job for row in active if row.started_at is None and is_waiting(row, ground.now))
 
     @classmethod
-    async def at(cls, ground: Ground) -> Looker:
-        """Read what is under way, and which jobs nobody has the code of."""
+    async def at(cls, ground: Ground, job: JobNumber | None = None) -> Looker:
+        """Read what is under way, of one job or of all, and which jobs nobody has the code of."""
         nodes = await ground.store.read(Nodes())
-        rows = await ground.store.read(ActiveRuns())
+        rows = await ground.store.read(ActiveRuns(job, limit=_ACTIVE_MAX))
         return cls(ground, lacked_by_all(nodes, ground.now), rows)
 
     def state(self, job: JobRow) -> tuple[JobState, str | None, int | None]:
