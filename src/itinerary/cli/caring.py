@@ -17,7 +17,7 @@ from itinerary.app.signals import EXIT_ERROR
 from itinerary.app.sources import read_configuration
 from itinerary.cli.bars import Hear, progress
 from itinerary.cli.listing import existing_store
-from itinerary.cli.output import counted, one_line, print_json, say, screen, shown_state, width_of, wrapped
+from itinerary.cli.output import counted, draws, one_line, print_json, say, screen, shown_state, width_of, wrapped
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.schedules.durations import format_duration, parse_duration
@@ -68,7 +68,8 @@ def print_findings(found: Examined) -> None:
         for line in (Text.assemble(level, first), *(Text.assemble(" " * _LEVEL_WIDTH, part) for part in rest)):
             console.print(line, soft_wrap=True)
         if finding.advice:
-            say(Text(f"→ {finding.advice}"), console, indent=_LEVEL_WIDTH, hanging=_LEVEL_WIDTH + 2)
+            arrow = "→" if draws(console) else "->"
+            say(f"{arrow} {finding.advice}", console, indent=_LEVEL_WIDTH, hanging=_LEVEL_WIDTH + 2)
     wrong = sum(finding.level == "wrong" for finding in found.findings)
     doubtful = sum(finding.level == "doubtful" for finding in found.findings)
     say(f"{wrong} wrong, {doubtful} doubtful, {len(found.findings) - wrong - doubtful} well", console)
