@@ -30,7 +30,7 @@ __all__ = ["LETTERS", "drawn_strip", "drawn_timeline", "parts_for"]
 
 _WIDE: Final = 120
 """How wide a picture is where there is no end of room."""
-_TRACK_MIN: Final = 20
+_TRACK_MIN: Final = 8
 _NAME_MAX: Final = 28
 _LABEL: Final = 6
 """Room for a time on the axis: `16:00` and a space."""
@@ -82,7 +82,7 @@ def _tracked(name: str, room: int, track: Text) -> list[Text]:
     """A name and its track: below each other, if the name is long."""
     if cell_len(name) <= room:
         return [Text.assemble(name, " " * (room + 1 - cell_len(name)), track)]
-    return [Text(name), Text.assemble(" " * (room + 1), track)]
+    return [*wrapped(name, room + 1 + len(track)), Text.assemble(" " * (room + 1), track)]
 
 
 class _Marks:

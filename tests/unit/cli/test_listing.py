@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+from rich.cells import cell_len
 
 from itinerary.app.looking.details import job_detail
 from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.jobs import jobs_seen
+from itinerary.app.looking.jobs import JobState, jobs_seen
 from itinerary.app.looking.nodes import nodes_seen
 from itinerary.app.looking.runs import history_page, run_detail
 from itinerary.app.looking.upcoming import upcoming
 from itinerary.app.occurrences import Run
-from itinerary.cli.drawing import parts_for
+from itinerary.cli.drawing import drawn_timeline, parts_for
 from itinerary.cli.listing import print_jobs, print_nodes, print_upcoming
 from itinerary.cli.output import screen
 from itinerary.cli.showing import print_history, print_job, print_run
 from itinerary.model.queries import History
+from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from tests.unit.cli.looks import Terminal, ground_of, lived, terminal
 from tests.unit.runtime.world import World, played
@@ -114,3 +117,67 @@ def test_no_captured_line_is_too_wide_or_ends_in_spaces_or_has_control_character
             assert width == "pipe" or len(line) <= int(width), (path.name, line)
             assert line == line.rstrip(), (path.name, line)
             assert line.isprintable(), (path.name, line)
+
+
+@pytest.mark.spec("U3", "nodes")
+@pytest.mark.spec("N6", "shown")
+def test_a_node_is_shown_with_how_its_time_has_jumped_and_the_code_that_it_lacks(terminal: Terminal) -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task())
+        node = await world.store.join("one", "berlin-1", "{}")
+        jumps = {"count": 3, "last": [{"at": world.now(), "by": 90 * SECOND, "why": "the machine was suspended"}]}
+        about = {"host": "db-1", "process": 7, "version": "0.1", "lacks": [1], "clock_jumps": jumps}
+        await world.store.beat(node, about=msgspec.json.encode(about).decode())
+        await world.store.join("two", "berlin-2", "not JSON at all")
+        await world.sleep_until(45.0)
+        await nodes(await ground_of(world))
+
+    terminal.wide(60)
+    played(story)
+    assert terminal.text == (
+        "node      state   holds  running  heard\n"
+        "berlin-2  silent      0        0  45 s ago\n"
+        "    since 2026-03-28 12:00:00 UTC\n"
+        "berlin-1  silent      0        0  45 s ago\n"
+        "    since 2026-03-28 12:00:00 UTC; host db-1; clock jumps 3,\n"
+        "    the last by 1 min 30 s: the machine was suspended; lacks\n"
+        "    the code of etl\n"
+        "a wider terminal, or --json, has more: process, version,\n"
+        "heartbeats\n"
+    )
+
+
+@pytest.mark.spec("D9", "quarantined and reported")
+def test_a_job_that_cannot_run_is_quarantined_with_the_reason() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task())
+        await world.enter("odd", "{")
+        async with world.running(world.node(knows=lambda _: False)):
+            await world.sleep_until(30.5)
+            found = await jobs_seen(await ground_of(world), states={JobState.QUARANTINED})
+        assert [job.job for job in found.jobs] == ["etl", "odd"]
+        assert found.jobs[0].why == "no node that runs has its code"
+        assert found.jobs[1].why is not None
+
+    played(story)
+
+
+@pytest.mark.spec("U3", "upcoming")
+@pytest.mark.parametrize("hours", [1, 6, 24, 24 * 7, 24 * 30, 24 * 366])
+@pytest.mark.parametrize("columns", [30, 60, 120])
+def test_a_drawing_of_any_time_fits_its_width_and_loses_no_run(terminal: Terminal, hours: int, columns: int) -> None:
+    async def story(world: World) -> None:
+        await world.register("a_job_with_a_name_that_is_longer_than_a_third", world.task(), schedule=every("2h"))
+        await world.register("etl", world.task(), schedule=every("5h"))
+        ground = await ground_of(world)
+        terminal.wide(columns)
+        console = screen()
+        found = upcoming(ground, hours * HOURS, parts=parts_for(console), limit=1)
+        assert sum(sum(job.counts) for job in found.jobs) + sum(found.more_counts) == sum(
+            len(ground.timeline.expected(ground.now, ground.now + hours * HOURS, [number]))
+            for number in ground.timeline.jobs
+        )
+        for line in drawn_timeline(found, console):
+            assert cell_len(line.plain) <= columns
+
+    played(story)
