@@ -112,7 +112,7 @@ def migrate(
         if as_json:
             print_json(done)
         else:
-            say(_migrated(done))
+            say(f"{_migrated(done)}{':' if done.ran else ''}")
             for migration in done.ran:
                 say(migration, indent=2)
 
@@ -121,9 +121,9 @@ def _migrated(done: Migrated) -> str:
     if done.before == done.after:
         return f"{done.store} has schema {done.after}; there is nothing to run"
     if done.before is None:
-        return f"{done.store} {'would be' if done.is_dry else 'was'} made, with schema {done.after}:"
+        return f"{done.store} {'would be' if done.is_dry else 'was'} made, with schema {done.after}"
     verb = "would go" if done.is_dry else "went"
-    return f"{done.store} {verb} from schema {done.before} to {done.after}:"
+    return f"{done.store} {verb} from schema {done.before} to {done.after}"
 
 
 # -- prune -----------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ __all__ = ["add_showing", "print_history", "print_job", "print_run"]
 
 _OUTPUT_LINES = 200
 """The last lines of an attempt's output that are shown; `--json` has all that is kept."""
+_LINE_MAX = 2_000
 
 
 def add_showing(app: typer.Typer) -> None:
@@ -267,7 +268,13 @@ def _print_attempt(ground: Ground, attempt: AttemptSeen, zone: str, console: Con
             more = f" (the last {_OUTPUT_LINES} of {len(said):,} lines; --json has all)" if left_out > 0 else ""
             say(Text(f"{title}{more}", "dim"), console, indent=4)
             for line in said[-_OUTPUT_LINES:]:
-                say(Text(line), console, indent=6)
+                say(Text(_shortened(line)), console, indent=6)
+
+
+def _shortened(line: str) -> str:
+    """A line that is longer than anybody reads, with what is left out of it said."""
+    left_out = len(line) - _LINE_MAX
+    return line if left_out <= 0 else f"{line[:_LINE_MAX]} … {left_out:,} more characters; --json has all"
 
 
 # -- history ---------------------------------------------------------------------------------------------------------

@@ -181,3 +181,35 @@ def test_a_drawing_of_any_time_fits_its_width_and_loses_no_run(terminal: Termina
             assert cell_len(line.plain) <= columns
 
     played(story)
+
+
+@pytest.mark.spec("Q4", "output on a terminal")
+def test_of_very_much_output_the_end_is_shown_and_what_is_left_out_is_said(terminal: Terminal) -> None:
+    async def story(world: World) -> None:
+        async def fails(ctx: object) -> None:
+            raise ValueError("x" * 3_000 + "\n" + "line\n" * 500)
+
+        await world.register("loud", fails)
+        async with world.running(world.node()):
+            await world.sleep_until(61.0)
+            ground = await ground_of(world)
+            (row,) = (await ground.store.read(History(ground.job("loud").number, limit=1))).rows
+            print_run(ground, await run_detail(ground, Run("loud", row.key, row.ref)))
+
+    played(story)
+    shown = terminal.text.splitlines()
+    assert len(shown) < 250
+    assert any("the last 200 of 50" in line and "--json has all" in line for line in shown)
+
+
+@pytest.mark.spec("U3", "jobs")
+def test_what_a_page_of_jobs_costs_does_not_grow_with_the_jobs_that_it_leaves_out() -> None:
+    async def reads_for(world: World, jobs: int) -> int:
+        for number in range(jobs):
+            await world.register(f"job_{number}", world.task())
+        ground, before = await ground_of(world), world.engine.reads
+        found = await jobs_seen(ground, limit=5)
+        assert (len(found.jobs), found.more) == (5, jobs - 5)
+        return world.engine.reads - before
+
+    assert played(lambda world: reads_for(world, 10)) == played(lambda world: reads_for(world, 500))
