@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from itinerary import Itinerary, every
+from itinerary.app.doctoring import Examined, Level, examined
+from itinerary.app.sources import read_configuration
 from itinerary.cli.main import app as command_line
-from itinerary.stores.opening import schema_at
+from itinerary.stores.opening import open_store, schema_at
 
 
 def said(url: str, *words: str) -> tuple[int, str]:
@@ -114,6 +116,19 @@ def test_a_store_that_cannot_be_reached_is_a_finding_and_no_traceback(tmp_path: 
     (tmp_path / "file").write_text("not a database, and long enough to be looked at", "utf-8")
     code, found = told(f"sqlite:///{tmp_path}/file", "doctor")
     assert (code, levels(found)) == (1, {"store": "wrong"})
+
+
+@pytest.mark.spec("U3", "doctor")
+def test_a_store_for_one_node_that_somebody_has_open_is_not_wrong(tmp_path: Path) -> None:
+    configuration = read_configuration({"store": f"lmdb:///{tmp_path}/store"}, {}, tmp_path)
+
+    async def look() -> Examined:
+        async with open_store(configuration.store):
+            return await examined(configuration)
+
+    found = asyncio.run(look())
+    assert found.is_well
+    assert [finding.about for finding in found.findings if finding.level is Level.DOUBTFUL] == ["store"]
 
 
 # -- migrate ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from itinerary.app.doctoring.place import clock, files, schema, set_up
 from itinerary.app.doctoring.work import jobs, nodes, overtime, undecided, waiting, zone_data
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import Configuration
-from itinerary.errors import ItineraryError
+from itinerary.errors import ItineraryError, StoreBusy
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.stores.opening import open_store, schema_at
 
@@ -42,6 +42,8 @@ async def examined(configuration: Configuration, data: ZoneData | None = None) -
                 found += await undecided(ground)
                 found += await waiting(ground)
                 found += await overtime(ground)
+    except StoreBusy as error:
+        found.append(Finding("store", Level.DOUBTFUL, str(error), "nothing more could be looked at; try again then"))
     except ItineraryError as error:
         found.append(Finding("store", Level.WRONG, str(error), "see that it is there, and that this user may use it"))
     is_well = all(finding.level is not Level.WRONG for finding in found)
