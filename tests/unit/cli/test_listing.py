@@ -17,9 +17,10 @@ from itinerary.app.looking.runs import history_page, run_detail
 from itinerary.app.looking.upcoming import upcoming
 from itinerary.app.occurrences import Run
 from itinerary.cli.drawing import drawn_timeline, parts_for
+from itinerary.cli.job_page import print_job
 from itinerary.cli.listing import print_jobs, print_nodes, print_upcoming
 from itinerary.cli.output import screen
-from itinerary.cli.showing import print_history, print_job, print_run
+from itinerary.cli.run_pages import print_history, print_run
 from itinerary.model.queries import History
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -148,7 +149,7 @@ def test_a_node_is_shown_with_how_its_time_has_jumped_and_the_code_that_it_lacks
 
 
 @pytest.mark.spec("D9", "quarantined and reported")
-def test_a_job_that_cannot_run_is_quarantined_with_the_reason() -> None:
+def test_a_job_that_cannot_run_is_quarantined_with_the_reason_and_can_be_looked_at(terminal: Terminal) -> None:
     async def story(world: World) -> None:
         await world.register("etl", world.task())
         await world.enter("odd", "{")
@@ -158,8 +159,12 @@ def test_a_job_that_cannot_run_is_quarantined_with_the_reason() -> None:
         assert [job.job for job in found.jobs] == ["etl", "odd"]
         assert found.jobs[0].why == "no node that runs has its code"
         assert found.jobs[1].why is not None
+        ground = await ground_of(world)
+        print_job(ground, await job_detail(ground, ground.job("odd")))
+        print_history(ground, await history_page(ground, ground.job("odd"), limit=5))
 
     played(story)
+    assert terminal.text.startswith("odd, version 1, quarantined\n")
 
 
 @pytest.mark.spec("U3", "upcoming")

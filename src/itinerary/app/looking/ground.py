@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
@@ -111,6 +110,9 @@ class Ground:
         except ItineraryError:
             return UTC_NAME
 
-    def names(self, jobs: Sequence[JobNumber]) -> list[str]:
-        """What these jobs are called."""
-        return [self.timeline.jobs[job].name for job in jobs if job in self.timeline.jobs]
+    def zone_of_job(self, job: JobNumber) -> str:
+        """The same, of what is in force for a job; UTC if that cannot be read."""
+        try:
+            return self.zone_of(self.stretch(job))
+        except ItineraryError:
+            return UTC_NAME
