@@ -6,6 +6,7 @@
     desk           what people ask of it, on its loop                   occurrences, contexts, transactions
     changing       pause, stop, skip, remove: the job's timeline        updating        … and its versions
     requesting     trigger, replay, backfill, cancel                    backfills, views, operators
+    looking        what there is in a store, for people                 doctoring       … and whether it is well
     sources        where settings come from                             options, naming, logs
 
 Nothing here decides about time or states: that is the core's. Nothing here is needed to run a node by other means.
