@@ -1,0 +1,16 @@
+"""For those who test their jobs: a real node on a clock that the test moves, without sleeping.
+
+    rehearsal      Rehearsal: what the fixture `itinerary_clock` makes         past        what became of occurrences
+    loop           virtual time that goes as far as the test says              logs        what was logged
+    ground, stage  what the node stands on, and what runs its tasks            fakes       stand-ins for tasks
+
+The fixture itself is in `pytest_itinerary`, which pytest imports in every run: so it imports nothing of this before a
+test asks for it. Without pytest: `with closing(Rehearsal(app)) as run`.
+"""
+
+from itinerary.testing.fakes import Fake
+from itinerary.testing.logs import LogLine
+from itinerary.testing.past import History, Past
+from itinerary.testing.rehearsal import Rehearsal, Upcoming
+
+__all__ = ["Fake", "History", "LogLine", "Past", "Rehearsal", "Upcoming"]
