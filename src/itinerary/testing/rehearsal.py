@@ -35,7 +35,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ClockError
 from itinerary.executors import ExecutionContext
 from itinerary.model.definition import Definition
-from itinerary.model.queries import Active, ByRef, Details, JobsByName
+from itinerary.model.queries import Active, ByRef, Details, Jobs, JobsByName
 from itinerary.model.queries import History as HistoryQuery
 from itinerary.model.report import Report
 from itinerary.model.rows import JobNumber, OccurrenceRow
@@ -100,7 +100,7 @@ class Rehearsal:
         self._logs = Logs(lambda: self._local(self._ground.now()))
         self._engine: Engine | None = None
         self._process: Process | None = None
-        self._starts = 0
+        self._starts = self._triggers = 0
         self._driver: int | None = None
         self._is_closed = False
         self._ahead: tuple[Timeline, int, int, list[int]] | None = None
@@ -204,7 +204,9 @@ class Rehearsal:
         engine = self._engine
         if self._loop.is_busy or (engine is not None and engine.has_desks):
             return 0
-        if engine is None or self._ground.engine.is_idle:
+        if engine is None:
+            return 0 if self.app.is_running else _FOREVER  # one that is starting is left alone
+        if self._ground.engine.is_idle:
             return _FOREVER
         node = engine.node
         assert node.number is not None, "a node that has started has joined"
@@ -329,7 +331,9 @@ class Rehearsal:
     def trigger(
         self, job: str, *, key: str | None = None, reason: str | None = None, **options: Unpack[RunOptions]
     ) -> Run:
-        """Have a job run now. Of tasks that take no time, it has ended when this returns."""
+        """Have a job run now. If its tasks take no time, it has ended when this returns."""
+        self._triggers += 1
+        key = f"trigger {self._triggers}" if key is None else key  # the same each time, and with it the id
         return self._done(self._job(job).trigger(key=key, reason=reason, **options))
 
     def pause(self, job: str, *, reason: str | None = None, until: datetime | None = None) -> None:
@@ -441,25 +445,24 @@ class Rehearsal:
         return [Past(self._local(row.instant), row.status, report_of(job, details[row.ref])) for row in rows]
 
     def _number(self, job: str) -> JobNumber:
-        self._refuse_if_closed()
         found = self._ground.engine.now_answer(JobsByName((job,)))
         if job in found:
             return found[job].number
-        names = [one.name for one in self.app]
+        names = [one.name for one in self._ground.engine.now_answer(Jobs())]
         close = get_close_matches(job, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names[:_NAMES_SHOWN]) or 'none'}"
         raise ClockError(f"there is no job {job!r} in this app; {hint}")
 
     def describe(self) -> str:
         """What has happened, for people: what a failing test is shown with."""
-        histories = [repr(self.history(job.name)) for job in self.app]
+        histories = [repr(self.history(job.name)) for job in self._ground.engine.now_answer(Jobs())]
         said = [str(line) for line in self.logs if line.level in ("warning", "error")]
         return "\n".join([f"the clock shows {self.now.isoformat()}", *histories, *said[-_LINES_SHOWN:]])
 
     # -- how ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Be done: the node is gone, and nothing is left of it. Closing twice has no effect."""
+        """Be done: the node is gone, and nothing runs any more. What has happened can still be read."""
         if self._is_closed:
             return
         self._refuse_within_a_task()
