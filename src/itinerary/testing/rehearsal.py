@@ -5,24 +5,14 @@
     assert run.history("nightly_report").statuses == ["completed"]
 
 Nothing in here decides what runs: that is the same node with the same core as in production, on a store in memory. What
-differs is what it stands on (`ground`), what runs its tasks (`stage`), and how time passes:
-
-    there is something to do     the loop turns, a second of virtual time after the other
-    there is not                 time is skipped: to the next time that a task waits for, or to a second before the next
-                                 instant, timeout or retry
-
-The loop turns in the thread that calls. Inside a coroutine, where a loop turns already, it turns in a thread of its own
-while the caller waits, so a rehearsal may be used in tests of either kind.
+differs is what it stands on (`ground`), what runs its tasks (`stage`), and how time passes (`clockwork`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
-from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
@@ -31,7 +21,6 @@ from zoneinfo import ZoneInfo
 from itinerary.app import Itinerary, Job, Run, RunningNode
 from itinerary.app.engine import Engine
 from itinerary.app.options import RunOptions
-from itinerary.core.timeline import Timeline
 from itinerary.errors import ClockError
 from itinerary.executors import ExecutionContext
 from itinerary.model.definition import Definition
@@ -41,15 +30,14 @@ from itinerary.model.report import Report
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
 from itinerary.model.telling import report_of
-from itinerary.runtime.node import Node
 from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import Moment, MomentLike
 from itinerary.simulate.processes import Process, in_process
+from itinerary.testing.clockwork import Clockwork, looks_ahead
 from itinerary.testing.fakes import Fake, Raises
-from itinerary.testing.ground import RehearsalGround
 from itinerary.testing.logs import LogLine, Logs
-from itinerary.testing.loop import RehearsalLoop, of_the_test
+from itinerary.testing.loop import of_the_test
 from itinerary.testing.past import History, Past
 
 __all__ = ["Rehearsal", "Upcoming"]
@@ -58,16 +46,8 @@ T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = SECOND // 1_000
-_STEP: Final = SECOND
-"""How far the loop turns before it is looked again whether there is anything to do."""
-_LEAD: Final = SECOND
-"""How long before an instant time is no longer skipped."""
-_LOOKS_AHEAD: Final = tuple(days * 86_400 * SECOND for days in (1, 30, 400, 4_000, 40_000))
-_WAITS_FOR: Final = 86_400 * SECOND
-"""How long an answer may take, in virtual time."""
 _NAMES_SHOWN: Final = 20
 _LINES_SHOWN: Final = 50
-_FOREVER: Final = 2**62
 
 
 class Upcoming(NamedTuple):
@@ -95,15 +75,11 @@ class Rehearsal:
         packaged_zone_data().zone(zone)  # says which zone may be meant, if there is none of that name
         self._tz = ZoneInfo(zone)
         begins_at = self._instant(start, "start") + 1  # what is due at that very instant is over
-        self._loop = RehearsalLoop(patience)
-        self._ground = RehearsalGround(self._loop, begins_at, self._answered)
+        self._clockwork = Clockwork(app, begins_at, patience)
+        self._loop, self._ground = self._clockwork.loop, self._clockwork.ground
         self._logs = Logs(lambda: self._local(self._ground.now()))
-        self._engine: Engine | None = None
         self._process: Process | None = None
         self._starts = self._triggers = 0
-        self._driver: int | None = None
-        self._is_closed = False
-        self._ahead: tuple[Timeline, int, int, list[int]] | None = None
         self._logs.listen()
         try:
             self.start()
@@ -157,83 +133,7 @@ class Rehearsal:
                 f"the clock shows {self.now.isoformat()} and cannot go back to {self._local(target).isoformat()}; "
                 "begin another rehearsal, with an earlier start"
             )
-        self._drive(lambda: self._go(target))
-
-    def _go(self, target: int, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let everything happen up to a time, or until something is so."""
-        while True:
-            self._loop.move(self._loop.time(), is_over)  # what takes no time
-            self._complain()
-            if is_over() or self._ground.now() >= target:
-                return
-            self._skip(target)
-            until = min(target, self._ground.now() + _STEP)
-            self._loop.move(self._ground.seconds(until), is_over)
-
-    def _skip(self, target: int) -> None:
-        """Pass over the time in which there is nothing to do."""
-        now = self._ground.now()
-        until = min(target - self._settling, self._next_due(now, target) - _LEAD, self._next_alarm)
-        if until <= now:
-            return
-        by = min(self._ground.seconds(until), self._loop.next_of_the_test()) - self._loop.time()
-        if by * SECOND <= self._worth_skipping:
-            return
-        self._loop.skip(by)
-        self._ground.skipped += by
-        if (node := self._node) is not None:
-            node.clock.move(round(by * SECOND))
-            node.builder.rebuild("the test has moved the clock")
-
-    @property
-    def _settling(self) -> int:
-        """How long before the end time is no longer skipped: a sweep comes by in that, and says what was skipped."""
-        settings = self.app.configuration.settings
-        return settings.node_heartbeat_interval + settings.takeover_after + _LEAD
-
-    @property
-    def _worth_skipping(self) -> int:
-        """How much has to be skipped, if anything. Where something runs, it is more than an interval of heartbeats:
-        then the core takes them for asleep, as the node was, and not for dead."""
-        settings = self.app.configuration.settings
-        return 0 if self._ground.engine.is_idle else settings.orchestrator_heartbeat_interval + _LEAD
-
-    @property
-    def _next_alarm(self) -> int:
-        """Until when the node has nothing to do about what is under way: 0 if it has something to do now."""
-        engine = self._engine
-        if self._loop.is_busy or (engine is not None and engine.has_desks):
-            return 0
-        if engine is None:
-            return 0 if self.app.is_running else _FOREVER  # one that is starting is left alone
-        if self._ground.engine.is_idle:
-            return _FOREVER
-        node = engine.node
-        assert node.number is not None, "a node that has started has joined"
-        if node.backlog[0] or not self._ground.engine.is_in_hand(node.number):
-            return 0
-        at = node.scheduler.next_at
-        return _FOREVER if at is None else at - _LEAD
-
-    def _next_due(self, now: int, until: int) -> int:
-        """The next instant that is to run, if it is not later than `until`."""
-        if self._engine is None:
-            return _FOREVER
-        timeline = self._engine.desk.timeline
-        known = self._ahead
-        if known is None or known[0] is not timeline or not known[1] <= now < known[2]:
-            known = self._ahead = self._looked_ahead(timeline, now, until)
-        place = bisect_right(known[3], now)
-        return known[3][place] if place < len(known[3]) else known[2]
-
-    def _looked_ahead(self, timeline: Timeline, now: int, until: int) -> tuple[Timeline, int, int, list[int]]:
-        """The instants after now, as far as something is found, or somebody wants to know."""
-        for reach in _LOOKS_AHEAD:
-            expected = timeline.expected(now + 1, now + reach)
-            instants = sorted(set(expected.instants[expected.is_to_run].tolist()))
-            if instants or now + reach > until:
-                return timeline, now, now + reach, instants
-        return timeline, now, _FOREVER, []
+        self._clockwork.go(target)
 
     # -- the node ----------------------------------------------------------------------------------------------------
 
@@ -245,36 +145,36 @@ class Rehearsal:
     @property
     def is_running(self) -> bool:
         """Whether a node runs."""
-        return self._engine is not None
+        return self._clockwork.engine is not None
 
     def start(self) -> None:
         """Start a node, after `crash` or `shut_down`. What was missed meanwhile goes through recovery, as always."""
-        self._refuse_if_closed()
+        self._clockwork.check()
         engine = self.app._new_engine(self._loop, self._ground, self._logs)  # noqa: SLF001 - a rehearsal is a part of its app
         self._starts += 1
         self._process = Process(self.app.configuration.name, self._starts)
         self._logs.processes.add(self._process)
         with in_process(self._process):
             self._loop.create_task(engine.live_here(), name=f"node {self._starts}")
-        self._drive(lambda: self._go(self._ground.now() + _WAITS_FOR, engine.ready.done))
+        self._clockwork.wait(engine.ready.done)
         try:
             engine.ready.result()
         except BaseException:
             self._lose()
             raise
-        self._engine = engine
+        self._clockwork.engine = engine
 
     def crash(self) -> None:
         """Kill the node, as a power cut does: nothing of it runs again, and what it ran never ends."""
         self._running_engine()
-        self._refuse_within_a_task()
+        self._clockwork.check()
         self._lose()
 
     def shut_down(self) -> None:
         """End the node gracefully, as SIGTERM does."""
         engine = self._running_engine()
         engine.shut_down("the test asks for it")
-        self._drive(lambda: self._go(self._ground.now() + _WAITS_FOR, engine.ended.done))
+        self._clockwork.wait(engine.ended.done)
         self._lose()
 
     def down(self, duration: DurationLike | None = None, *, crash: bool = False, **units: float) -> None:
@@ -291,17 +191,13 @@ class Rehearsal:
         self._loop.crash(self._process)
         self.app._engine.gone()  # noqa: SLF001 - a rehearsal is a part of its app
         self.app._over()  # noqa: SLF001 - a rehearsal is a part of its app
-        self._engine = None
+        self._clockwork.engine = None
 
     def _running_engine(self) -> Engine:
-        self._refuse_if_closed()
-        if self._engine is None:
+        self._clockwork.check_open()
+        if self._clockwork.engine is None:
             raise ClockError("no node runs now; run.start() starts one")
-        return self._engine
-
-    @property
-    def _node(self) -> Node | None:
-        return None if self._engine is None else self._engine.node
+        return self._clockwork.engine
 
     # -- asking for things -------------------------------------------------------------------------------------------
 
@@ -309,7 +205,7 @@ class Rehearsal:
         """Run a coroutine on the loop of the rehearsal, and return what it returns. Time passes as it needs."""
         task = self._begun(coroutine)
         limit = parse_duration(within)
-        self._drive(lambda: self._go(self._ground.now() + limit, task.done))
+        self._clockwork.wait(task.done, limit)
         if not task.done():
             task.cancel()
             raise ClockError(f"{task.get_coro()!r} has not ended within {format_duration(limit)}")
@@ -321,8 +217,7 @@ class Rehearsal:
 
     def _begun(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         try:
-            self._refuse_if_closed()
-            self._refuse_within_a_task()
+            self._clockwork.check()
         except ClockError:
             coroutine.close()
             raise
@@ -359,7 +254,7 @@ class Rehearsal:
         def row() -> OccurrenceRow:
             return self._ground.engine.now_answer(ByRef((occurrence.ref,)))[occurrence.ref]
 
-        self._drive(lambda: self._go(self._ground.now() + limit, lambda: row().status in FINAL))
+        self._clockwork.wait(lambda: row().status in FINAL, limit)
         if row().status not in FINAL:
             raise ClockError(f"{occurrence} is {row().status}, and has not ended within {format_duration(limit)}")
         return self._told(occurrence.job, [row()])[0].report
@@ -391,13 +286,6 @@ class Rehearsal:
         self._advance_to(self._ground.now())
         return answer
 
-    def _answered(self, answer: Future[Any]) -> None:
-        """Somebody asks something of the app: a task, in its thread, while the loop turns; or the test."""
-        if self._driver is not None:
-            self._loop.owes(answer)
-        else:
-            self._drive(lambda: self._go(self._ground.now() + _WAITS_FOR, answer.done))
-
     # -- knowing things ----------------------------------------------------------------------------------------------
 
     def history(self, job: str) -> History:
@@ -417,8 +305,8 @@ class Rehearsal:
         jobs = None if job is None else [self._number(job)]
         names = {row.number: row.name for row in timeline.jobs.values()}
         found: list[Upcoming] = []
-        for reach in _LOOKS_AHEAD:
-            expected = timeline.expected(now + 1, now + reach, jobs)
+        for until in looks_ahead(now):
+            expected = timeline.expected(now + 1, until, jobs)
             due = sorted((one.instant, names[one.job]) for one in expected if one.skipped is None)
             found = [Upcoming(self._local(instant), name) for instant, name in due[:count]]
             if len(found) == count:
@@ -428,7 +316,7 @@ class Rehearsal:
     @property
     def database(self) -> sqlite3.Connection:
         """What `ctx.transaction()` writes to: a SQLite database in memory, in which the test makes the tables."""
-        self._refuse_if_closed()
+        self._clockwork.check_open()
         return self._ground.engine.database
 
     @property
@@ -463,66 +351,16 @@ class Rehearsal:
 
     def close(self) -> None:
         """Be done: the node is gone, and nothing runs any more. What has happened can still be read."""
-        if self._is_closed:
+        if self._clockwork.is_closed:
             return
-        self._refuse_within_a_task()
-        if self._engine is not None:
+        self._clockwork.check()
+        if self.is_running:
             self._lose()
-        self._is_closed = self._logs.is_over = True
+        self._logs.is_over = True
         try:
-            self._elsewhere(self._loop.end)
+            self._clockwork.close()
         finally:
             self._logs.leave()
-            self._ground.close()
-
-    def _drive(self, work: Callable[[], None]) -> None:
-        """Do something that has the loop turn."""
-        self._refuse_if_closed()
-        self._refuse_within_a_task()
-        self._driver = threading.get_ident()
-        try:
-            self._elsewhere(work)
-        finally:
-            self._driver = None
-
-    @staticmethod
-    def _elsewhere(work: Callable[[], None]) -> None:
-        """Here, or, where a loop turns already, in a thread."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            work()
-            return
-        over: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
-                over.set_exception(error)
-            else:
-                over.set_result(None)
-
-        thread = threading.Thread(target=run, name="itinerary-rehearsal", daemon=True)
-        thread.start()
-        thread.join()
-        over.result()
-
-    def _complain(self) -> None:
-        """Raise what a test has to know."""
-        if self._loop.refusal is not None:
-            refusal, self._loop.refusal = self._loop.refusal, None
-            raise refusal
-        if self._engine is not None and self._engine.ended.done() and (failure := self._engine.failure()) is not None:
-            raise failure
-
-    def _refuse_if_closed(self) -> None:
-        if self._is_closed:
-            raise ClockError("this rehearsal is over; begin another one with itinerary_clock(app)")
-
-    def _refuse_within_a_task(self) -> None:
-        if self._driver is not None:
-            raise ClockError("the clock is moved by the test, and a task cannot do so while it runs")
 
     def _instant(self, moment: MomentLike, what: str) -> int:
         read = Moment.of(moment, what)

@@ -11,6 +11,7 @@ import pytest
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, every
 from itinerary.testing import Rehearsal
+from itinerary.testing.clockwork import Clockwork
 
 pytestmark = pytest.mark.spec("U11", "skipping")
 
@@ -75,7 +76,7 @@ def busy() -> Itinerary:  # noqa: C901 - a list of jobs
 def lived(*, skips: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     with monkeypatch.context() as patched:
         if not skips:
-            patched.setattr(Rehearsal, "_skip", lambda self, target: None)
+            patched.setattr(Clockwork, "_skip", lambda self, target: None)
         with closing(Rehearsal(busy())) as run:
             run.pause("paused", until=datetime(2026, 1, 1, 1, 59, 30, tzinfo=UTC))
             run.advance(hours=1, minutes=17)
@@ -107,3 +108,33 @@ def test_a_story_with_skipped_time_is_the_same_as_one_without(monkeypatch: pytes
         assert [what for what, _ in rows] == [what for what, _ in slow[job]], job
         for (what, times), (_, others) in zip(rows, slow[job], strict=True):
             assert times == pytest.approx(others, rel=0, abs=LOOKS), what
+
+
+def test_a_pause_of_a_job_each_second_does_not_keep_time_from_being_skipped() -> None:
+    app = Itinerary()
+
+    @app.job(every("1s"))
+    async def paused() -> None: ...
+
+    @app.job(cron("0 12 1 * *"))
+    async def monthly() -> None: ...
+
+    with closing(Rehearsal(app)) as run:
+        run.pause("paused")
+        run.advance(days=59)
+        assert run.history("monthly").statuses == ["completed", "completed"]
+        assert set(run.history("paused").statuses) == {"skipped"}
+        assert len(run.history("paused")) < 1500
+
+
+def test_time_ends_where_schedules_do() -> None:
+    app = Itinerary()
+
+    @app.job(cron("0 0 1 1 *"))
+    async def yearly() -> None: ...
+
+    with closing(Rehearsal(app, start="2197-06-01")) as run:
+        assert [one.at.year for one in run.upcoming()] == [2198, 2199]
+        run.advance_to("2199-12-31")
+        assert len(run.history("yearly")) == 2
+        assert run.upcoming() == []
