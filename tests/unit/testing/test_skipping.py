@@ -138,3 +138,16 @@ def test_time_ends_where_schedules_do() -> None:
         run.advance_to("2199-12-31")
         assert len(run.history("yearly")) == 2
         assert run.upcoming() == []
+
+
+def test_what_runs_is_heard_of_though_time_goes_in_small_leaps() -> None:
+    app = Itinerary()
+
+    @app.job(cron("1 0 1 1 *"), task_timeout="20m")
+    async def long() -> None:
+        for _ in range(100):
+            await asyncio.sleep(6)
+
+    with closing(Rehearsal(app)) as run:
+        run.advance(minutes=12)
+        assert run.history("long").statuses == ["completed"]
