@@ -5,6 +5,7 @@ happened, to what, and what to do about it. Our own bugs are assertions instead,
 """
 
 __all__ = [
+    "ClockError",
     "CommitInDoubt",
     "ConfigError",
     "DurationError",
@@ -74,6 +75,10 @@ class RecordError(ItineraryError, ValueError):
 
 class NodeError(ItineraryError):
     """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
+
+
+class ClockError(ItineraryError):
+    """A clock that a test moves cannot do what it was asked: go back, wait for something real, know an unknown job."""
 
 
 class StaleVersion(ItineraryError):

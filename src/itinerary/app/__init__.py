@@ -3,6 +3,7 @@
     application    Itinerary: jobs, and the node that runs them         jobs, nodes     the handles of both
     declaring      jobs as they are written, checked line by line       registering     … and as they meet stored ones
     engine         a node in a thread with a loop of its own            signals         … until it is told to end
+    ground         what that stands on: a store, executors, clocks
     desk           what people ask of it, on its loop                   occurrences, contexts, transactions
     changing       pause, stop, skip, remove: the job's timeline        updating        … and its versions
     requesting     trigger, replay, backfill, cancel                    backfills, views, operators

@@ -25,6 +25,7 @@ from itinerary.app.contexts import ITERATED, Channels
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.engine import Engine, Observer
+from itinerary.app.ground import Ground
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
@@ -352,25 +353,32 @@ class Itinerary:
         return self._channels.iterate(name)
 
     def _begin(self, loop: asyncio.AbstractEventLoop | None) -> Engine:
+        engine = self._new_engine(loop)
+        if loop is not None:
+            engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
+        engine.start()
+        return engine
+
+    def _new_engine(
+        self, loop: asyncio.AbstractEventLoop | None, ground: Ground | None = None, log: Any = None
+    ) -> Engine:
+        """The engine that this app runs from now on; it is to be started."""
         self._refuse_while_running("be started")
         self._channels.open()
-        engine = Engine(
+        self._running = Engine(
             self.configuration,
             self._rules,
             self._declared,
             by=local_user(),
-            log=engine_log() if self.log is None else self.log,
+            log=log or self.log or engine_log(),
             loop=loop,
             observers=self._observers,
             paths=self._paths,
             reread=self._reread,
             desks=self._desks.declared,
+            ground=ground,
         )
-        if loop is not None:
-            engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
-        self._running = engine
-        engine.start()
-        return engine
+        return self._running
 
     def _over(self) -> None:
         self._running = None
