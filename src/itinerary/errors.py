@@ -11,6 +11,7 @@ __all__ = [
     "IdentityError",
     "IllegalTransition",
     "ItineraryError",
+    "JobFileError",
     "NodeError",
     "RecordError",
     "ScheduleError",
@@ -57,6 +58,10 @@ class ScheduleFaulty(ItineraryError):
 
 class ConfigError(ItineraryError, ValueError):
     """A configuration value that is unknown, of the wrong type, or out of range: which key, and what is allowed."""
+
+
+class JobFileError(ConfigError):
+    """A job file that cannot be used: each mistake in it is a line, with file, line, key, value and what is allowed."""
 
 
 class IllegalTransition(ItineraryError):

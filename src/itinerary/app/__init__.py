@@ -7,6 +7,7 @@
     changing       pause, stop, skip, remove: the job's timeline        updating        … and its versions
     requesting     trigger, replay, backfill, cancel                    backfills, views, operators
     sources        where settings come from                             options, naming, logs
+    jobfiles       jobs without Python, in a TOML file                  applying        … and as they meet stored ones
 
 Nothing here decides about time or states: that is the core's. Nothing here is needed to run a node by other means.
 """
