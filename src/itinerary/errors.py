@@ -63,6 +63,11 @@ class ConfigError(ItineraryError, ValueError):
 class JobFileError(ConfigError):
     """A job file that cannot be used: each mistake in it is a line, with file, line, key, value and what is allowed."""
 
+    def __init__(self, *problems: object) -> None:
+        """`problems` are the mistakes, each of which says what it is."""
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
 
 class IllegalTransition(ItineraryError):
     """A state change that the transition table does not contain."""

@@ -19,6 +19,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.app.contexts import ITERATED, Channels
@@ -209,6 +210,16 @@ class Itinerary:
 
     def __len__(self) -> int:
         return len(self._declared)
+
+    @property
+    def declared(self) -> Mapping[str, Declaration]:
+        """What is declared of each job, by name: for those who store, plan or simulate it."""
+        return MappingProxyType(self._declared)
+
+    @property
+    def zone_data(self) -> ZoneData:
+        """The release of the zone data that it goes by."""
+        return self._rules.zone_data
 
     # -- running -----------------------------------------------------------------------------------------------------
 

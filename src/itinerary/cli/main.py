@@ -4,6 +4,7 @@
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
     itinerary records                desks and their logs
+    itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -28,6 +29,8 @@ from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import ProgressLine, words
+from itinerary.cli.crontab import add_crontab
+from itinerary.cli.jobfiles import add_job_files
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
 from itinerary.cli.planning import plan_as_json, plan_in_words
@@ -75,7 +78,9 @@ def _options(
 
 @app.command()
 def up(
-    target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
+    target: Annotated[
+        str, typer.Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
+    ],
     store: Store = None,
     name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
@@ -157,6 +162,8 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 
 add_commands(app)
 add_records(app)
+add_job_files(app)
+add_crontab(app)
 
 
 def main() -> None:

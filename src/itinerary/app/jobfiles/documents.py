@@ -95,4 +95,4 @@ def _not_toml(name: str, text: str, message: str) -> JobFileError:
 
 
 def _refused(name: str, message: str, line: int | None = None, column: int | None = None) -> JobFileError:
-    return JobFileError(str(Problem(name, line, "", message, column)))
+    return JobFileError(Problem(name, line, "", message, column))

@@ -69,7 +69,7 @@ class Problems:
     def raise_if_any(self) -> None:
         """Raise a JobFileError with all of them, in the order of lines."""
         if self.found:
-            raise JobFileError("\n".join(map(str, self.in_order())))
+            raise JobFileError(*self.in_order())
 
     def in_order(self) -> list[Problem]:
         """All of them, or as many as anybody reads, in the order of lines."""

@@ -51,7 +51,8 @@ class Writer:
         self.names += 1
         key = f"k{self.names}"
         choices = [(key, key), (f"{key}.é", f'"{key}.\\u00e9"'), (f"{key} #", f"'{key} #'"), (f"-{key}", f"-{key}")]
-        return choices[self.draw(st.integers(0, len(choices) - 1))]
+        place: int = self.draw(st.integers(0, len(choices) - 1))
+        return choices[place]
 
     def key(self, path: Path) -> tuple[Path, str]:
         """A key, with dots or without, below a path."""
