@@ -25,6 +25,7 @@ from itinerary.model.text import shown
 __all__ = ["TASK_OPTIONS", "add_tasks", "is_function"]
 
 TASK_OPTIONS: Final = option_names(Level.TASK)
+_NO_KINDS: Final = frozenset({"name", *Overrides.__struct_fields__})
 _LEFT_OUT: Final[Mapping[str, object]] = {"env": {}, "headers": {}, "inherit_env": True, "use_shell": False}
 """What Python does not store, since it says nothing."""
 _EXAMPLE: Final = 'write [[jobs.NAME.tasks]], name = "dump" and shell = ["pg_dump", "-Fc"]'
@@ -80,7 +81,9 @@ def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration
 
 def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | None:
     """The key that says what it runs; None if that is wrong."""
-    kinds = [key for key in table if key in TASK_KEYS or (key not in TASK_OPTIONS and is_installed(key))]
+    kinds = [key for key in table if key in TASK_KEYS]
+    if not kinds:  # looking for what is installed takes long
+        kinds = [key for key in table if key not in _NO_KINDS and is_installed(key)]
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
