@@ -20,9 +20,9 @@ from itinerary.model.text import shown
 from itinerary.schedules import Calendar, Cron, Schedule, from_json
 from itinerary.schedules.codec import KINDS, OPTIONS
 
-__all__ = ["read_calendars", "read_schedule", "schedule_warnings"]
+__all__ = ["CALENDAR_KEYS", "read_calendars", "read_schedule", "schedule_warnings"]
 
-_CALENDAR_KEYS = ("dates", "blackouts", "weekend", "closed_on_weekends")
+CALENDAR_KEYS = ("dates", "blackouts", "weekend", "closed_on_weekends")
 
 
 def read_calendars(problems: Problems, path: Path, given: object) -> dict[str, Calendar | None]:
@@ -39,8 +39,8 @@ def _read_calendar(problems: Problems, path: Path, name: str, table: object) -> 
         return None
     before = len(problems.found)
     for key, value in table.items():
-        if key not in _CALENDAR_KEYS:
-            problems.add((*path, key), unknown_key(key, _CALENDAR_KEYS))
+        if key not in CALENDAR_KEYS:
+            problems.add((*path, key), unknown_key(key, CALENDAR_KEYS))
             continue
         try:
             Calendar(name, **{key: value})
