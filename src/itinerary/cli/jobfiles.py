@@ -32,6 +32,7 @@ from itinerary.stores.opening import open_store
 
 __all__ = ["add_job_files"]
 
+_OTHERS_SHOWN: Final = 20
 _INSTANTS_SHOWN: Final = 3
 """How many instants of each kind people are shown; the others are counted."""
 
@@ -186,8 +187,10 @@ def _print(done: Application) -> None:
                 paragraph(console, line, indent=2)
     paragraph(console, _summary(done))
     if done.others:
-        names = ", ".join(done.others)
-        paragraph(console, f"not in the file, and left as they are: {names}")
+        names = ", ".join(done.others[:_OTHERS_SHOWN])
+        more = len(done.others) - _OTHERS_SHOWN
+        rest = f" and {more} more" if more > 0 else ""
+        paragraph(console, f"not in the file, and left as they are: {names}{rest}")
 
 
 def _headline(job: AppliedJob) -> str:

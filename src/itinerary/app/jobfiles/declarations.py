@@ -99,11 +99,12 @@ class _Reader:
             return Declaration(self._rules, self._name, every("1h") if schedule is None else schedule, options)
         except IdentityError as error:
             self._problems.add(self._path, str(error))
+            return Declaration(self._rules, "stand-in", every("1h"), {})
         except ConfigError as error:
             self._problems.blame(self._path, table, str(error), f"job {self._name!r}: ")
         except ItineraryError as error:
             self._problems.add((*self._path, "schedule"), str(error).removeprefix(f"job {self._name!r}: "))
-        return Declaration(self._rules, "stand-in", every("1h"), {})
+        return Declaration(self._rules, self._name, every("1h"), {})
 
     def _check_zone(self, options: dict[str, Any]) -> None:
         try:

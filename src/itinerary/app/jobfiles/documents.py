@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.app.jobfiles.positions import NESTING_MAX, Path, positions
+from itinerary.app.jobfiles.positions import NESTING_MAX, PATH_MAX, Path, find_long_key, positions
 from itinerary.app.jobfiles.problems import Problem, Problems
 from itinerary.errors import ConfigError, JobFileError
 
@@ -72,6 +72,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def document_of(name: str, text: str) -> Document:
     """What a text says. Raises JobFileError if it is not TOML."""
     text = text.replace("\r\n", "\n")
+    if (line := find_long_key(text)) is not None:
+        raise _refused(name, f"keys lead more than {PATH_MAX} deep; flatten them", line)
     try:
         table = tomllib.loads(text)
         lines = positions(text)

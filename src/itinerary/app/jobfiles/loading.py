@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from itinerary.app.declaring import Declaration, Rules
@@ -17,6 +18,7 @@ from itinerary.app.jobfiles.problems import Problem
 from itinerary.app.jobfiles.schedules import schedule_warnings
 from itinerary.app.jobfiles.settings import JOBS, settings_in
 from itinerary.app.sources import Source
+from itinerary.model.text import shown
 
 __all__ = ["JobFile"]
 
@@ -51,7 +53,14 @@ class JobFile:
     def warnings(self, declarations: Sequence[Declaration]) -> list[Problem]:
         """What works, and somebody may not have meant."""
         found = self._document.problems()
+        names = [declaration.name for declaration in declarations]
         for declaration in declarations:
             for warning in schedule_warnings(declaration.schedule):
                 found.add((JOBS, declaration.name, "schedule"), warning)
+            for place, required in enumerate(declaration.definition(registered_at=0).requires):
+                if required.job is not None and required.job not in names:
+                    close = get_close_matches(required.job, names, n=1)
+                    hint = f"; did you mean {close[0]!r}?" if close else "; the store must have it from elsewhere"
+                    path = (JOBS, declaration.name, "requires", place, "job")
+                    found.add(path, f"there is no job {shown(required.job)} in this file{hint}")
         return found.in_order()

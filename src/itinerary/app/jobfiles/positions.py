@@ -8,7 +8,8 @@ It is given text that `tomllib` has accepted, and so does not check it again: it
 values end, and nothing about what they mean. A key that is written in several places, as `jobs` is in each header below
 it, has the line of the first; an element of a list has the line that it begins in.
 
-What can go wrong is nesting without end, which is refused: values nest at most `NESTING_MAX` deep.
+What can go wrong is nesting without end, which is refused: values nest at most `NESTING_MAX` deep, and keys lead at
+most twice as far down.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ from typing import Final, TypeAlias
 
 from itinerary.errors import ConfigError
 
-__all__ = ["NESTING_MAX", "Path", "positions"]
+__all__ = ["NESTING_MAX", "PATH_MAX", "Path", "find_long_key", "positions"]
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and places in lists, from the top of the file."""
 
 NESTING_MAX: Final = 64
+PATH_MAX: Final = 2 * NESTING_MAX
+"""Keys with dots, or in headers, lead further down."""
 
+_PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY: Final = re.compile(
+    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{PATH_MAX}}}", re.MULTILINE
+)
 _BLANK: Final = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
 _SPACE: Final = re.compile(r"[ \t]*+")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]++")
@@ -42,6 +49,12 @@ _PLAIN: Final = re.compile(r"[^,\]}\n#]++")
 def positions(text: str) -> dict[Path, int]:
     """The line of each key and each element, counted from 1. The text is TOML, without carriage returns."""
     return _Scanner(text).scanned()
+
+
+def find_long_key(text: str) -> int | None:
+    """The line of a key that leads too far down, if there is one: `tomllib` would take minutes to read it."""
+    found = _LONG_KEY.search(text)
+    return None if found is None else text.count("\n", 0, found.end()) + 1
 
 
 class _Scanner:
@@ -153,6 +166,8 @@ class _Scanner:
         return True
 
     def _noted(self, path: Path, line: int) -> Path:
+        if len(path) > PATH_MAX:
+            raise ConfigError(f"keys lead more than {PATH_MAX} deep; flatten them")
         self._found.setdefault(path, line)
         return path
 

@@ -104,6 +104,26 @@ def test_values_nest_only_so_deep(depth: int) -> None:
     )
 
 
+@pytest.mark.spec("Q4", "job files")
+@pytest.mark.parametrize(
+    "key",
+    [
+        "\n" + "a." * 1_000_000 + "a = 1",
+        "\n[" + "a." * 1_000_000 + "a]",
+        "\n[[ " + "'a' . " * 200 + "a]]",
+        "x = 1\ny = { b = 1, " + '"a\\n". ' * 128 + "a = 1 }",
+    ],
+)
+def test_keys_lead_only_so_deep(key: str) -> None:
+    assert complaint(key) == "jobs.toml:2: keys lead more than 128 deep; flatten them"
+
+
+@pytest.mark.spec("Q4", "job files")
+def test_headers_and_keys_together_lead_only_so_deep() -> None:
+    text = "[" + "a." * 100 + "a]\n" + "b." * 100 + "b = 1\n"
+    assert complaint(text) == "jobs.toml: keys lead more than 128 deep; flatten them"
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

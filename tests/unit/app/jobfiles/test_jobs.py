@@ -293,6 +293,19 @@ def test_what_somebody_may_not_have_meant_is_told_with_its_line() -> None:
     assert str(warning).startswith("jobs.toml:2: jobs.a.schedule: ")
 
 
+def test_a_requirement_of_a_job_that_is_not_there_is_told_with_its_line() -> None:
+    app = app_of(
+        '[jobs.import]\nschedule = "@daily"\ntasks = [{ name = "t", shell = ["x"] }]\n'
+        '[jobs.a]\nschedule = "@daily"\nrequires = [{ job = "import" },\n  { job = "imprt" },\n  { job = "zz" }]\n'
+        + TASK
+    )
+    assert app.job_file is not None
+    assert [str(warning) for warning in app.job_file.warnings(list(app.declared.values()))] == [
+        "jobs.toml:7: jobs.a.requires[1].job: there is no job 'imprt' in this file; did you mean 'import'?",
+        "jobs.toml:8: jobs.a.requires[2].job: there is no job 'zz' in this file; the store must have it from elsewhere",
+    ]
+
+
 def test_the_time_of_a_moment_in_toml_is_kept() -> None:
     app = app_of("[jobs.a]\nschedule = { once = 2026-12-31T23:59:00-05:00 }\n" + TASK)
     assert app["a"].schedule.next_after(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2027, 1, 1, 4, 59, tzinfo=UTC)
