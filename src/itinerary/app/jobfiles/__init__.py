@@ -1,9 +1,10 @@
 """Job files: jobs without Python, in TOML (U2).
 
-    documents    a file, read: its table, and the line of each key           positions    … and how lines are found
-    settings     what it says about the node                                 problems     what is wrong, line by line
-    declarations what it says about jobs                                     schedules, tasks    … and about their parts
-    crontab      a crontab, written as a job file                            writing      … in TOML
+    loading        a file as an app uses it                        problems             what is wrong, line by line
+    documents      a file, read: its table                         positions            … and the line of each key
+    settings       what it says about the node                     options              … and about all jobs
+    declarations   what it says about jobs                         schedules, tasks     … and about their parts
+    crontab        a crontab, as a job file                        writing              … in TOML
 
 A job file says nothing that Python cannot say. Each job becomes the same `Declaration` that `app.job` makes, and is
 checked by the same rules; what is here finds out where in the file the thing stands that a rule complains about, and

@@ -39,14 +39,19 @@ def _read_calendar(problems: Problems, path: Path, name: str, table: object) -> 
         return None
     before = len(problems.found)
     for key, value in table.items():
-        if key not in CALENDAR_KEYS:
+        if key in CALENDAR_KEYS:
+            _calendar(problems, (*path, key), name, {key: value})
+        else:
             problems.add((*path, key), unknown_key(key, CALENDAR_KEYS))
-            continue
-        try:
-            Calendar(name, **{key: value})
-        except ItineraryError as error:
-            problems.add((*path, key), str(error))
-    return Calendar(name, **table) if len(problems.found) == before else None
+    return _calendar(problems, path, name, table) if len(problems.found) == before else None
+
+
+def _calendar(problems: Problems, path: Path, name: str, table: Mapping[str, Any]) -> Calendar | None:
+    try:
+        return Calendar(name, **table)
+    except (ItineraryError, TypeError) as error:
+        problems.add(path, str(error))
+        return None
 
 
 def read_schedule(

@@ -59,7 +59,7 @@ def _check_together(problems: Problems, values: dict[str, Any]) -> None:
     except ConfigError as error:
         key = blamed_key(str(error), values)
         assert key is not None, "each of them is right by itself"
-        problems.blame((), values, str(error)) if str(error).startswith(f"{key}:") else problems.add((key,), str(error))
+        problems.add((key,), str(error))
         del values[key]
 
 

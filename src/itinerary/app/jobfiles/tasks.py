@@ -108,7 +108,12 @@ def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | N
         else:
             problems.add((*path, key), unknown_key(key, ("name", *allowed, *TASK_OPTIONS)))
     # In the order in which Python writes them down, so that the same task is the same text.
-    return {key: run[key] for key in allowed if key in run and not (key in _LEFT_OUT and run[key] == _LEFT_OUT[key])}
+    return {key: run[key] for key in allowed if key in run and not _says_nothing(key, run[key])}
+
+
+def _says_nothing(key: str, value: object) -> bool:
+    usual = _LEFT_OUT.get(key)
+    return type(value) is type(usual) and value == usual  # 1 equals True, and is not a switch
 
 
 def _declare(

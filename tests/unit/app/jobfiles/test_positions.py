@@ -156,7 +156,7 @@ def documents(draw: Any) -> Writer:
 
 
 @pytest.mark.spec("U2", "lines")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents())
 def test_every_key_that_tomllib_finds_has_the_line_in_which_it_was_written(written: Writer) -> None:
     table = tomllib.loads(written.text)
