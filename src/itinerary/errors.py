@@ -12,6 +12,7 @@ __all__ = [
     "IdentityError",
     "IllegalTransition",
     "ItineraryError",
+    "JobFileError",
     "NodeError",
     "RecordError",
     "ScheduleError",
@@ -58,6 +59,15 @@ class ScheduleFaulty(ItineraryError):
 
 class ConfigError(ItineraryError, ValueError):
     """A configuration value that is unknown, of the wrong type, or out of range: which key, and what is allowed."""
+
+
+class JobFileError(ConfigError):
+    """A job file that cannot be used: each mistake in it is a line, with file, line, key, value and what is allowed."""
+
+    def __init__(self, *problems: object) -> None:
+        """`problems` are the mistakes, each of which says what it is."""
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
 
 
 class IllegalTransition(ItineraryError):

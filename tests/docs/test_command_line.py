@@ -41,14 +41,15 @@ def sections() -> list[str]:
 def section_of(words: tuple[str, ...]) -> str:
     """The part of the page that explains a command: in its heading, or at the beginning of a line of a table."""
     name = re.escape(" ".join(words))
-    explained = re.compile(rf"^## `itinerary {name}[ `]|^\| `{name}[ `]", re.MULTILINE)
+    explained = re.compile(rf"^## .*`itinerary {name}[ `]|^\| `{name}[ `]", re.MULTILINE)
     found = [section for section in sections() if explained.search(section)]
     assert found, f"no part of {page()} explains `itinerary {' '.join(words)}`"
     return found[0]
 
 
 def options_of(command: Any) -> list[str]:
-    return [name for parameter in command.params for name in parameter.opts if name.startswith("-")]
+    names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    return [name for name in names if name.startswith("-")]
 
 
 @pytest.mark.spec("U3", "documented")

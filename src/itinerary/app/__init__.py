@@ -9,6 +9,7 @@
     requesting     trigger, replay, backfill, cancel                    backfills, views, operators
     looking        what there is in a store, for people                 doctoring       … and whether it is well
     sources        where settings come from                             options, naming, logs
+    jobfiles       jobs without Python, in a TOML file                  applying        … and as they meet stored ones
 
 Nothing here decides about time or states: that is the core's. Nothing here is needed to run a node by other means.
 """

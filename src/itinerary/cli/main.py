@@ -6,6 +6,7 @@
     itinerary jobs, show, history …  what there is in a store: see `listing` and `showing`
     itinerary doctor …               look after a store: see `caring`
     itinerary records                desks and their logs
+    itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -29,6 +30,8 @@ from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import heard_by, words
 from itinerary.cli.bars import progress
 from itinerary.cli.caring import add_caring
+from itinerary.cli.crontab import add_crontab
+from itinerary.cli.jobfiles import add_job_files
 from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
@@ -79,7 +82,9 @@ def _options(
 
 @app.command()
 def up(
-    target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
+    target: Annotated[
+        str, typer.Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
+    ],
     store: Store = None,
     name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
@@ -167,6 +172,8 @@ add_records(app)
 add_listing(app)
 add_showing(app)
 add_caring(app)
+add_job_files(app)
+add_crontab(app)
 
 
 def main() -> None:
