@@ -4,6 +4,9 @@ Claims and starts have lines of their own, since a start must never wait behind 
 are cut into pieces, so that the first of ten thousand runs while the last is being written, and the next piece is
 asked for while the answer to the one before is worked on.
 
+A claim that has waited for its store for so long that its instant is older than the grace period is dropped: there is
+no row then, as if nobody had been there, so the sweep finds it, and the job's recovery strategy decides (R1).
+
 What a node gives back when it shuts down goes the same way, at once: others may start it while this one still waits for
 what it runs to end. What began on a node that is gone is taken here too, and read once it is this node's.
 """
@@ -22,8 +25,8 @@ from itinerary.model.queries import Detail, Details
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
-from itinerary.model.writes import Intervention, Refusal, Refused, Start, Started, Wanted, Written
-from itinerary.ports import Store
+from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted, Written
+from itinerary.ports import Clock, Store
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
 
@@ -38,8 +41,11 @@ _PIECES_AT_ONCE: Final = 4
 class Claimer:
     """Creates and starts occurrences."""
 
-    def __init__(self, store: Store, node: NodeNumber, settings: Settings, inbox: Inbox, log: Any) -> None:
+    def __init__(
+        self, store: Store, node: NodeNumber, settings: Settings, clock: Clock, inbox: Inbox, log: Any
+    ) -> None:
         self._store, self._node, self._settings, self._inbox, self._log = store, node, settings, inbox, log
+        self._clock = clock
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
         self._releases: deque[Sequence[Intervention]] = deque()
@@ -88,11 +94,18 @@ class Claimer:
                 await self._has_claims.wait()
             revision, wanted = self._claims.popleft()
             try:
-                answer = await patience.ask(lambda: self._store.claim(self._node, revision, wanted), "claim")  # noqa: B023 - awaited in this turn
+                answer = await patience.ask(lambda: self._claimed(revision, wanted), "claim")  # noqa: B023 - awaited in this turn
             except StoreError as error:
                 await self._inbox.deliver(Unclaimable(wanted, str(error)))
             else:
                 await self._inbox.deliver(ClaimsAnswered(wanted, answer))
+
+    async def _claimed(self, revision: int, wanted: Sequence[Wanted]) -> Sequence[Claimed] | Refusal:
+        oldest = self._clock.now() - self._settings.grace_period
+        fresh = [item for item in wanted if item.key.instant >= oldest]
+        if len(fresh) < len(wanted):
+            self._log.info("occurrences.left_to_the_sweep", count=len(wanted) - len(fresh), why="older than the grace")
+        return await self._store.claim(self._node, revision, fresh) if fresh else ()
 
     async def _run_starts(self) -> None:
         patience = self._patience("starter")

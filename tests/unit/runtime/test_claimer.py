@@ -19,6 +19,7 @@ from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted
 from itinerary.runtime.claimer import CLAIMS_AT_ONCE, STARTS_AT_ONCE, Claimer
+from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
 from itinerary.schedules.durations import SECOND
@@ -31,7 +32,9 @@ class Scene:
     def __init__(self, world: World, node: NodeNumber, job: JobNumber, revision: int) -> None:
         self.world, self.node, self.job, self.revision = world, node, job, revision
         self.inbox = Inbox(100_000, SECOND, world.log)
-        self.claimer = Claimer(world.store, node, Settings(), self.inbox, world.log)
+        clock = StoreClock(world.elapsed)
+        clock.observe(world.now())
+        self.claimer = Claimer(world.store, node, Settings(), clock, self.inbox, world.log)
 
     def wanted(self, count: int) -> list[Wanted]:
         instants = [EPOCH + second * SECOND for second in range(count)]

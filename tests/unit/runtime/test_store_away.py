@@ -68,6 +68,28 @@ def test_with_the_store_away_for_five_minutes_nothing_starts_what_runs_goes_on_a
     played(story)
 
 
+@pytest.mark.spec("N5", "recovery")
+@pytest.mark.spec("R1", "while it runs")
+@pytest.mark.spec("R2", "one after another")
+def test_what_nobody_could_claim_while_the_store_was_away_is_recovered_and_not_taken_for_an_overlap() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(5.0), schedule=every("1m"))
+        async with world.running(world.node()):
+            await world.sleep_until(30.0)
+            world.engine.is_down = True
+            await world.sleep_until(330.0)
+            world.engine.is_down = False
+            await world.sleep_until(400.0)
+        rows = await world.due("tick")
+        assert [(row.instant - EPOCH) // SECOND for row in rows] == list(range(0, 400, 60))
+        assert {row.status for row in rows} == {OccurrenceState.COMPLETED}
+        assert [row.is_recovery for row in rows] == [False, True, True, True, True, True, False]
+        assert Counter(world.began) == Counter({"tick 1": 7}), "each of them once"
+        assert world.log.said("occurrences.left_to_the_sweep")
+
+    played(story)
+
+
 @pytest.mark.spec("N5", "slow")
 def test_a_store_that_takes_a_second_for_everything_makes_nothing_twice_and_loses_nothing() -> None:
     async def story(world: World) -> None:
