@@ -247,7 +247,7 @@ class Node:
             await self.inbox.deliver(MembersChanged(members))
 
     def _told(self) -> str:
-        return told_about(self._about, self.builder.lacks, self._watcher.jumps)
+        return told_about(self._about, self.builder.lacks, self._watcher.jumps, self._watcher.absences)
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"

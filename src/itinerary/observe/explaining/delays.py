@@ -1,0 +1,211 @@
+"""What an occurrence waited for before it began: its audit trail, cut into waits.
+
+    due            created        left prerun     left the line             its tasks begin
+     │ nobody there │ not begun    │ in line        │ for a limit, a slot    │
+     └──────────────┴──────────────┴────────────────┴────────────────────────┘
+
+The longest of them is why it was late. What the trail cannot say, why nobody was there or why a claimed one was not
+begun, is looked for in what is known of the nodes at that time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from itinerary.core.errands import A_REQUIREMENT
+from itinerary.model.queries import Detail
+from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.rows import NodeNumber, Ref, TransitionRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.observe.explaining.causes import Cause
+from itinerary.observe.explaining.scene import Found
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["ON_TIME_WITHIN", "Delay", "begin_of", "delay_of", "in_the_way", "limit_words", "waited_for_condition"]
+
+ON_TIME_WITHIN: Final = SECOND
+"""What begins within this after its time is on time."""
+
+_S = OccurrenceState
+_WORKING: Final = frozenset({_S.RUNNING, _S.CONTAINER_CREATING})
+_CONDITION: Final = frozenset({_S.CONDITION_PENDING, _S.CONDITION_RUNNING, _S.ACTION_PENDING, _S.ACTION_RUNNING})
+_RECOVERED: Final = "recovered by "
+_REQUIRES: Final = "requires "
+_UNMET: Final = ", which is not so"
+
+
+class Delay(NamedTuple):
+    """Why one was late, or is: a cause, and half a sentence."""
+
+    cause: Cause
+    because: str
+
+
+class _Wait(NamedTuple):
+    state: OccurrenceState | None
+    """None: it did not exist."""
+    start: int
+    end: int
+    why: str | None
+
+
+def begin_of(detail: Detail) -> TransitionRow | None:
+    """The line of the trail with which its tasks began; None if they have not."""
+    return next((line for line in detail.transitions if line.after in _WORKING), None)
+
+
+def delay_of(found: Found) -> Delay:
+    """Why it began later than it was due, or has not begun."""
+    waits = _waits(found)
+    totals: dict[Cause, int] = {}
+    for wait in waits:
+        cause = _kind(wait)
+        totals[cause] = totals.get(cause, 0) + wait.end - wait.start
+    longest = max(totals, key=lambda cause: totals[cause], default=Cause.UNEXPLAINED)
+    of_it = [wait for wait in waits if _kind(wait) is longest]
+    match longest:
+        case Cause.IN_LINE:
+            return Delay(longest, f"it stood in line for {_in_the_way(found, of_it)}")
+        case Cause.LIMIT:
+            return Delay(longest, f"{limit_words(_named(of_it))} until {_until(found, of_it)}")
+        case Cause.NO_SLOT:
+            return Delay(longest, f"node {_named(of_it)} had no free slot until {_until(found, of_it)}")
+        case Cause.CONDITION:
+            return Delay(longest, f"it waited for {waited_for_condition(found)} until {_until(found, of_it)}")
+        case _ if not of_it:
+            return Delay(Cause.UNEXPLAINED, "what is kept does not say why")
+        case _:
+            return _unbegun(found, of_it[0].start, of_it[-1].end)
+
+
+# -- waits -----------------------------------------------------------------------------------------------------------
+
+
+def _waits(found: Found) -> list[_Wait]:
+    """The times between its due time and its beginning, or now."""
+    row, trail = found.row, found.detail.transitions
+    begin = begin_of(found.detail)
+    end = begin.at if begin is not None else (row.ended_at or found.scene.now)
+    waits = [_Wait(None, row.due_at, min(row.created_at, end), None)]
+    for place, line in enumerate(trail):
+        if line is begin or line.after in FINAL:
+            break
+        until = trail[place + 1].at if place + 1 < len(trail) else end
+        waits.append(_Wait(line.after, max(line.at, row.due_at), min(until, end), line.why))
+    return [wait for wait in waits if wait.end > wait.start]
+
+
+def _kind(wait: _Wait) -> Cause:
+    reason = read_reason(wait.why)
+    if wait.state is OccurrenceState.QUEUED:
+        return Cause.IN_LINE
+    if wait.state in _CONDITION:
+        return Cause.CONDITION
+    if reason is not None and reason.kind is ReasonKind.LIMIT:
+        return Cause.LIMIT
+    if reason is not None and reason.kind is ReasonKind.SLOT:
+        return Cause.NO_SLOT
+    return Cause.UNEXPLAINED  # nobody was there, or nobody began it: the trail does not say why
+
+
+def _named(waits: list[_Wait]) -> str:
+    reason = read_reason(waits[0].why)
+    return "" if reason is None or reason.name is None else reason.name
+
+
+def _until(found: Found, waits: list[_Wait]) -> str:
+    return found.scene.time.brief(waits[-1].end)
+
+
+def limit_words(limit: str) -> str:
+    """A limit that is used up: one by name, or a job's own, which has the name that a node gave it."""
+    return (
+        "as many of the job ran as may at a time (max_active)"
+        if limit.startswith("job/")
+        else f"limit {limit} was used up"
+    )
+
+
+def in_the_way(found: Found) -> Ref | None:
+    """The last one that it stood in line for, or was called by."""
+    for line in reversed(found.detail.transitions):
+        reason = read_reason(line.why)
+        if reason is not None and reason.kind in (ReasonKind.CALLED, ReasonKind.WAITS) and reason.ref is not None:
+            return reason.ref
+    return None
+
+
+def _in_the_way(found: Found, waits: list[_Wait]) -> str:
+    ref = in_the_way(found)
+    if ref is None:
+        return f"its job's slot until {_until(found, waits)}"
+    other = found.others.get(ref)
+    ended = (
+        "" if other is None or other.ended_at is None else f", which ended at {found.scene.time.brief(other.ended_at)}"
+    )
+    return f"{found.named(ref)}{ended}"
+
+
+def waited_for_condition(found: Found) -> str:
+    """What was required."""
+    for line in reversed(found.detail.transitions):
+        if line.why is not None and line.why.startswith(_REQUIRES):
+            return line.why.removeprefix(_REQUIRES).split(_UNMET)[0]
+    return A_REQUIREMENT
+
+
+# -- nobody was there, or nobody began it ----------------------------------------------------------------------------
+
+
+def _unbegun(found: Found, start: int, end: int) -> Delay:
+    scene, attendance = found.scene, found.scene.attendance
+    absence = attendance.absence(start, end)
+    away, jump = attendance.store_away(start, end), attendance.jump(start, end)
+    if absence is not None and 2 * _shared(absence.start, absence.end, start, end) >= end - start:
+        return Delay(Cause.NO_NODE, absence.words(scene.time) + _recovery(found))
+    taken = _taken_over(found)
+    if taken is not None:
+        return Delay(Cause.TAKEN_OVER, taken)
+    if away is not None:
+        times = f"from {scene.time.brief(away.since)} to {scene.time.brief(away.until)}"
+        return Delay(Cause.STORE_AWAY, f"the store did not answer node {away.node.name} {times}" + _recovery(found))
+    if jump is not None:
+        return Delay(Cause.CLOCK_JUMP, jump.words(scene.time) + _recovery(found))
+    if absence is not None:
+        return Delay(Cause.NO_NODE, absence.words(scene.time) + _recovery(found))
+    return Delay(Cause.UNEXPLAINED, "what is kept does not say why" + _recovery(found))
+
+
+def _shared(start: int | None, end: int | None, low: int, high: int) -> int:
+    return (high if end is None else min(end, high)) - (low if start is None else max(start, low))
+
+
+def _recovery(found: Found) -> str:
+    """How it came to run after all."""
+    first = found.detail.transitions[0].why if found.detail.transitions else None
+    if first is not None and first.startswith(_RECOVERED):
+        return f", and it was {first.split(':')[0]}"
+    return ", and it was recovered" if found.row.is_recovery else ""
+
+
+def _taken_over(found: Found) -> str | None:
+    """Who had it, and did not begin it."""
+    begin, attendance = begin_of(found.detail), found.scene.attendance
+    first = found.row.created_by
+    if begin is None or first is None or begin.node in (None, first):
+        return None
+    words = (
+        f"{attendance.name(first)} had claimed it and did not begin it, and {attendance.name(begin.node)} took it over"
+    )
+    return words + _gone(found, first, begin.at)
+
+
+def _gone(found: Found, number: NodeNumber, by: int) -> str:
+    node = found.scene.attendance.row(number)
+    if node is None:
+        return ""
+    seen = found.scene.attendance.last_seen(node)
+    if seen >= by:
+        return ""
+    how = "left" if seen == node.left_at else "was last heard of"
+    return f"; node {node.name} {how} at {found.scene.time.brief(seen)}"

@@ -1,0 +1,186 @@
+"""An occurrence that has not ended, explained: it runs, or what it waits for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from itinerary.errors import RecordError
+from itinerary.model.codec import from_json
+from itinerary.model.config import FrozenConfig
+from itinerary.model.ids import attempt_id, job_id, task_id, task_run_id
+from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.retries import is_lost, retry_wait
+from itinerary.model.rows import AttemptRow, TaskRow
+from itinerary.model.states import OccurrenceState
+from itinerary.observe.explaining.attendance import Attendance
+from itinerary.observe.explaining.causes import Cause, Fate
+from itinerary.observe.explaining.delays import (
+    ON_TIME_WITHIN,
+    Delay,
+    begin_of,
+    delay_of,
+    in_the_way,
+    waited_for_condition,
+)
+from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.verdict import Verdict
+from itinerary.observe.explaining.words import listed, spoken
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["lateness", "nobody_takes_it", "unfinished"]
+
+_S = OccurrenceState
+_CONDITION: Final = frozenset({_S.CONDITION_PENDING, _S.CONDITION_RUNNING, _S.ACTION_PENDING, _S.ACTION_RUNNING})
+_SHOWN_MAX: Final = 3
+
+
+def unfinished(found: Found) -> Verdict:
+    """What it does, or waits for."""
+    verdict = _begun(found) if found.row.started_at is not None else _unbegun(found)
+    if found.row.cancelled_by is not None:
+        asked = found.in_words(found.row.cancelled_by)
+        verdict = verdict._replace(rest=f"{verdict.rest} It has been asked to end: {asked}.".strip())
+    return verdict
+
+
+def lateness(found: Found) -> str:
+    """When it began, and how late, in a sentence."""
+    begin, time = begin_of(found.detail), found.scene.time
+    if begin is None:
+        return ""
+    late, where = begin.at - found.row.due_at, found.scene.attendance.name(begin.node)
+    if late < ON_TIME_WITHIN:
+        return f"It began on time, at {time.brief(begin.at)} on {where}."
+    return f"It began {spoken(late)} late, at {time.brief(begin.at)} on {where}: {delay_of(found).because}."
+
+
+# -- it has begun ----------------------------------------------------------------------------------------------------
+
+
+def _begun(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    if row.status in _CONDITION:
+        what = f"it requires {waited_for_condition(found)}, which is not so yet"
+        return Verdict(Fate.WAITS, Cause.CONDITION, f"waits: {what}", "", None)
+    if row.status is OccurrenceState.RETRYING:
+        return Verdict(
+            Fate.WAITS, Cause.RETRY, f"waits to be tried again: {_next_attempt(found)}", lateness(found), None
+        )
+    if row.status is OccurrenceState.PENDING:
+        return Verdict(Fate.WAITS, Cause.LIMIT, "waits for a share of its limits, to go on", lateness(found), None)
+    begin = begin_of(found.detail)
+    since = row.started_at or row.due_at if begin is None else begin.at
+    expires = "" if row.expires_at is None else f", and it may take until {scene.time.brief(row.expires_at)}"
+    owner = scene.attendance.row(row.owner)
+    advice = None
+    if row.owner is None:
+        where = "the node that ran it is gone, and nobody has gone on with it yet"
+    elif owner is not None and not scene.attendance.is_there(owner):
+        where = (
+            f"node {owner.name} runs it, and was last heard of at {scene.time.brief(scene.attendance.last_seen(owner))}"
+        )
+    else:
+        where = f"{scene.attendance.name(row.owner)} runs it"
+    headline = f"runs now: {where}, for {spoken(scene.now - since)} so far{expires}"
+    return Verdict(
+        Fate.RUNS, Cause.ON_TIME if _was_on_time(found) else delay_of(found).cause, headline, lateness(found), advice
+    )
+
+
+def _was_on_time(found: Found) -> bool:
+    begin = begin_of(found.detail)
+    return begin is not None and begin.at - found.row.due_at < ON_TIME_WITHIN
+
+
+def _next_attempt(found: Found) -> str:
+    """Which task, which attempt of how many, and when."""
+    waiting = [
+        (task, tries)
+        for task in found.detail.tasks
+        if (tries := [attempt for attempt in found.detail.attempts if attempt.place == task.place])
+        and tries[-1].ended_at is not None
+    ]
+    if not waiting:
+        return "its last attempt was lost with its node"
+    task, tries = waiting[-1]
+    error = (tries[-1].error or "").strip().splitlines()
+    because = f", since attempt {tries[-1].number} {tries[-1].status}" + (f": {error[-1]}" if error else "")
+    try:
+        config = from_json(FrozenConfig, found.detail.config or "")
+    except RecordError:
+        return f"task {task.name}{because}"
+    lost = sum(is_lost(attempt) for attempt in tries)
+    most = config.of_task(task.name).retry.max_retries + 1 + lost
+    when = found.scene.time.brief(_retry_at(found, task, tries, config))
+    return f"task {task.name}, attempt {len(tries) + 1} of {most}, at {when}{because}"
+
+
+def _retry_at(found: Found, task: TaskRow, tries: list[AttemptRow], config: FrozenConfig) -> int:
+    job, last = job_id(found.scene.job.name), tries[-1]
+    run = task_run_id(found.row.key.id(job), task_id(job, task.name))
+    number = len(tries) - sum(is_lost(attempt) for attempt in tries)
+    return (last.ended_at or 0) + retry_wait(
+        config.of_task(task.name).retry, max(number, 1), attempt_id(run, last.number)
+    )
+
+
+# -- it has not begun ------------------------------------------------------------------------------------------------
+
+
+def _unbegun(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    if row.due_at > scene.now:
+        if (why := scene.timeline.why_skipped(row.job, row.instant)) is not None and row.kind.is_by_schedule:
+            return Verdict(Fate.TO_COME, Cause.PAUSED, f"is to come, and will be skipped: {why}", "", None)
+        who = f", and {scene.attendance.name(row.owner)} has claimed it" if row.owner is not None else ""
+        wait = spoken(row.due_at - scene.now)
+        return Verdict(Fate.TO_COME, Cause.FUTURE, f"is to come in {wait}{who}", "", None)
+    waited = spoken(scene.now - row.due_at)
+    reason = read_reason(row.reason)
+    if row.status is OccurrenceState.QUEUED:
+        place = next((place for place, other in enumerate(found.line, 1) if other.ref == row.ref), None)
+        where = "" if place is None else f", as number {place} of {len(found.line)} in line"
+        behind = in_the_way(found)
+        for_whom = "its job's slot" if behind is None else found.named(behind)
+        if row.is_recovery and behind is None:
+            for_whom = "its turn in what is recovered of its job, one after another"
+        return Verdict(Fate.WAITS, Cause.IN_LINE, f"waits for {waited} already for {for_whom}{where}", "", None)
+    if reason is not None and reason.kind is ReasonKind.LIMIT and row.status is OccurrenceState.PENDING:
+        return Verdict(
+            Fate.WAITS, Cause.LIMIT, f"waits for {waited} already: {_held(found, reason.name or '')}", "", None
+        )
+    if reason is not None and reason.kind is ReasonKind.SLOT and row.status is OccurrenceState.PENDING:
+        what = f"node {reason.name} runs as many occurrences as it may (max_concurrent_jobs)"
+        return Verdict(Fate.WAITS, Cause.NO_SLOT, f"waits for {waited} already for a free slot: {what}", "", None)
+    delay, advice = nobody_takes_it(scene)
+    return Verdict(Fate.WAITS, delay.cause, f"waits for {waited} already: {delay.because}", "", advice)
+
+
+def _held(found: Found, limit: str) -> str:
+    holders = [found.shown(row) for row in found.holders.get(limit, ())]
+    name = (
+        "as many of the job run as may at a time (max_active)"
+        if limit.startswith("job/")
+        else f"limit {limit} is used up"
+    )
+    if not holders:
+        return name
+    more = len(holders) - _SHOWN_MAX
+    return f"{name}, by {listed(holders[:_SHOWN_MAX] + ([f'{more} more'] if more > 0 else []))}"
+
+
+def nobody_takes_it(scene: Scene) -> tuple[Delay, str | None]:
+    """Why what is due, and anybody's, has not begun; and what to do about it."""
+    attendance: Attendance = scene.attendance
+    if not attendance.present:
+        absence = attendance.absence(scene.now - SECOND, scene.now)
+        words = "no node is there" if absence is None else absence.words(scene.time)
+        return Delay(
+            Cause.NO_NODE, words
+        ), "start a node: what was missed then goes through the job's recovery strategy"
+    lacking = attendance.lacking(scene.job.number)
+    if len(lacking) == len(attendance.present):
+        names = listed([node.name for node in lacking])
+        what = f"no node that is there has the code of its job (node {names} lacks it)"
+        return Delay(Cause.NO_CODE, what), "start a node with the code of this job, or remove the job"
+    return Delay(Cause.UNDECIDED, "no node has come to it yet"), None
