@@ -114,7 +114,7 @@ class Attendance:
         row = self.row(number)
         if row is not None:
             return f"node {row.name}"
-        return "no node" if number is None else f"node number {number}, of which nothing is kept"
+        return "no node" if number is None else f"node number {number} (no longer kept)"
 
     def is_there(self, node: NodeRow) -> bool:
         """Whether a node is there now, as far as one can see."""

@@ -21,7 +21,7 @@ from itinerary.observe.explaining.causes import Cause
 from itinerary.observe.explaining.scene import Found
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["ON_TIME_WITHIN", "Delay", "begin_of", "delay_of", "in_the_way", "limit_words", "waited_for_condition"]
+__all__ = ["ON_TIME_WITHIN", "Delay", "begin_of", "delay_of", "in_the_way", "limit_name", "waited_for_condition"]
 
 ON_TIME_WITHIN: Final = SECOND
 """What begins within this after its time is on time."""
@@ -67,7 +67,7 @@ def delay_of(found: Found) -> Delay:
         case Cause.IN_LINE:
             return Delay(longest, f"it stood in line for {_in_the_way(found, of_it)}")
         case Cause.LIMIT:
-            return Delay(longest, f"{limit_words(_named(of_it))} until {_until(found, of_it)}")
+            return Delay(longest, f"{limit_name(_named(of_it))} was used up until {_until(found, of_it)}")
         case Cause.NO_SLOT:
             return Delay(longest, f"node {_named(of_it)} had no free slot until {_until(found, of_it)}")
         case Cause.CONDITION:
@@ -117,13 +117,9 @@ def _until(found: Found, waits: list[_Wait]) -> str:
     return found.scene.time.brief(waits[-1].end)
 
 
-def limit_words(limit: str) -> str:
-    """A limit that is used up: one by name, or a job's own, which has the name that a node gave it."""
-    return (
-        "as many of the job ran as may at a time (max_active)"
-        if limit.startswith("job/")
-        else f"limit {limit} was used up"
-    )
+def limit_name(limit: str) -> str:
+    """A limit by name; a job's own has the name that a node gave it."""
+    return "max_active of the job" if limit.startswith("job/") else f"limit {limit}"
 
 
 def in_the_way(found: Found) -> Ref | None:

@@ -26,7 +26,7 @@ _FAILED: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 def facts_of(found: Found) -> tuple[Fact, ...]:
     """What is on record."""
-    timed = sorted([*_due(found), *_trail(found), *_attempts(found), *_nodes(found)], key=lambda one: one[0])
+    timed = sorted([*_due(found), *_nodes(found), *_trail(found), *_attempts(found)], key=lambda one: one[0])
     facts = [found.scene.fact(at, what) for at, what in timed]
     if len(facts) > _LINES_MAX:
         left_out = len(facts) - _LINES_MAX

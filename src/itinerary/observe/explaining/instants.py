@@ -12,7 +12,6 @@ Why an instant was not due is found by asking what would have had to be otherwis
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from itinerary.core.expected import Due, Gap
 from itinerary.core.stretches import Active, Paused, Stretch
@@ -21,14 +20,13 @@ from itinerary.model.ids import run_id
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.explanation import Explanation, Fact
-from itinerary.observe.explaining.occurrences import standing_words, version_words
 from itinerary.observe.explaining.scene import Scene
 from itinerary.observe.explaining.schedules import closed_by, fires, out_of_range
+from itinerary.observe.explaining.standings import skip_words, standing_words, version_words
 from itinerary.observe.explaining.unfinished import nobody_takes_it
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import AS_THE_CLOCK_SHOWS, in_utc, listed, spoken
 from itinerary.schedules import Schedule, ZoneSource
-from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import MICROSECONDS, Moment
 from itinerary.schedules.wallclock import instants_at
 
@@ -36,7 +34,6 @@ __all__ = ["Neighbours", "explained_due", "explained_gap", "explained_never", "w
 
 Neighbours = tuple[int | None, int | None]
 """The instants before and after one that was not due."""
-_UNDECIDED_FOR: Final = 60 * SECOND
 
 
 def explained_due(scene: Scene, due: Due) -> Explanation:
@@ -49,7 +46,8 @@ def _due(scene: Scene, due: Due) -> Verdict:
         wait = spoken(due.instant - scene.now)
         if due.skipped is not None:
             cause = Cause.SKIPPED if due.skipped.startswith("skipped by ") else Cause.PAUSED
-            return Verdict(Fate.TO_COME, cause, f"is to come in {wait}, and will be skipped: {due.skipped}")
+            why = skip_words(scene, due.instant, due.skipped)
+            return Verdict(Fate.TO_COME, cause, f"is to come in {wait}, and will be skipped: {why}")
         return Verdict(Fate.TO_COME, Cause.FUTURE, f"is to come in {wait}, by version {due.version}")
     if due.instant < scene.job.history_floor:
         floor = scene.time.brief(scene.job.history_floor)
@@ -60,18 +58,16 @@ def _due(scene: Scene, due: Due) -> Verdict:
         return Verdict(
             Fate.UNKNOWN, Cause.LOST, headline, "This must never be.", "itinerary audit, and report what it finds"
         )
-    delay, advice = nobody_takes_it(scene)
-    for_now = spoken(scene.now - due.instant)
-    if due.skipped is not None:
-        headline = f"is not decided yet, since {for_now}, and will be skipped ({due.skipped}): {delay.because}"
-        return Verdict(Fate.WAITS, delay.cause, headline, "", advice)
-    return Verdict(Fate.WAITS, delay.cause, f"is not decided yet, since {for_now}: {delay.because}", "", advice)
+    delay, advice = nobody_takes_it(scene, due.instant)
+    skipped = "" if due.skipped is None else f", and will be skipped ({skip_words(scene, due.instant, due.skipped)})"
+    headline = f"has been due for {spoken(scene.now - due.instant)} and is not decided yet{skipped}: {delay.because}"
+    return Verdict(Fate.WAITS, delay.cause, headline, "", advice)
 
 
 def explained_gap(scene: Scene, instant: int, gap: Gap | str) -> Explanation:
     """An instant of a time in which nobody can say what the job expects."""
     reason = gap if isinstance(gap, str) else f"version {gap.version}: {gap.reason}"
-    headline = f"cannot be explained: the job is quarantined, since nobody can say what it expects. {reason}"
+    headline = f"cannot be explained: the job is quarantined, since nobody can say what it expects: {reason}"
     verdict = Verdict(Fate.UNKNOWN, Cause.QUARANTINED, headline.rstrip("."), "", "correct the job")
     return _answer(scene, instant, f"{scene.job.name} at {scene.time.full(instant)}", verdict)
 
@@ -82,8 +78,7 @@ def explained_never(
     """An instant that was not due."""
     subject = f"{scene.job.name} at {scene.time.full(asked)}"
     if why is None:
-        tense = "is" if asked > scene.now else "was"
-        why = Verdict(Fate.NOT_DUE, Cause.SCHEDULE, f"{tense} not due{_schedule(scene, asked)}")
+        why = Verdict(Fate.NOT_DUE, Cause.SCHEDULE, f"{_tense(scene, asked)} not due{_schedule(scene, asked)}")
     rest = f"{why.rest} {_nearest(scene, around)}".strip()
     return _answer(scene, asked, subject, why._replace(rest=rest), facts)
 
@@ -161,6 +156,16 @@ def why_not_due(scene: Scene, asked: int) -> Verdict | None:
     return _other_version(scene, stretch, second) or _other_reading(scene, stretch, second)
 
 
+def never_shown(scene: Scene, reading: str, instant: int) -> Verdict:
+    """A time that the clock of the job's zone passes over, on that day; it goes on at an instant."""
+    shows = f"the clock of {scene.time.zone.name} does not show {reading}: it goes on at {scene.time.brief(instant)}"
+    return Verdict(Fate.NOT_DUE, Cause.DST_GAP, f"{_tense(scene, instant)} not due: {shows}, and nothing is due then")
+
+
+def _tense(scene: Scene, instant: int) -> str:
+    return "is" if instant > scene.now else "was"
+
+
 def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
     """By the version that was in force."""
     schedule, zones = stretch.schedule, _zones(scene, stretch.schedule, second)
@@ -168,16 +173,20 @@ def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
         stopped = standing_words(stretch.standing, scene)
         cause = Cause.REMOVED if "removed" in stopped.split(" by ")[0] else Cause.STOPPED
         advice = None if cause is Cause.REMOVED else f'app["{scene.job.name}"].start() has it go on'
+        if second * MICROSECONDS > scene.now:
+            return Verdict(Fate.NOT_DUE, cause, f"is not due: {stopped.replace('was', 'is', 1)}", "", advice)
         return Verdict(Fate.DID_NOT_RUN, cause, f"did not run, and was not expected to: {stopped}", "", advice)
     closed = closed_by(schedule, second, zones)
     if closed is not None:
-        headline = f"did not run: calendar {closed.calendar} is closed then ({closed.why})"
-        moved = (
-            "" if closed.moved_to is None else f"It was moved to {scene.time.brief(closed.moved_to * MICROSECONDS)}."
-        )
-        return Verdict(Fate.DID_NOT_RUN, Cause.CALENDAR, headline, moved)
+        is_past = second * MICROSECONDS <= scene.now
+        did = "did not run" if is_past else "will not run"
+        headline = f"{did}: calendar {closed.calendar} is closed then ({closed.why})"
+        moved = ""
+        if closed.moved_to is not None:
+            moved = f"It {'was' if is_past else 'is'} moved to {scene.time.brief(closed.moved_to * MICROSECONDS)}."
+        return Verdict(Fate.DID_NOT_RUN if is_past else Fate.NOT_DUE, Cause.CALENDAR, headline, moved)
     if (outside := out_of_range(schedule, second, zones)) is not None:
-        return Verdict(Fate.NOT_DUE, Cause.RANGE, f"was not due: {outside}")
+        return Verdict(Fate.NOT_DUE, Cause.RANGE, f"{_tense(scene, second * MICROSECONDS)} not due: {outside}")
     return None
 
 
@@ -194,16 +203,16 @@ def _other_version(scene: Scene, stretch: Stretch | None, second: int) -> Verdic
         except ItineraryError:
             continue
         if has_it:
-            return _of_version(scene, entry, in_force)
+            return _of_version(scene, entry, in_force, _tense(scene, second * MICROSECONDS))
     return None
 
 
-def _of_version(scene: Scene, entry: EntryRow, in_force: int) -> Verdict:
+def _of_version(scene: Scene, entry: EntryRow, in_force: int, tense: str) -> Verdict:
     other = f"version {entry.version} has it{version_words(scene, entry.version)}"
     if not in_force:
-        headline = f"was not due: no version of the job was in force yet; {other}"
+        headline = f"{tense} not due: no version of the job was in force yet; {other}"
     else:
-        headline = f"was not due: version {in_force} was in force then{version_words(scene, in_force)}; {other}"
+        headline = f"{tense} not due: version {in_force} {tense} in force then{version_words(scene, in_force)}; {other}"
     return Verdict(Fate.NOT_DUE, Cause.VERSION, headline)
 
 
@@ -219,7 +228,7 @@ def _other_reading(scene: Scene, stretch: Stretch | None, second: int) -> Verdic
         return None
     times = listed([scene.time.brief(other * MICROSECONDS) for other in others])
     twice = f"the clock of {zone.name} shows this time twice that day"
-    headline = f"was not due: {twice}, and the schedule means the other one, {times}"
+    headline = f"{_tense(scene, second * MICROSECONDS)} not due: {twice}, and the schedule means the other one, {times}"
     return Verdict(Fate.NOT_DUE, Cause.DST_REPEAT, headline)
 
 

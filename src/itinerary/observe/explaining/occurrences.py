@@ -8,24 +8,25 @@ from types import MappingProxyType
 from typing import Final
 
 from itinerary.core.matching import GAP
-from itinerary.core.stretches import Active, Paused, Removed, Standing, Stopped
-from itinerary.errors import ItineraryError, RecordError
+from itinerary.core.stretches import Paused, Removed
+from itinerary.errors import RecordError
 from itinerary.model.asked import read_asked
 from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import ReasonKind, read_reason
-from itinerary.model.rows import EntryKind, OccurrenceRow
+from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of, delay_of
 from itinerary.observe.explaining.explanation import Explanation
 from itinerary.observe.explaining.facts import facts_of
 from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.standings import standing_at, standing_words, version_words
 from itinerary.observe.explaining.unfinished import lateness, unfinished
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import in_utc, spoken
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["explained_occurrence", "standing_words"]
+__all__ = ["explained_occurrence"]
 
 _S = OccurrenceState
 _MICROSECONDS: Final = re.compile(r"since (\d+) \(microseconds\), \d+ s ago")
@@ -62,6 +63,8 @@ def explained_occurrence(found: Found) -> Explanation:
 
 def _subject(found: Found) -> str:
     row, name, when = found.row, found.scene.job.name, found.scene.time.full(found.instant)
+    if row.request == GAP and row.kind.is_by_schedule:
+        return f"{name} at {when}"
     if row.kind.is_by_schedule:
         return f"{name}, due {when},"
     return f"{name}, {_asked_for(row)} {when},"
@@ -90,7 +93,8 @@ def _verdict(found: Found) -> Verdict:
     is_inside = window is not None and found.instant != row.instant
     if is_inside and row.is_recovery and row.status is not OccurrenceState.MISSED:
         return _compressed(found)
-    return _BY_STATE.get(row.status, unfinished)(found)
+    verdict = _BY_STATE.get(row.status, unfinished)(found)
+    return verdict._replace(rest=_decided_late(found)) if row.status is OccurrenceState.SKIPPED else verdict
 
 
 # -- it ran ----------------------------------------------------------------------------------------------------------
@@ -120,11 +124,12 @@ def _compressed(found: Found) -> Verdict:
     row, scene = found.row, found.scene
     window = row.window
     assert window is not None, "it lies in one"
-    ended = "" if row.ended_at is None else f" at {scene.time.brief(row.ended_at)}"
+    state = row.status.value.replace("_", " ")
+    is_so = f"is {state}" if row.ended_at is None else f"ended as {state} at {scene.time.brief(row.ended_at)}"
     absence = scene.attendance.absence(found.instant, found.instant + SECOND)
     why = "nobody was there" if absence is None else absence.words(scene.time)
     headline = f"has no run of its own: {why}, and {found.shown(row)} answers for it (recovery is compressed)"
-    rest = f"That run answers for {window.count} instants, and is {row.status.value.replace('_', ' ')}{ended}."
+    rest = f"That run answers for {window.count} instants, and {is_so}."
     return Verdict(Fate.DID_NOT_RUN, Cause.COMPRESSED, headline, rest)
 
 
@@ -192,7 +197,7 @@ def _cancelled(found: Found) -> Verdict:
 def _withdrawn(found: Found, reason: str) -> Verdict | None:
     """It was cancelled by a change of its job, before it began."""
     scene, row = found.scene, found.row
-    standing = _standing(scene, row.instant)
+    standing = standing_at(scene, row.instant)
     if standing is not None and str(standing) == reason:
         cause = Cause.REMOVED if isinstance(standing, Removed) else Cause.STOPPED
         return Verdict(Fate.DID_NOT_RUN, cause, f"did not run: {standing_words(standing, scene)}")
@@ -212,16 +217,16 @@ def _skipped(found: Found) -> Verdict:
     named = read_reason(reason)
     if named is not None and named.kind is ReasonKind.OVERLAPS:
         other = None if named.ref is None else found.others.get(named.ref)
-        full = f" and{reason.split(', and', 1)[1]}" if ", and" in reason else ""
+        full = f", and{reason.split(', and', 1)[1]}" if ", and" in reason else ""
         headline = f"did not run: {found.named(named.ref)} was still running{_ran_when(scene, other)}{full}"
         advice = 'to have it wait instead, set overlap = "queue"' if not full else None
         return Verdict(Fate.DID_NOT_RUN, Cause.OVERLAPPED, headline, "", advice)
     if named is not None and named.kind is ReasonKind.REPLACED:
         headline = f"did not run: {found.named(named.ref)} took its place (overlap is replace)"
         return Verdict(Fate.DID_NOT_RUN, Cause.REPLACED, headline)
-    standing = _standing(scene, found.instant)
+    standing = standing_at(scene, found.instant)
     if isinstance(standing, Paused) and str(standing) == reason:
-        now = _standing(scene, scene.now)
+        now = standing_at(scene, scene.now)
         advice = f"itinerary resume {scene.job.name}" if isinstance(now, Paused) else None
         return Verdict(Fate.DID_NOT_RUN, Cause.PAUSED, f"did not run: {standing_words(standing, scene)}", "", advice)
     if reason.startswith("paused by "):
@@ -231,6 +236,18 @@ def _skipped(found: Found) -> Verdict:
     if reason.startswith(_REQUIREMENT):
         return Verdict(Fate.DID_NOT_RUN, Cause.CONDITION, f"did not run: {_unmet(reason)}")
     return Verdict(Fate.DID_NOT_RUN, Cause.UNEXPLAINED, f"did not run: {found.in_words(reason)}")
+
+
+def _decided_late(found: Found) -> str:
+    """When it was decided that it does not run, if that was not at its time."""
+    row, scene = found.row, found.scene
+    late = (row.ended_at or row.due_at) - row.due_at
+    if late < ON_TIME_WITHIN or found.instant != row.instant:
+        return ""
+    delay = delay_of(found)
+    if delay.cause is Cause.UNEXPLAINED:
+        return ""  # a sweep passed by some seconds later, as it does
+    return f"That was decided {spoken(late)} late, at {scene.time.brief(row.due_at + late)}: {delay.because}."
 
 
 def _ran_when(scene: Scene, other: OccurrenceRow | None) -> str:
@@ -280,40 +297,6 @@ _BY_STATE: Final[Mapping[OccurrenceState, Callable[[Found], Verdict]]] = Mapping
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
-
-
-def standing_words(standing: Standing, scene: Scene) -> str:
-    """How a job stood, with who, since when and why."""
-    if isinstance(standing, Active):
-        return "the job was active"
-    how = "paused" if isinstance(standing, Paused) else "stopped" if isinstance(standing, Stopped) else "removed"
-    since = (
-        f"at {scene.time.brief(standing.since)}"
-        if isinstance(standing, Removed)
-        else f"since {scene.time.brief(standing.since)}"
-    )
-    until = ""
-    if isinstance(standing, Paused) and standing.until is not None:
-        until = f" until {scene.time.brief(standing.until)}"
-    why = f": {standing.reason}" if standing.reason else ""
-    return f"the job was {how} by {standing.by} {since}{until}{why}"
-
-
-def version_words(scene: Scene, version: int) -> str:
-    """Who made a version, from when it counts, and why."""
-    for entry in reversed(scene.timeline.entries(scene.job.number)):
-        if entry.kind is EntryKind.VERSION and entry.version == version:
-            why = f": {entry.reason}" if entry.reason else ""
-            return f" (in force since {scene.time.brief(entry.effective_from)}, by {entry.entered_by}{why})"
-    return ""
-
-
-def _standing(scene: Scene, instant: int) -> Standing | None:
-    try:
-        stretch = scene.timeline.in_force(scene.job.number, instant)
-    except ItineraryError:
-        return None
-    return None if stretch is None else stretch.standing
 
 
 def _unmet(reason: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Final
 
 from itinerary.core.expected import Due, Gap
 from itinerary.core.matching import GAP
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError, NodeError
+from itinerary.errors import ItineraryError, NodeError, WindowError
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import (
     PAGE_MAX,
@@ -34,27 +35,40 @@ from itinerary.observe.explaining.asking import NEAR, Meant, due_at, meant, next
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.explanation import Explanation, Fact
-from itinerary.observe.explaining.instants import explained_due, explained_gap, explained_never, why_not_due
-from itinerary.observe.explaining.occurrences import explained_occurrence, standing_words
+from itinerary.observe.explaining.instants import (
+    explained_due,
+    explained_gap,
+    explained_never,
+    never_shown,
+    why_not_due,
+)
+from itinerary.observe.explaining.occurrences import explained_occurrence
 from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.standings import standing_words
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import LocalTime
 from itinerary.ports import Store
 from itinerary.reading import read_timeline, windows_after
 from itinerary.schedules.durations import SECOND
-from itinerary.schedules.instants import Moment
+from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
 
 __all__ = ["explain"]
 
-_NODES_MAX = 10_000
-_HOLDERS_MAX = 20
+_FIRST: Final = EARLIEST + 2 * DAY
+_LAST: Final = LATEST - 2 * DAY
+"""Less a little, since a local time may lie on either side of it."""
+_NODES_MAX: Final = 10_000
+_HOLDERS_MAX: Final = 20
 
 
 async def explain(store: Store, job: str, when: Moment | None = None) -> Explanation:
     """Why a job ran, ran late, or did not, at a time; without one, the last time that it did or should have.
 
-    A local time is one of the clock of the job's zone. Raises NodeError if there is no such job.
+    A local time is one of the clock of the job's zone. Raises NodeError if there is no such job, and
+    WindowError for a time outside of the supported years.
     """
+    if when is not None and not _FIRST <= when.seconds < _LAST:
+        raise WindowError(f"{when} lies outside of the supported years 1900 to 2199")
     timeline = await read_timeline(store.read)
     row = _job(timeline, job)
     return await _Asking(store, timeline, row, await store.read(Standing())).answer(when)
@@ -75,11 +89,13 @@ class _Asking:
     def __init__(self, store: Store, timeline: Timeline, job: JobRow, status: Status) -> None:
         self._store, self._timeline, self._job, self._status = store, timeline, job, status
         self._rows: Mapping[Ref, OccurrenceRow] = {}
+        self._has_all_active = False
 
     async def answer(self, when: Moment | None) -> Explanation:
         ended = await self._store.read(History(self._job.number, limit=PAGE_MAX))
         active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
         self._rows = {row.ref: row for row in (*ended.rows, *active)}
+        self._has_all_active = len(active) < PAGE_MAX
         attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
         if when is None:
             return await self._newest(attendance)
@@ -118,9 +134,13 @@ class _Asking:
 
     def _with_outlook(self, scene: Scene) -> Scene:
         """What is said first, if the job is not active now."""
-        stretch = self._timeline.in_force(self._job.number, scene.now)
-        if stretch is None or scene.following is not None:
-            return scene
+        try:
+            stretch = self._timeline.in_force(self._job.number, scene.now)
+            if stretch is None or scene.following is not None:
+                return scene
+            stretch.schedule.require_ready()
+        except ItineraryError:
+            return scene  # nobody can say what is to come, and the answer says why
         standing = standing_words(stretch.standing, scene).replace("was", "is", 1)
         active = standing.endswith("active")
         note = (
@@ -141,7 +161,7 @@ class _Asking:
 
     async def _at(self, scene: Scene, asked: Meant, *, is_near: bool = False) -> Explanation:
         instant = asked.instant - asked.instant % SECOND
-        if asked.missing is not None:
+        if asked.missing is not None and due_at(self._timeline, self._job.number, instant) is not None:
             scene = replace(scene, notes=(*scene.notes, _missing_words(scene, asked.missing, instant)))
         row = await self._row_at(instant)
         if row is not None:
@@ -178,7 +198,7 @@ class _Asking:
         except ItineraryError as error:
             return explained_gap(scene, instant, str(error))
         if asked.missing is not None and why is None:
-            why = Verdict(Fate.NOT_DUE, Cause.DST_GAP, "was not due: at the shift of the clock nothing is due either")
+            why = never_shown(scene, asked.missing, instant)
         if why is None and not is_near:
             nearest = self._nearest(instant, around)
             if nearest is not None:
@@ -223,6 +243,9 @@ class _Asking:
         return explained_occurrence(found)
 
     def _line(self) -> list[OccurrenceRow]:
+        """Who stands in line; nobody, if there are more than were read."""
+        if not self._has_all_active:
+            return []
         return sorted(
             (row for row in self._rows.values() if row.status is OccurrenceState.QUEUED), key=lambda row: row.key
         )
@@ -252,5 +275,5 @@ def _is_again(one: OccurrenceRow, row: OccurrenceRow, instant: int) -> bool:
 
 
 def _missing_words(scene: Scene, reading: str, instant: int) -> str:
-    zone = scene.time.zone
-    return f"The clock of {zone.name} never showed {reading}: it was set ahead then, to {scene.time.brief(instant)}."
+    shows = "never showed" if instant <= scene.now else "never shows"
+    return f"The clock of {scene.time.zone.name} {shows} {reading}: it goes on at {scene.time.brief(instant)}."

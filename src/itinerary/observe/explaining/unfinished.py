@@ -20,9 +20,11 @@ from itinerary.observe.explaining.delays import (
     begin_of,
     delay_of,
     in_the_way,
+    limit_name,
     waited_for_condition,
 )
 from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.standings import skip_words
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import listed, spoken
 from itinerary.schedules.durations import SECOND
@@ -131,45 +133,47 @@ def _unbegun(found: Found) -> Verdict:
     row, scene = found.row, found.scene
     if row.due_at > scene.now:
         if (why := scene.timeline.why_skipped(row.job, row.instant)) is not None and row.kind.is_by_schedule:
-            return Verdict(Fate.TO_COME, Cause.PAUSED, f"is to come, and will be skipped: {why}", "", None)
+            cause = Cause.SKIPPED if why.startswith("skipped by ") else Cause.PAUSED
+            words = skip_words(scene, row.instant, why)
+            return Verdict(Fate.TO_COME, cause, f"is to come, and will be skipped: {words}")
         who = f", and {scene.attendance.name(row.owner)} has claimed it" if row.owner is not None else ""
         wait = spoken(row.due_at - scene.now)
         return Verdict(Fate.TO_COME, Cause.FUTURE, f"is to come in {wait}{who}", "", None)
-    waited = spoken(scene.now - row.due_at)
-    reason = read_reason(row.reason)
+    waited = f"has been waiting for {spoken(scene.now - row.due_at)}"
+    reason = read_reason(row.reason) if row.status is OccurrenceState.PENDING else None
     if row.status is OccurrenceState.QUEUED:
-        place = next((place for place, other in enumerate(found.line, 1) if other.ref == row.ref), None)
-        where = "" if place is None else f", as number {place} of {len(found.line)} in line"
-        behind = in_the_way(found)
-        for_whom = "its job's slot" if behind is None else found.named(behind)
-        if row.is_recovery and behind is None:
-            for_whom = "its turn in what is recovered of its job, one after another"
-        return Verdict(Fate.WAITS, Cause.IN_LINE, f"waits for {waited} already for {for_whom}{where}", "", None)
-    if reason is not None and reason.kind is ReasonKind.LIMIT and row.status is OccurrenceState.PENDING:
-        return Verdict(
-            Fate.WAITS, Cause.LIMIT, f"waits for {waited} already: {_held(found, reason.name or '')}", "", None
-        )
-    if reason is not None and reason.kind is ReasonKind.SLOT and row.status is OccurrenceState.PENDING:
+        return Verdict(Fate.WAITS, Cause.IN_LINE, f"{waited}: {_in_line(found)}")
+    if reason is not None and reason.kind is ReasonKind.LIMIT:
+        return Verdict(Fate.WAITS, Cause.LIMIT, f"{waited}: {_held(found, reason.name or '')}")
+    if reason is not None and reason.kind is ReasonKind.SLOT:
         what = f"node {reason.name} runs as many occurrences as it may (max_concurrent_jobs)"
-        return Verdict(Fate.WAITS, Cause.NO_SLOT, f"waits for {waited} already for a free slot: {what}", "", None)
-    delay, advice = nobody_takes_it(scene)
-    return Verdict(Fate.WAITS, delay.cause, f"waits for {waited} already: {delay.because}", "", advice)
+        return Verdict(Fate.WAITS, Cause.NO_SLOT, f"{waited} for a free slot: {what}")
+    delay, advice = nobody_takes_it(scene, row.instant)
+    return Verdict(Fate.WAITS, delay.cause, f"{waited}: {delay.because}", "", advice)
+
+
+def _in_line(found: Found) -> str:
+    """What it stands in line for, and where."""
+    behind = in_the_way(found)
+    other = None if behind is None else found.others.get(behind)
+    if other is not None and other.ended_at is None:
+        words = f"{found.named(behind)} is still running"
+    elif found.row.is_recovery:
+        words = "what is recovered of its job runs one after another"
+    else:
+        words = "others of its job come before it"
+    place = next((place for place, one in enumerate(found.line, 1) if one.ref == found.row.ref), None)
+    return words if place is None else f"{words}, and it is number {place} of {len(found.line)} in line"
 
 
 def _held(found: Found, limit: str) -> str:
     holders = [found.shown(row) for row in found.holders.get(limit, ())]
-    name = (
-        "as many of the job run as may at a time (max_active)"
-        if limit.startswith("job/")
-        else f"limit {limit} is used up"
-    )
-    if not holders:
-        return name
     more = len(holders) - _SHOWN_MAX
-    return f"{name}, by {listed(holders[:_SHOWN_MAX] + ([f'{more} more'] if more > 0 else []))}"
+    by = f" by {listed(holders[:_SHOWN_MAX] + ([f'{more} more'] if more > 0 else []))}" if holders else ""
+    return f"{limit_name(limit)} is used up{by}"
 
 
-def nobody_takes_it(scene: Scene) -> tuple[Delay, str | None]:
+def nobody_takes_it(scene: Scene, instant: int) -> tuple[Delay, str | None]:
     """Why what is due, and anybody's, has not begun; and what to do about it."""
     attendance: Attendance = scene.attendance
     if not attendance.present:
@@ -183,4 +187,6 @@ def nobody_takes_it(scene: Scene) -> tuple[Delay, str | None]:
         names = listed([node.name for node in lacking])
         what = f"no node that is there has the code of its job (node {names} lacks it)"
         return Delay(Cause.NO_CODE, what), "start a node with the code of this job, or remove the job"
-    return Delay(Cause.UNDECIDED, "no node has come to it yet"), None
+    absence = attendance.absence(instant, instant + SECOND)
+    before = "" if absence is None else f"{absence.words(scene.time)}, and "
+    return Delay(Cause.UNDECIDED, f"{before}no node has come to it yet"), None
