@@ -4,6 +4,7 @@
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
     itinerary records                desks and their logs
+    itinerary explain JOB            why it ran, ran late, or did not
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -28,6 +29,7 @@ from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import ProgressLine, words
+from itinerary.cli.explaining import add_explain
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
 from itinerary.cli.planning import plan_as_json, plan_in_words
@@ -157,6 +159,7 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 
 add_commands(app)
 add_records(app)
+add_explain(app)
 
 
 def main() -> None:

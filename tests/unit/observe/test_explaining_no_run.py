@@ -40,7 +40,7 @@ def test_its_job_was_paused() -> None:
             Cause.PAUSED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was paused by anna since 12:00:30: migration.",
         )
-        assert paused.advice == "itinerary resume etl"
+        assert paused.advice == "to have it run again: itinerary resume etl"
         says(
             to_come,
             Fate.TO_COME,

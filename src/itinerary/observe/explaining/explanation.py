@@ -39,3 +39,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it, if there is something to do."""
     following: str | None = None
     """The next instant that is to run, in UTC."""
+    following_local: str | None = None
+    """The same, as the clock of the job's zone will show it."""

@@ -26,7 +26,10 @@ _FAILED: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 def facts_of(found: Found) -> tuple[Fact, ...]:
     """What is on record."""
-    timed = sorted([*_due(found), *_nodes(found), *_trail(found), *_attempts(found)], key=lambda one: one[0])
+    trail = list(_trail(found))
+    ends = [trail.pop()] if trail and found.row.status in FINAL else []  # what ends it comes after what led to that
+    told = [*_due(found), *_nodes(found), *trail, *_attempts(found), *ends]
+    timed = sorted(told, key=lambda one: one[0])
     facts = [found.scene.fact(at, what) for at, what in timed]
     if len(facts) > _LINES_MAX:
         left_out = len(facts) - _LINES_MAX

@@ -56,7 +56,7 @@ def _due(scene: Scene, due: Due) -> Verdict:
         upto = scene.time.brief(scene.watermark)
         headline = f"is lost: the store has nothing about it, though everything up to {upto} is decided"
         return Verdict(
-            Fate.UNKNOWN, Cause.LOST, headline, "This must never be.", "itinerary audit, and report what it finds"
+            Fate.UNKNOWN, Cause.LOST, headline, "This must never be.", "to see whether more is lost: itinerary audit"
         )
     delay, advice = nobody_takes_it(scene, due.instant)
     skipped = "" if due.skipped is None else f", and will be skipped ({skip_words(scene, due.instant, due.skipped)})"
@@ -122,6 +122,7 @@ def _answer(scene: Scene, instant: int, subject: str, verdict: Verdict, facts: t
         facts=(*facts, *_entries(scene, instant)) if verdict.fate is not Fate.TO_COME else facts,
         advice=verdict.advice,
         following=None if scene.following is None else in_utc(scene.following),
+        following_local=None if scene.following is None else scene.time.dated(scene.following),
     )
 
 
@@ -172,7 +173,7 @@ def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
     if not isinstance(stretch.standing, Active | Paused) and fires(schedule, second, zones):
         stopped = standing_words(stretch.standing, scene)
         cause = Cause.REMOVED if "removed" in stopped.split(" by ")[0] else Cause.STOPPED
-        advice = None if cause is Cause.REMOVED else f'app["{scene.job.name}"].start() has it go on'
+        advice = None if cause is Cause.REMOVED else f'to have it go on: app["{scene.job.name}"].start()'
         if second * MICROSECONDS > scene.now:
             return Verdict(Fate.NOT_DUE, cause, f"is not due: {stopped.replace('was', 'is', 1)}", "", advice)
         return Verdict(Fate.DID_NOT_RUN, cause, f"did not run, and was not expected to: {stopped}", "", advice)

@@ -58,6 +58,7 @@ def explained_occurrence(found: Found) -> Explanation:
         facts=facts_of(found),
         advice=verdict.advice,
         following=None if scene.following is None else in_utc(scene.following),
+        following_local=None if scene.following is None else scene.time.dated(scene.following),
     )
 
 
@@ -227,7 +228,7 @@ def _skipped(found: Found) -> Verdict:
     standing = standing_at(scene, found.instant)
     if isinstance(standing, Paused) and str(standing) == reason:
         now = standing_at(scene, scene.now)
-        advice = f"itinerary resume {scene.job.name}" if isinstance(now, Paused) else None
+        advice = f"to have it run again: itinerary resume {scene.job.name}" if isinstance(now, Paused) else None
         return Verdict(Fate.DID_NOT_RUN, Cause.PAUSED, f"did not run: {standing_words(standing, scene)}", "", advice)
     if reason.startswith("paused by "):
         return Verdict(Fate.DID_NOT_RUN, Cause.PAUSED, f"did not run: the job was {reason}")
