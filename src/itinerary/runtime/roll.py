@@ -32,10 +32,13 @@ class _About(msgspec.Struct):
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
 
 
-def told_about(about: str, lacks: frozenset[JobNumber], jumps: ClockJumps, absences: StoreAbsences) -> str:
-    """What a node tells of itself, with the jobs whose code it lacks, how its time has jumped, and when its store did
-    not answer."""
+def told_about(
+    about: str, lacks: frozenset[JobNumber], jumps: ClockJumps, absences: StoreAbsences, interval: int
+) -> str:
+    """What a node tells of itself, with how often it will be heard of, in microseconds, the jobs whose code it lacks,
+    how its time has jumped, and when its store did not answer."""
     said = msgspec.json.decode(about)
+    said["heartbeat_interval"] = interval
     said["lacks"] = sorted(lacks) if len(lacks) <= LACKS_MAX else None
     if jumps.count:
         said["clock_jumps"] = jumps

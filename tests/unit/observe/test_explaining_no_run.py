@@ -273,7 +273,7 @@ def test_one_that_was_claimed_before_everybody_was_gone_is_missed_as_well() -> N
             found,
             Fate.DID_NOT_RUN,
             Cause.MISSED,
-            "etl, due 2026-03-28 12:01:00 UTC, was missed: no node was there from 12:00:55 to 12:10:00, and its"
+            "etl, due 2026-03-28 12:01:00 UTC, was missed: no node was heard of from 12:00:55 to 12:10:00, and its"
             " recovery is mark_as_missed.",
         )
 

@@ -62,7 +62,7 @@ def test_it_ran_late_since_no_node_was_there_and_was_recovered() -> None:
             found,
             Fate.RAN_LATE,
             Cause.NO_NODE,
-            "etl, due 2026-03-28 12:05:00 UTC, ran 5 min late: no node was there from 12:00:45 to 12:10:00, and it "
+            "etl, due 2026-03-28 12:05:00 UTC, ran 5 min late: no node was heard of from 12:00:45 to 12:10:00, and it "
             "was recovered by execute_all. It began at 12:10:00 on node b and completed after 0 ms.",
         )
         assert [(fact.local, fact.what) for fact in found.facts] == [

@@ -12,40 +12,45 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from itinerary.model.nodes import WENT_BACK
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.observe.explaining.words import LocalTime, spoken
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Absence", "Attendance", "Jump", "StoreAway"]
+__all__ = ["Absence", "Attendance", "Jump", "StoreAway", "overlap"]
 
 _T = TypeVar("_T")
 
-_SILENT_FOR: Final = 30 * SECOND
-"""Who has not been heard of for so long is not taken to be there."""
-_LEFT_WITHIN: Final = 10 * SECOND
-"""Who left within so long after its last heartbeat said so itself."""
+_SILENT_FOR: Final = 4
+"""Who has not been heard of for so many heartbeats is not taken to be there."""
+_LEFT_WITHIN: Final = 2
+"""Who left within so many heartbeats after its last one said so itself."""
+_INTERVAL: Final = 5 * SECOND
+"""How often a node is heard of that does not say it."""
 
 
 class Absence(NamedTuple):
     """A time in which no node was heard of."""
 
-    start: int | None
+    since: int | None
     """None: nobody is known to have been there before."""
-    end: int | None
+    until: int | None
     """None: nobody has come since."""
     last: NodeRow | None
     following: NodeRow | None
 
     def words(self, time: LocalTime) -> str:
         """As it is told."""
-        if self.start is None and self.end is None:
+        if self.since is None and self.until is None:
             return "no node has ever been there"
-        if self.start is None:
-            assert self.end is not None, "one of them is known"
-            return f"no node was there before {time.brief(self.end)}"
-        if self.end is None:
-            return f"no node has been there since {time.brief(self.start)}"
-        return f"no node was there from {time.brief(self.start)} to {time.brief(self.end)}"
+        if self.since is None:
+            assert self.until is not None, "one of them is known"
+            return f"no node was there before {time.brief(self.until)}"
+        said_so = self.last is not None and self.since == self.last.left_at
+        there = "there" if said_so else "heard of"  # who died said nothing, and may have lived a moment longer
+        if self.until is None:
+            return f"no node has been {there} since {time.brief(self.since)}"
+        return f"no node was {there} from {time.brief(self.since)} to {time.brief(self.until)}"
 
 
 class StoreAway(NamedTuple):
@@ -55,6 +60,12 @@ class StoreAway(NamedTuple):
     since: int
     until: int
 
+    def words(self, time: LocalTime) -> str:
+        """As it is told."""
+        return (
+            f"the store did not answer node {self.node.name} from {time.brief(self.since)} to {time.brief(self.until)}"
+        )
+
 
 class Jump(NamedTuple):
     """A jump of a node's time: when it was noted, how far, and what it was."""
@@ -63,6 +74,17 @@ class Jump(NamedTuple):
     at: int
     by: int
     why: str
+
+    @property
+    def since(self) -> int:
+        """From when on time passed without the node: what was slept through, or set ahead. A clock that went back took
+        no time."""
+        return self.at - (self.by if self.by > 0 and self.why != WENT_BACK else 0)
+
+    @property
+    def until(self) -> int:
+        """When it was noted."""
+        return self.at
 
     def words(self, time: LocalTime) -> str:
         """As it is told."""
@@ -92,6 +114,7 @@ class _Jumps(msgspec.Struct):
 class _About(msgspec.Struct):
     """What a node tells of itself, as far as it matters here."""
 
+    heartbeat_interval: int = _INTERVAL
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
     clock_jumps: _Jumps = msgspec.field(default_factory=_Jumps)
     store_absences: _Away = msgspec.field(default_factory=_Away)
@@ -118,7 +141,7 @@ class Attendance:
 
     def is_there(self, node: NodeRow) -> bool:
         """Whether a node is there now, as far as one can see."""
-        return node.left_at is None and node.beat_at >= self._now - _SILENT_FOR
+        return node.left_at is None and node.beat_at >= self._now - _SILENT_FOR * _about(node).heartbeat_interval
 
     @property
     def present(self) -> list[NodeRow]:
@@ -127,7 +150,7 @@ class Attendance:
 
     def last_seen(self, node: NodeRow) -> int:
         """The last sign of life of a node."""
-        if node.left_at is not None and node.left_at <= node.beat_at + _LEFT_WITHIN:
+        if node.left_at is not None and node.left_at <= node.beat_at + _LEFT_WITHIN * _about(node).heartbeat_interval:
             return node.left_at
         return max(node.beat_at, node.joined_at)
 
@@ -139,7 +162,7 @@ class Attendance:
 
     def absence(self, start: int, end: int) -> Absence | None:
         """The time without a node that has most of `[start, end)` in it, with its whole extent."""
-        return _longest(self._holes(), lambda hole: _overlap(hole.start, hole.end, start, end))
+        return _longest(self._holes(), lambda hole: overlap(hole.since, hole.until, start, end))
 
     def _holes(self) -> list[Absence]:
         found: list[Absence] = []
@@ -156,19 +179,31 @@ class Attendance:
         found.append(Absence(until, None, last, None))
         return found
 
-    def store_away(self, start: int, end: int) -> StoreAway | None:
-        """The time without an answer from the store that has most of `[start, end)` in it."""
-        notes = [
-            StoreAway(node, note.since, note.until) for node in self._nodes for note in _about(node).store_absences.last
+    def there_at(self, instant: int) -> list[NodeRow]:
+        """Who was there at an instant."""
+        return [
+            node
+            for node in self._nodes
+            if node.joined_at <= instant and (self.is_there(node) or instant <= self.last_seen(node))
         ]
-        return _longest(notes, lambda note: _overlap(note.since, note.until, start, end))
 
-    def jump(self, start: int, end: int) -> Jump | None:
-        """The jump of somebody's time that has most of `[start, end)` in it."""
+    def store_away(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> StoreAway | None:
+        """The time without an answer from the store that has most of `[start, end)` in it, of these nodes or all."""
         notes = [
-            Jump(node, note.at, note.by, note.why) for node in self._nodes for note in _about(node).clock_jumps.last
+            StoreAway(node, note.since, note.until)
+            for node in (self._nodes if nodes is None else nodes)
+            for note in _about(node).store_absences.last
         ]
-        return _longest(notes, lambda note: _overlap(note.at - abs(note.by), note.at, start, end))
+        return _longest(notes, lambda note: overlap(note.since, note.until, start, end))
+
+    def jump(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> Jump | None:
+        """The jump of somebody's time that has most of `[start, end)` in it, of these nodes or all."""
+        notes = [
+            Jump(node, note.at, note.by, note.why)
+            for node in (self._nodes if nodes is None else nodes)
+            for note in _about(node).clock_jumps.last
+        ]
+        return _longest(notes, lambda note: overlap(note.since, note.until, start, end))
 
 
 def _about(node: NodeRow) -> _About:
@@ -179,7 +214,8 @@ def _about(node: NodeRow) -> _About:
         return _About()
 
 
-def _overlap(start: int | None, end: int | None, low: int, high: int) -> int:
+def overlap(start: int | None, end: int | None, low: int, high: int) -> int:
+    """How much of `[low, high)` lies in a time that may be open at either end."""
     return (high if end is None else min(end, high)) - (low if start is None else max(start, low))
 
 

@@ -15,13 +15,23 @@ from typing import Final, NamedTuple
 from itinerary.core.errands import A_REQUIREMENT
 from itinerary.model.queries import Detail
 from itinerary.model.reasons import ReasonKind, read_reason
-from itinerary.model.rows import NodeNumber, Ref, TransitionRow
+from itinerary.model.rows import NodeNumber, NodeRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.observe.explaining.attendance import overlap
 from itinerary.observe.explaining.causes import Cause
 from itinerary.observe.explaining.scene import Found
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["ON_TIME_WITHIN", "Delay", "begin_of", "delay_of", "in_the_way", "limit_name", "waited_for_condition"]
+__all__ = [
+    "ON_TIME_WITHIN",
+    "Delay",
+    "begin_of",
+    "delay_of",
+    "in_the_way",
+    "limit_name",
+    "nobody_there",
+    "waited_for_condition",
+]
 
 ON_TIME_WITHIN: Final = SECOND
 """What begins within this after its time is on time."""
@@ -154,26 +164,46 @@ def waited_for_condition(found: Found) -> str:
 
 
 def _unbegun(found: Found, start: int, end: int) -> Delay:
-    scene, attendance = found.scene, found.scene.attendance
-    absence = attendance.absence(start, end)
-    away, jump = attendance.store_away(start, end), attendance.jump(start, end)
-    if absence is not None and 2 * _shared(absence.start, absence.end, start, end) >= end - start:
-        return Delay(Cause.NO_NODE, absence.words(scene.time) + _recovery(found))
-    taken = _taken_over(found)
-    if taken is not None:
+    taken, nobody = _taken_over(found), nobody_there(found, start, end)
+    if taken is not None and nobody.cause is not Cause.NO_NODE:
         return Delay(Cause.TAKEN_OVER, taken)
-    if away is not None:
-        times = f"from {scene.time.brief(away.since)} to {scene.time.brief(away.until)}"
-        return Delay(Cause.STORE_AWAY, f"the store did not answer node {away.node.name} {times}" + _recovery(found))
-    if jump is not None:
-        return Delay(Cause.CLOCK_JUMP, jump.words(scene.time) + _recovery(found))
-    if absence is not None:
-        return Delay(Cause.NO_NODE, absence.words(scene.time) + _recovery(found))
-    return Delay(Cause.UNEXPLAINED, "what is kept does not say why" + _recovery(found))
+    return Delay(nobody.cause, nobody.because + _recovery(found))
 
 
-def _shared(start: int | None, end: int | None, low: int, high: int) -> int:
-    return (high if end is None else min(end, high)) - (low if start is None else max(start, low))
+def nobody_there(found: Found, start: int, end: int) -> Delay:
+    """Why nobody began it in a time: what was so for most of that time. If nothing was, that is said, too."""
+    time, attendance = found.scene.time, found.scene.attendance
+    nodes = _responsible(found, start, end)
+    absence = attendance.absence(start, end)
+    away, jump = attendance.store_away(start, end, nodes), attendance.jump(start, end, nodes)
+    known = [
+        (cause, overlap(one.since, one.until, start, end), one.words(time))
+        for cause, one in ((Cause.NO_NODE, absence), (Cause.STORE_AWAY, away), (Cause.CLOCK_JUMP, jump))
+        if one is not None
+    ]
+    cause, lasted, words = max(known, key=lambda one: one[1], default=(Cause.UNEXPLAINED, 0, ""))
+    if known and 2 * lasted >= end - start:
+        return Delay(cause, words)
+    claimed = found.row.created_by
+    who = "nobody had claimed it" if claimed is None else f"{attendance.name(claimed)} had claimed it"
+    meanwhile = f"; for some of that time {words}" if known else ""
+    return Delay(Cause.UNEXPLAINED, f"{who}, and what is kept does not say why it did not begin{meanwhile}")
+
+
+def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
+    """Whose troubles may be the cause: those of the node that had it; if nobody had it, of whoever was there, provided
+    that all of them had some. If one had none, it was not for that."""
+    attendance = found.scene.attendance
+    own = attendance.row(found.row.created_by)
+    if own is not None:
+        return [own]
+    there = attendance.there_at(start)
+    had_some = [
+        node
+        for node in there
+        if attendance.store_away(start, end, [node]) is not None or attendance.jump(start, end, [node]) is not None
+    ]
+    return there if len(had_some) == len(there) else []
 
 
 def _recovery(found: Found) -> str:
@@ -190,10 +220,13 @@ def _taken_over(found: Found) -> str | None:
     first = found.row.created_by
     if begin is None or first is None or begin.node in (None, first):
         return None
-    words = (
-        f"{attendance.name(first)} had claimed it and did not begin it, and {attendance.name(begin.node)} took it over"
-    )
-    return words + _gone(found, first, begin.at)
+    had, has = attendance.row(first), attendance.row(begin.node)
+    who, by = attendance.name(first), attendance.name(begin.node)
+    if had is not None and has is not None and had.name == has.name:
+        who = f"an earlier start of {who}"
+    words = f"{who} had claimed it and did not begin it, and {by} took it over" + _gone(found, first, begin.at)
+    away = None if has is None else attendance.store_away(found.row.due_at, begin.at, [has])
+    return words if away is None else f"{words}; {away.words(found.scene.time)}"
 
 
 def _gone(found: Found, number: NodeNumber, by: int) -> str:

@@ -12,7 +12,7 @@ from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of
 from itinerary.observe.explaining.explanation import Fact
 from itinerary.observe.explaining.scene import Found
-from itinerary.observe.explaining.words import spoken
+from itinerary.observe.explaining.words import STATUS_WORDS, spoken
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["facts_of"]
@@ -84,11 +84,11 @@ def _attempts(found: Found) -> Iterator[tuple[int, str]]:
     for attempt in found.detail.attempts:
         at = attempt.ended_at or attempt.started_at or (found.scene.now if begin is None else begin.at)
         if attempt.status in _FAILED:
-            yield at, f"{_attempt(attempt, names)} {attempt.status}{_error(attempt)}"
+            yield at, f"{_attempt(attempt, names)} {STATUS_WORDS[attempt.status]}{_error(attempt)}"
         elif attempt.status not in TASK_FINAL and attempt.number > 1:
             yield at, f"{_attempt(attempt, names)} began"
         elif attempt.status is TaskState.CANCELLED:
-            yield at, f"{_attempt(attempt, names)} cancelled{_error(attempt)}"
+            yield at, f"{_attempt(attempt, names)} {STATUS_WORDS[attempt.status]}{_error(attempt)}"
 
 
 def _attempt(attempt: AttemptRow, names: dict[int, str]) -> str:
@@ -111,11 +111,11 @@ def _nodes(found: Found) -> Iterator[tuple[int, str]]:
     until = begin.at if begin is not None else (row.ended_at if row.status in FINAL else None) or scene.now
     absence = scene.attendance.absence(found.instant, max(until, found.instant + 1))
     if absence is not None:
-        if absence.last is not None and absence.start is not None:
-            how = "left" if absence.start == absence.last.left_at else "was last heard of"
-            yield absence.start, f"node {absence.last.name} {how}"
-        if absence.following is not None and absence.end is not None:
-            yield absence.end, f"node {absence.following.name} joined"
+        if absence.last is not None and absence.since is not None:
+            how = "left" if absence.since == absence.last.left_at else "was last heard of"
+            yield absence.since, f"node {absence.last.name} {how}"
+        if absence.following is not None and absence.until is not None:
+            yield absence.until, f"node {absence.following.name} joined"
     away = scene.attendance.store_away(row.due_at, until)
     if away is not None:
         yield away.since, f"the store did not answer node {away.node.name} any more"

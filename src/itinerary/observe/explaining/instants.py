@@ -86,7 +86,7 @@ def explained_never(
 def _schedule(scene: Scene, instant: int) -> str:
     stretch = scene.timeline.in_force(scene.job.number, instant)
     if stretch is None:
-        return ""
+        return ": no version of the job was in force yet"
     try:
         return f': its schedule is "{stretch.schedule}"'
     except ItineraryError:

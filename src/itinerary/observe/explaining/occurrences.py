@@ -16,7 +16,7 @@ from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.observe.explaining.causes import Cause, Fate
-from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of, delay_of
+from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of, delay_of, nobody_there
 from itinerary.observe.explaining.explanation import Explanation
 from itinerary.observe.explaining.facts import facts_of
 from itinerary.observe.explaining.scene import Found, Scene
@@ -127,8 +127,8 @@ def _compressed(found: Found) -> Verdict:
     assert window is not None, "it lies in one"
     state = row.status.value.replace("_", " ")
     is_so = f"is {state}" if row.ended_at is None else f"ended as {state} at {scene.time.brief(row.ended_at)}"
-    absence = scene.attendance.absence(found.instant, found.instant + SECOND)
-    why = "nobody was there" if absence is None else absence.words(scene.time)
+    nobody = nobody_there(found, found.instant, found.instant + SECOND)
+    why = "nobody was there" if nobody.cause is Cause.UNEXPLAINED else nobody.because
     headline = f"has no run of its own: {why}, and {found.shown(row)} answers for it (recovery is compressed)"
     rest = f"That run answers for {window.count} instants, and {is_so}."
     return Verdict(Fate.DID_NOT_RUN, Cause.COMPRESSED, headline, rest)
@@ -259,19 +259,13 @@ def _ran_when(scene: Scene, other: OccurrenceRow | None) -> str:
 
 
 def _missed(found: Found) -> Verdict:
-    row, scene = found.row, found.scene
-    reason = row.reason or "what is kept does not say why"
-    absence = scene.attendance.absence(found.instant, found.instant + SECOND)
-    then = f", and {said[1]}" if (said := _NOBODY.fullmatch(reason)) is not None else ""
-    again = _replay(found) if found.instant == row.instant else _backfill(found)
-    if absence is not None and said is not None:
-        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {absence.words(scene.time)}{then}", "", again)
-    away = scene.attendance.store_away(found.instant, found.instant + SECOND)
-    if away is not None and said is not None:
-        times = f"from {scene.time.brief(away.since)} to {scene.time.brief(away.until)}"
-        headline = f"was missed: the store did not answer node {away.node.name} {times}{then}"
-        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, headline, "", again)
-    return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {reason.removeprefix(_MISSED)}", "", again)
+    reason = found.row.reason or "what is kept does not say why"
+    again = _replay(found) if found.instant == found.row.instant else _backfill(found)
+    nobody = nobody_there(found, found.instant, found.instant + SECOND)
+    said = _NOBODY.fullmatch(reason)
+    if said is None or nobody.cause is Cause.UNEXPLAINED:
+        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {reason.removeprefix(_MISSED)}", "", again)
+    return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {nobody.because}, and {said[1]}", "", again)
 
 
 def _quarantined(found: Found) -> Verdict:

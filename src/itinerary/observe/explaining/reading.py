@@ -183,10 +183,18 @@ class _Asking:
         if own is not None:
             return own
         windows = [row for row in await windows_after(self._store.read, instant) if _covers(row, self._job, instant)]
+        if not self._is_expected(instant):
+            windows = [row for row in windows if row.request == GAP]  # a window answers for instants, not for seconds
         if windows:
             return min(windows, key=lambda row: row.request == GAP)
         asked_for = [row for row in self._rows.values() if row.instant - row.instant % SECOND == instant]
         return max(asked_for, key=lambda row: row.ref, default=None)
+
+    def _is_expected(self, instant: int) -> bool:
+        try:
+            return isinstance(due_at(self._timeline, self._job.number, instant), Due)
+        except ItineraryError:
+            return False
 
     async def _not_due(self, scene: Scene, asked: Meant, instant: int, *, is_near: bool) -> Explanation:
         try:

@@ -26,7 +26,7 @@ from itinerary.observe.explaining.delays import (
 from itinerary.observe.explaining.scene import Found, Scene
 from itinerary.observe.explaining.standings import skip_words
 from itinerary.observe.explaining.verdict import Verdict
-from itinerary.observe.explaining.words import listed, spoken
+from itinerary.observe.explaining.words import STATUS_WORDS, listed, spoken
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["lateness", "nobody_takes_it", "unfinished"]
@@ -106,7 +106,8 @@ def _next_attempt(found: Found) -> str:
         return "its last attempt was lost with its node"
     task, tries = waiting[-1]
     error = (tries[-1].error or "").strip().splitlines()
-    because = f", since attempt {tries[-1].number} {tries[-1].status}" + (f": {error[-1]}" if error else "")
+    became = STATUS_WORDS[tries[-1].status]
+    because = f", since attempt {tries[-1].number} {became}" + (f": {error[-1]}" if error else "")
     try:
         config = from_json(FrozenConfig, found.detail.config or "")
     except RecordError:

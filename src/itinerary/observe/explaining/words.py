@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
+from itinerary.model.states import TaskState
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import DAY, from_seconds
 from itinerary.schedules.wallclock import Gap, Policy, Repeat, instants_at
 from itinerary.schedules.zones import Zone
 
-__all__ = ["AS_THE_CLOCK_SHOWS", "LocalTime", "in_utc", "listed", "spoken"]
+__all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "in_utc", "listed", "spoken"]
 
 AS_THE_CLOCK_SHOWS: Final = Policy(Gap.SKIP, Repeat.BOTH)
 """Every instant at which a clock really shows a reading."""
+STATUS_WORDS: Final[Mapping[TaskState, str]] = MappingProxyType(
+    {
+        TaskState.PENDING: "waits",
+        TaskState.RUNNING: "runs",
+        TaskState.SUCCESS: "succeeded",
+        TaskState.FAILED: "failed",
+        TaskState.TIMEOUT: "timed out",
+        TaskState.CANCELLED: "was cancelled",
+        TaskState.SKIPPED: "was skipped",
+    }
+)
+"""What became of a task or an attempt."""
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
