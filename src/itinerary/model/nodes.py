@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from itinerary.model.rows import NodeRow, Ref
 
-__all__ = ["WENT_BACK", "Beat"]
-
-WENT_BACK: Final = "this machine's clock went back"
-"""What a node says of a jump of its time that took no time: whoever reads it later tells it from the others."""
+__all__ = ["Beat"]
 
 
 class Beat(msgspec.Struct, frozen=True):

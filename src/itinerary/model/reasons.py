@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from itinerary.model.rows.keys import Ref
 
 __all__ = [
+    "WENT_BACK",
     "Reason",
     "ReasonKind",
     "called_by",
@@ -25,6 +26,10 @@ __all__ = [
     "replaced_by",
     "waits_for",
 ]
+
+
+WENT_BACK: Final = "this machine's clock went back"
+"""What a node says of a jump of its time that took no time: whoever reads it later tells it from the others."""
 
 
 class ReasonKind(StrEnum):

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from itinerary.model.nodes import WENT_BACK
+from itinerary.model.reasons import WENT_BACK
 
 __all__ = ["ONLY_DOUBTED", "WAS_SET", "WENT_BACK", "ClockJump", "ClockJumps"]
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from itinerary.model.nodes import WENT_BACK
+from itinerary.model.reasons import WENT_BACK
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.observe.explaining.words import LocalTime, spoken
 from itinerary.schedules.durations import SECOND
