@@ -354,7 +354,7 @@ def test_a_new_version_took_it_away() -> None:
             later,
             Fate.NOT_DUE,
             Cause.VERSION,
-            "etl at 2026-03-28 12:02:00 UTC was not due: version 2 was in force then (in force since 12:00:52, "
+            "etl at 2026-03-28 12:02:00 UTC was not due: version 2 was in force then (since 12:00:52, "
             "by anna: too much load); version 1 has it (in force since 12:00:00, by test). The nearest instants"
             " are 12:00:00 and 15:00:00.",
         )

@@ -143,6 +143,10 @@ class Attendance:
         """Whether a node is there now, as far as one can see."""
         return node.left_at is None and node.beat_at >= self._now - _SILENT_FOR * _about(node).heartbeat_interval
 
+    def is_silent(self, node: NodeRow) -> bool:
+        """Whether a node should have been heard of since."""
+        return node.beat_at < self._now - _LEFT_WITHIN * _about(node).heartbeat_interval
+
     @property
     def present(self) -> list[NodeRow]:
         """Who is there now."""

@@ -209,11 +209,13 @@ def _other_version(scene: Scene, stretch: Stretch | None, second: int) -> Verdic
 
 
 def _of_version(scene: Scene, entry: EntryRow, in_force: int, tense: str) -> Verdict:
-    other = f"version {entry.version} has it{version_words(scene, entry.version)}"
+    other = f"version {entry.version} has it (in force {version_words(scene, entry.version)})"
     if not in_force:
         headline = f"{tense} not due: no version of the job was in force yet; {other}"
     else:
-        headline = f"{tense} not due: version {in_force} {tense} in force then{version_words(scene, in_force)}; {other}"
+        headline = (
+            f"{tense} not due: version {in_force} {tense} in force then ({version_words(scene, in_force)}); {other}"
+        )
     return Verdict(Fate.NOT_DUE, Cause.VERSION, headline)
 
 

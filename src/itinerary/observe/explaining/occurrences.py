@@ -33,6 +33,7 @@ _MICROSECONDS: Final = re.compile(r"since (\d+) \(microseconds\), \d+ s ago")
 _MISSED: Final = "missed: "
 _NOBODY: Final = re.compile(r"missed: (?:it was claimed, )?nobody was there at its instant,? and (.*)")
 _REQUIREMENT: Final = ("requires ", "a requirement ")
+_REAPER: Final = "the reaper: "
 _OVER_ITS_TIME: Final = "over its execution timeout"
 
 
@@ -147,7 +148,7 @@ def _failed(found: Found) -> Verdict:
             Fate.DID_NOT_RUN, Cause.CONDITION, f"did not run and failed: {_unmet(reason)}", "", _replay(found)
         )
     if row.status is OccurrenceState.FAILED_STALE:
-        headline = f"timed out and was given up, since nobody ended it: {reason}"
+        headline = f"timed out and was given up: {_stripped(reason.removeprefix('over its time: '))}"
         return Verdict(Fate.FAILED, Cause.TIMEOUT, headline, lateness(found), _replay(found))
     if reason.startswith(_OVER_ITS_TIME) or blamed_for_time:
         return Verdict(Fate.FAILED, Cause.TIMEOUT, f"timed out: {_stripped(reason)}", lateness(found), _replay(found))
@@ -188,7 +189,8 @@ def _cancelled(found: Found) -> Verdict:
         return Verdict(fate, Cause.REPLACED, headline, lateness(found))
     if row.cancelled_by is not None:
         headline = f"was cancelled{when}, by {found.in_words(row.cancelled_by)}"
-        return Verdict(Fate.CANCELLED, Cause.PERSON, headline, lateness(found), _replay(found))
+        cause = Cause.TIMEOUT if row.cancelled_by.startswith(_REAPER) else Cause.PERSON
+        return Verdict(Fate.CANCELLED, cause, headline, lateness(found), _replay(found))
     cause = Cause.SHUTDOWN if reason.endswith("was shut down") else Cause.UNEXPLAINED
     return Verdict(
         Fate.CANCELLED, cause, f"was cancelled{when}: {found.in_words(reason)}", lateness(found), _replay(found)
@@ -205,7 +207,7 @@ def _withdrawn(found: Found, reason: str) -> Verdict | None:
     if not row.is_withdrawn:
         return None
     stretch = scene.timeline.in_force(row.job, row.instant)
-    entered = "" if stretch is None else version_words(scene, stretch.version)
+    entered = "" if stretch is None else f" (in force {version_words(scene, stretch.version)})"
     return Verdict(Fate.DID_NOT_RUN, Cause.VERSION, f"did not run: {reason}{entered}")
 
 

@@ -45,9 +45,9 @@ def skip_words(scene: Scene, instant: int, reason: str) -> str:
 
 
 def version_words(scene: Scene, version: int) -> str:
-    """Who made a version, from when it counts, and why."""
+    """From when a version counts, who made it, and why; nothing, if no entry says so."""
     for entry in reversed(scene.timeline.entries(scene.job.number)):
         if entry.kind is EntryKind.VERSION and entry.version == version:
             why = f": {entry.reason}" if entry.reason else ""
-            return f" (in force since {scene.time.brief(entry.effective_from)}, by {entry.entered_by}{why})"
+            return f"since {scene.time.brief(entry.effective_from)}, by {entry.entered_by}{why}"
     return ""

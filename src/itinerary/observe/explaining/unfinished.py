@@ -190,4 +190,10 @@ def nobody_takes_it(scene: Scene, instant: int) -> tuple[Delay, str | None]:
         return Delay(Cause.NO_CODE, what), "start a node with the code of this job, or remove the job"
     absence = attendance.absence(instant, instant + SECOND)
     before = "" if absence is None else f"{absence.words(scene.time)}, and "
-    return Delay(Cause.UNDECIDED, f"{before}no node has come to it yet"), None
+    silent = [
+        f"node {node.name} was last heard of at {scene.time.brief(attendance.last_seen(node))}"
+        for node in attendance.present
+        if attendance.is_silent(node)
+    ]
+    about = f"; {listed(silent)}" if silent and len(silent) == len(attendance.present) else ""
+    return Delay(Cause.UNDECIDED, f"{before}no node has come to it yet{about}"), None
