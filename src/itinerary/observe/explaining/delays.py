@@ -184,10 +184,20 @@ def nobody_there(found: Found, start: int, end: int) -> Delay:
     cause, lasted, words = max(known, key=lambda one: one[1], default=(Cause.UNEXPLAINED, 0, ""))
     if known and 2 * lasted >= end - start:
         return Delay(cause, words)
-    claimed = found.row.created_by
-    who = "nobody had claimed it" if claimed is None else f"{attendance.name(claimed)} had claimed it"
     meanwhile = f"; for some of that time {words}" if known else ""
-    return Delay(Cause.UNEXPLAINED, f"{who}, and what is kept does not say why it did not begin{meanwhile}")
+    return Delay(Cause.UNEXPLAINED, f"{_whose(found)}, and what is kept does not say why{meanwhile}")
+
+
+def _whose(found: Found) -> str:
+    """Who had it while it did not begin."""
+    row, attendance = found.row, found.scene.attendance
+    if not row.kind.is_by_schedule:
+        return "no node took it up at once"
+    if row.created_by is None:
+        return "nobody had claimed it"
+    if row.created_at - row.due_at >= ON_TIME_WITHIN:
+        return f"{attendance.name(row.created_by)} claimed it only at {found.scene.time.brief(row.created_at)}"
+    return f"{attendance.name(row.created_by)} had claimed it and did not begin it at once"
 
 
 def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
