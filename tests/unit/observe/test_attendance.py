@@ -28,13 +28,18 @@ def words(attendance: Attendance, start: int, end: int) -> str | None:
 
 @pytest.mark.spec("U4", "no node from when to when")
 def test_between_the_last_sign_of_one_and_the_next_one_that_joined_nobody_was_there() -> None:
-    nodes = [node(0, 0, 10, 10), node(1, 5, 20, 40), node(2, 30, 59)]
+    nodes = [node(1, 0, 10, 10), node(2, 5, 20, 40), node(3, 30, 59)]
     attendance = Attendance(nodes, EPOCH + 59 * MINUTE)
-    assert words(attendance, 12, 13) is None, "b was there"
+    assert words(attendance, 12, 13) is None, "c was there"
     assert words(attendance, 25, 26) == "no node was heard of from 12:20:00 to 12:30:00"
-    assert words(attendance, 45, 46) is None, "c is there still"
+    assert words(attendance, 45, 46) is None, "d is there still"
     assert words(attendance, -5, -4) == "no node was there before 12:00:00"
-    assert [one.name for one in attendance.there_at(EPOCH + 7 * MINUTE)] == ["a", "b"]
+    assert [one.name for one in attendance.there_at(EPOCH + 7 * MINUTE)] == ["b", "c"]
+
+
+@pytest.mark.spec("U4", "no node from when to when")
+def test_what_was_before_the_first_that_is_kept_is_not_known_unless_it_was_the_first_of_all() -> None:
+    assert words(Attendance([node(4, 0, 10)], EPOCH + 10 * MINUTE), -5, -4) is None
 
 
 @pytest.mark.spec("U4", "no node from when to when")
@@ -44,7 +49,7 @@ def test_one_that_left_said_so_and_one_that_died_did_not() -> None:
     )
     died = Attendance([node(0, 0, 10, 50)], EPOCH + 60 * MINUTE)
     assert words(died, 30, 31) == "no node has been heard of since 12:10:00"
-    assert words(Attendance([], EPOCH), 0, 1) == "no node has ever been there"
+    assert words(Attendance([], EPOCH), 0, 1) == "no node is known to have ever been there"
 
 
 @pytest.mark.spec("U4", "no node from when to when")

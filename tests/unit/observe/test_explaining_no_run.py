@@ -52,8 +52,8 @@ def test_its_job_was_paused() -> None:
             newest,
             Fate.DID_NOT_RUN,
             Cause.PAUSED,
-            "Nothing of etl is to come: the job is paused by anna since 12:00:30: migration. etl, due "
-            "2026-03-28 12:01:00 UTC, did not run: the job was paused by anna since 12:00:30: migration.",
+            "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was paused by anna since 12:00:30: "
+            "migration. Nothing more is to come until that ends.",
         )
         assert (resumed.verdict, resumed.advice) == (paused.verdict, None)
 
@@ -110,8 +110,8 @@ def test_its_job_was_stopped() -> None:
             newest,
             Fate.DID_NOT_RUN,
             Cause.STOPPED,
-            "Nothing of etl is to come: the job is stopped by anna since 12:00:52: migration. etl, due "
-            "2026-03-28 12:01:00 UTC, did not run: the job was stopped by anna since 12:00:52: migration.",
+            "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was stopped by anna since 12:00:52: "
+            "migration. Nothing more is to come until that ends.",
         )
 
     played(story)

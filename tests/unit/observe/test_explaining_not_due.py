@@ -32,8 +32,8 @@ def test_nobody_has_come_yet() -> None:
             never,
             Fate.WAITS,
             Cause.NO_NODE,
-            "etl, due 2026-03-28 12:00:00 UTC, has been due for 0 ms and is not decided yet: no node has ever "
-            "been there.",
+            "etl, due 2026-03-28 12:00:00 UTC, has been due for 0 ms and is not decided yet: no node is known to "
+            "have ever been there.",
         )
         says(
             found,
@@ -133,8 +133,8 @@ def test_it_lies_outside_of_its_schedules_range() -> None:
             newest,
             Fate.RAN,
             Cause.ON_TIME,
-            "etl has no instant left. etl, due 2026-03-28 12:03:00 UTC, ran on time. It began at once on node a"
-            " and completed after 0 ms.",
+            "etl, due 2026-03-28 12:03:00 UTC, ran on time. It began at once on node a and completed after 0 "
+            "ms. It has no instant left.",
         )
 
     played(story)

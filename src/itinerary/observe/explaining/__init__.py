@@ -6,8 +6,12 @@
     instants      an instant that has none      ┴─ decided from the Scene alone  ─► Explanation
 
     attendance    who was there, and who could not reach the store
+    unfinished    what has not ended: it runs, or what it waits for
+    facts         what is on record of an occurrence
     delays        what an occurrence waited for before it began
     schedules     what a schedule says of an instant: due, excluded, out of its range, not on the clock that night
+    standings     how the job stood, by whom and why
+    answering     the sentences, in their order
     causes, explanation, words      what an answer is made of
 
 Only what is durable is told. Where that does not say why, the sentence says so, and does not guess.

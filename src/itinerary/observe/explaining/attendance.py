@@ -25,6 +25,8 @@ _SILENT_FOR: Final = 4
 """Who has not been heard of for so many heartbeats is not taken to be there."""
 _LEFT_WITHIN: Final = 2
 """Who left within so many heartbeats after its last one said so itself."""
+_FIRST: Final = 1
+"""The number of the first node that a store ever had."""
 _INTERVAL: Final = 5 * SECOND
 """How often a node is heard of that does not say it."""
 
@@ -42,7 +44,7 @@ class Absence(NamedTuple):
     def words(self, time: LocalTime) -> str:
         """As it is told."""
         if self.since is None and self.until is None:
-            return "no node has ever been there"
+            return "no node is known to have ever been there"
         if self.since is None:
             assert self.until is not None, "one of them is known"
             return f"no node was there before {time.brief(self.until)}"
@@ -173,7 +175,8 @@ class Attendance:
         last: NodeRow | None = None
         until: int | None = None
         for node in self._nodes:  # in the order in which they joined
-            if last is None or (until is not None and until < node.joined_at):
+            is_first = last is None and node.number == _FIRST  # others before it may have been forgotten
+            if is_first or (until is not None and until < node.joined_at):
                 found.append(Absence(until, node.joined_at, last, node))
             if self.is_there(node):
                 return found  # from then on somebody is there

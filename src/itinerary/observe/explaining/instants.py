@@ -18,6 +18,7 @@ from itinerary.core.stretches import Active, Paused, Stretch
 from itinerary.errors import ItineraryError
 from itinerary.model.ids import run_id
 from itinerary.model.rows import EntryKind, EntryRow
+from itinerary.observe.explaining.answering import answer
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.explanation import Explanation, Fact
 from itinerary.observe.explaining.scene import Scene
@@ -25,7 +26,7 @@ from itinerary.observe.explaining.schedules import closed_by, fires, out_of_rang
 from itinerary.observe.explaining.standings import skip_words, standing_words, version_words
 from itinerary.observe.explaining.unfinished import nobody_takes_it
 from itinerary.observe.explaining.verdict import Verdict
-from itinerary.observe.explaining.words import AS_THE_CLOCK_SHOWS, in_utc, listed, spoken
+from itinerary.observe.explaining.words import AS_THE_CLOCK_SHOWS, listed, spoken
 from itinerary.schedules import Schedule, ZoneSource
 from itinerary.schedules.instants import MICROSECONDS, Moment
 from itinerary.schedules.wallclock import instants_at
@@ -107,23 +108,9 @@ def _nearest(scene: Scene, around: Neighbours) -> str:
 
 
 def _answer(scene: Scene, instant: int, subject: str, verdict: Verdict, facts: tuple[Fact, ...] = ()) -> Explanation:
-    sentences = [*scene.notes, f"{subject} {verdict.headline}."]
-    if verdict.rest:
-        sentences.append(verdict.rest)
-    stands = run_id(scene.job.name, instant) if verdict.fate not in (Fate.NOT_DUE, Fate.UNKNOWN) else None
-    return Explanation(
-        job=scene.job.name,
-        run=stands,
-        instant=in_utc(instant),
-        zone=scene.time.zone.name,
-        fate=verdict.fate,
-        cause=verdict.cause,
-        verdict=" ".join(sentences),
-        facts=(*facts, *_entries(scene, instant)) if verdict.fate is not Fate.TO_COME else facts,
-        advice=verdict.advice,
-        following=None if scene.following is None else in_utc(scene.following),
-        following_local=None if scene.following is None else scene.time.dated(scene.following),
-    )
+    run = run_id(scene.job.name, instant) if verdict.fate not in (Fate.NOT_DUE, Fate.UNKNOWN) else None
+    entries = () if verdict.fate is Fate.TO_COME else _entries(scene, instant)
+    return answer(scene, instant, subject, verdict, run=run, facts=(*facts, *entries))
 
 
 def _entries(scene: Scene, instant: int) -> Iterator[Fact]:

@@ -15,6 +15,7 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.observe.explaining.answering import answer
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of, delay_of, nobody_there
 from itinerary.observe.explaining.explanation import Explanation
@@ -39,28 +40,12 @@ _OVER_ITS_TIME: Final = "over its execution timeout"
 
 def explained_occurrence(found: Found) -> Explanation:
     """Why it is as it is."""
-    row, scene = found.row, found.scene
-    verdict = _verdict(found)
-    sentences = [*scene.notes, f"{_subject(found)} {verdict.headline}."]
-    if verdict.rest:
-        sentences.append(verdict.rest)
-    window = row.window
+    row, scene, window = found.row, found.scene, found.row.window
+    also = ""
     if window is not None and window.count and row.started_at is not None and found.instant == row.instant:
-        first = scene.time.brief(window.start)
-        sentences.append(f"It answers for {window.count} instants, the first of them due {first}.")
-    return Explanation(
-        job=scene.job.name,
-        run=scene.run_id(row),
-        instant=in_utc(found.instant),
-        zone=scene.time.zone.name,
-        fate=verdict.fate,
-        cause=verdict.cause,
-        verdict=" ".join(sentences),
-        facts=facts_of(found),
-        advice=verdict.advice,
-        following=None if scene.following is None else in_utc(scene.following),
-        following_local=None if scene.following is None else scene.time.dated(scene.following),
-    )
+        also = f"It answers for {window.count} instants, the first of them due {scene.time.brief(window.start)}."
+    run, facts = scene.run_id(row), facts_of(found)
+    return answer(scene, found.instant, _subject(found), _verdict(found), run=run, facts=facts, also=also)
 
 
 def _subject(found: Found) -> str:

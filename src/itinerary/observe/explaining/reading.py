@@ -11,6 +11,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
+from itinerary.core import stretches
 from itinerary.core.expected import Due, Gap
 from itinerary.core.matching import GAP
 from itinerary.core.timeline import Timeline
@@ -133,7 +134,7 @@ class _Asking:
         return await self._at(self._with_outlook(self._scene(about, attendance)), Meant(about))
 
     def _with_outlook(self, scene: Scene) -> Scene:
-        """What is said first, if the job is not active now."""
+        """With what is said at last, if nothing is to come."""
         try:
             stretch = self._timeline.in_force(self._job.number, scene.now)
             if stretch is None or scene.following is not None:
@@ -141,14 +142,10 @@ class _Asking:
             stretch.schedule.require_ready()
         except ItineraryError:
             return scene  # nobody can say what is to come, and the answer says why
-        standing = standing_words(stretch.standing, scene).replace("was", "is", 1)
-        active = standing.endswith("active")
-        note = (
-            f"{scene.job.name} has no instant left."
-            if active
-            else f"Nothing of {scene.job.name} is to come: {standing}."
-        )
-        return replace(scene, notes=(*scene.notes, note))
+        if isinstance(stretch.standing, stretches.Active):
+            return replace(scene, outlook="It has no instant left.")
+        stands = standing_words(stretch.standing, scene)
+        return replace(scene, outlook=f"Nothing is to come: {stands.replace('was', 'is', 1)}.", stands=stands)
 
     def _nothing(self, scene: Scene) -> Explanation:
         gap = due_at(self._timeline, self._job.number, scene.now)

@@ -33,6 +33,10 @@ class Scene:
     """The next instant that is to run."""
     notes: tuple[str, ...] = ()
     """What is to be said first: that another instant was found than was asked for, say."""
+    outlook: str = ""
+    """What is to be said at last: that nothing is to come, and why."""
+    stands: str | None = None
+    """How the job stands now, if it is not active, as a verdict may have said it already."""
 
     def fact(self, at: int, what: str) -> Fact:
         """Something that happened at an instant."""
