@@ -7,6 +7,7 @@
     itinerary doctor …               look after a store: see `caring`
     itinerary records                desks and their logs
     itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
+    itinerary explain JOB            why it ran, ran late, or did not
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
@@ -31,6 +32,7 @@ from itinerary.cli.auditing import heard_by, words
 from itinerary.cli.bars import progress
 from itinerary.cli.caring import add_caring
 from itinerary.cli.crontab import add_crontab
+from itinerary.cli.explaining import add_explain
 from itinerary.cli.jobfiles import add_job_files
 from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
@@ -174,6 +176,7 @@ add_showing(app)
 add_caring(app)
 add_job_files(app)
 add_crontab(app)
+add_explain(app)
 
 
 def main() -> None:

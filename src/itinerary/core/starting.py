@@ -19,6 +19,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Detail
+from itinerary.model.reasons import lacks_slot
 from itinerary.model.rows import JobNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Started, Step
@@ -119,7 +120,7 @@ class Starting:
         """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
         if course.fence is not None and not course.is_marked:
             course.is_marked = True
-            step = Step(OccurrenceState.PENDING, None, f"node {self._board.here.name} has no free slot")
+            step = Step(OccurrenceState.PENDING, None, lacks_slot(self._board.here.name))
             out.changes.append(Change(course.ref, course.fence, 1, (step,)))
 
     # -- what became of starts ---------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from typing import Final
 
 import msgspec
 
+from itinerary.model.reasons import WENT_BACK
+
 __all__ = ["ONLY_DOUBTED", "WAS_SET", "WENT_BACK", "ClockJump", "ClockJumps"]
 
 WAS_SET: Final = "a clock was set: the store's, or this machine's"
-WENT_BACK: Final = "this machine's clock went back"
 ONLY_DOUBTED: Final = "it was only in doubt"
 
 _KEPT: Final = 10

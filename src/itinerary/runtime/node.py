@@ -246,7 +246,8 @@ class Node:
             await self.inbox.deliver(MembersChanged(members))
 
     def _told(self) -> str:
-        return told_about(self._about, self.builder.lacks, self._watcher.jumps)
+        watcher, interval = self._watcher, self._settings.node_heartbeat_interval
+        return told_about(self._about, self.builder.lacks, watcher.jumps, watcher.absences, interval)
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"

@@ -15,6 +15,7 @@ from itinerary.core.sharing import ALONE, Members
 from itinerary.model.nodes import Beat
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.ports import Clock
+from itinerary.runtime.absences import StoreAbsences
 from itinerary.runtime.jumps import ClockJumps
 
 __all__ = ["LACKS_MAX", "Roll", "told_about"]
@@ -31,12 +32,18 @@ class _About(msgspec.Struct):
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
 
 
-def told_about(about: str, lacks: frozenset[JobNumber], jumps: ClockJumps) -> str:
-    """What a node tells of itself, with the jobs whose code it lacks, and how its time has jumped."""
+def told_about(
+    about: str, lacks: frozenset[JobNumber], jumps: ClockJumps, absences: StoreAbsences, interval: int
+) -> str:
+    """What a node tells of itself, with how often it will be heard of, in microseconds, the jobs whose code it lacks,
+    how its time has jumped, and when its store did not answer."""
     said = msgspec.json.decode(about)
+    said["heartbeat_interval"] = interval
     said["lacks"] = sorted(lacks) if len(lacks) <= LACKS_MAX else None
     if jumps.count:
         said["clock_jumps"] = jumps
+    if absences.count:
+        said["store_absences"] = absences
     return msgspec.json.encode(said).decode()
 
 

@@ -66,11 +66,11 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep, again and again."""
         while True:
-            await self._until_due()
             try:
                 await self.sweep()
             except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
+            await self._until_due()
 
     def look(self, now: int, watermark: int) -> None:
         """Be told how far the sweep is, each time that somebody looks at the store. Where nodes share the work, whoever

@@ -36,6 +36,7 @@ from itinerary.model.queries import ByRef, Open
 from itinerary.model.rows import NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.ports import Store
+from itinerary.runtime.absences import StoreAbsences
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.jumps import ONLY_DOUBTED, WAS_SET, WENT_BACK, ClockJumps
@@ -82,6 +83,9 @@ class Watcher:
         self._calls, self._log = calls, log
         self._standstill = Standstill(clock, settings.node_heartbeat_interval)
         self.jumps = ClockJumps()
+        self.absences = StoreAbsences()
+        self._unanswered_at: int | None = None
+        """Since when the store does not answer, by its own time."""
         self._told: str | None = None
         self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
@@ -147,9 +151,23 @@ class Watcher:
 
     async def _speak(self, seen: Sequence[Ref]) -> Beat:
         asked_at, about = self._clock.elapsed(), self._calls.about()
-        beat = await self._store.beat(self._node, seen, None if about == self._told else about)
+        try:
+            beat = await self._store.beat(self._node, seen, None if about == self._told else about)
+        except StoreError:
+            self._unanswered()
+            raise
+        self._answered()
         self._heard_at, self._told = asked_at, about
         return beat
+
+    def _unanswered(self) -> None:
+        if self._unanswered_at is None:
+            self._unanswered_at = self._clock.now()
+
+    def _answered(self) -> None:
+        if self._unanswered_at is not None:
+            self.absences.note(self._unanswered_at, self._clock.now())
+            self._unanswered_at = None
 
     async def _mind_the_silence(self) -> None:
         """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left; and
@@ -207,6 +225,7 @@ class Watcher:
                 offers = await self._store.read(query)
                 await self._set_clock(offers.now, asked_at)
             except StoreError as error:
+                self._unanswered()
                 self._log.debug("watch.no_offers", error=str(error))
             else:
                 self._calls.on_look(offers.now, offers.watermark)

@@ -7,6 +7,7 @@ import pytest
 from itinerary.core.sharing import Members
 from itinerary.model.nodes import Beat
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
+from itinerary.runtime.absences import StoreAbsences
 from itinerary.runtime.jumps import ClockJumps
 from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
 from itinerary.schedules.durations import SECOND
@@ -79,8 +80,10 @@ def test_one_that_was_silent_for_long_before_this_node_came_is_not_counted_on() 
 @pytest.mark.spec("N3", "without the code")
 def test_what_a_node_lacks_is_told_and_heard() -> None:
     scene = Scene()
-    about = told_about('{"host": "a"}', frozenset({JobNumber(5), JobNumber(3)}), ClockJumps())
-    assert about == '{"host":"a","lacks":[3,5]}'
+    about = told_about(
+        '{"host": "a"}', frozenset({JobNumber(5), JobNumber(3)}), ClockJumps(), StoreAbsences(), 5 * SECOND
+    )
+    assert about == '{"host":"a","heartbeat_interval":5000000,"lacks":[3,5]}'
     assert scene.hear(1, about=about) == Members({OTHER: frozenset({JobNumber(3), JobNumber(5)})})
     assert scene.hear(2) == KNOWS_ALL
 
@@ -89,7 +92,7 @@ def test_one_that_lacks_too_much_to_say_is_not_counted_on_and_counts_on_nobody()
     scene = Scene()
     scene.hear(1)
     too_many = frozenset(JobNumber(number) for number in range(LACKS_MAX + 1))
-    assert scene.hear(2, about=told_about("{}", too_many, ClockJumps())) == NOBODY
+    assert scene.hear(2, about=told_about("{}", too_many, ClockJumps(), StoreAbsences(), 5 * SECOND)) == NOBODY
     assert scene.hear(3) == KNOWS_ALL
     assert scene.hear(4, shares=False) == NOBODY
 

@@ -14,7 +14,7 @@ class NodeRow(Row, frozen=True):
     incarnation: str
     name: str
     about: str
-    """Host, process, version, the jobs whose code it lacks, how its time has jumped: JSON."""
+    """Host, process, version, the jobs whose code it lacks, how its time has jumped, when the store was away: JSON."""
     joined_at: int
     counter: int = 0
     """Goes up with each heartbeat; nobody compares its clock (PROTOCOL 16)."""

@@ -10,23 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from itinerary.model.rows import LineRow, OccurrenceRow, Ref, SlotRow
+from itinerary.model.rows import LineRow, OccurrenceRow, SlotRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores.tables import LINES, OCCURRENCES
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["LINE_MAX", "called_by", "line_row", "stand_in_line"]
+__all__ = ["LINE_MAX", "line_row", "stand_in_line"]
 
 LINE_MAX: Final = 100_000
 """The most occurrences of one job that stand in line or wait at a time, besides a backlog of recovery."""
 
 _RECOVERY: Final = 0
 _OTHERS: Final = 1
-
-
-def called_by(ref: Ref) -> str:
-    """Why one that stood in line has the slot: it was handed to it by one that ended."""
-    return f"its turn has come: occurrence {ref} has ended"
 
 
 def line_row(row: OccurrenceRow) -> LineRow:

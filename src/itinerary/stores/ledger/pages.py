@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from itinerary.model.reasons import called_by
 from itinerary.model.rows import (
     ActiveRow,
     AttemptRow,
@@ -34,7 +35,7 @@ from itinerary.model.text import clean_text
 from itinerary.model.trails import is_plain_end
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.history import lengthened
-from itinerary.stores.ledger.lines import called_by, line_row, stand_in_line
+from itinerary.stores.ledger.lines import line_row, stand_in_line
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from itinerary.model.policies import Overlap
+from itinerary.model.reasons import lacks_share, overlaps, replaced_by, waits_for
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import is_plain_start, unsaid_attempts
@@ -168,7 +169,7 @@ class _Starting:
 
     def _wait(self, row: OccurrenceRow, limit: str) -> None:
         if row.status is OccurrenceState.PRERUN:
-            step = Step(OccurrenceState.PENDING, why=f"limit {limit} has no share left")
+            step = Step(OccurrenceState.PENDING, why=lacks_share(limit))
             self.pages.turn(self._mine(row), (step,))
         self._refuse(row, Refusal.LIMITED, limit)
 
@@ -207,22 +208,22 @@ class _Starting:
         """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
-        overlaps = f"overlaps occurrence {slot.ref}"
+        in_the_way = overlaps(slot.ref)
         is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
         others = [other for other in line if not other.is_recovery]
         if request.overlap is Overlap.QUEUE:
             if not is_in_line and len(others) >= (LINE_MAX if request.max_queued is None else request.max_queued):
-                self._skip(row, f"{overlaps}, and {len(others)} stand in line already")
+                self._skip(row, f"{in_the_way}, and {len(others)} stand in line already")
         elif len(others) < len(line) or self._is_recovery(slot.ref):
             if request.overlap is Overlap.REPLACE:
                 self._replace_in_line(row, line)
         elif request.overlap is Overlap.SKIP:
-            self._skip(row, overlaps)
+            self._skip(row, in_the_way)
         elif self._replace(row, slot.ref, line):
             return True
         if row.ref not in self.answer:
             if not is_in_line:
-                line.append(self.pages.join_line(self._mine(row), f"waits for occurrence {slot.ref}"))
+                line.append(self.pages.join_line(self._mine(row), waits_for(slot.ref)))
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
         return False
 
@@ -235,7 +236,7 @@ class _Starting:
         """Behind recovery, too, the newest waits alone; but recovery is not asked to end."""
         rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
         newest = max((row, *rivals), key=lambda other: other.key)
-        why = f"replaced by occurrence {newest.ref}"
+        why = replaced_by(newest.ref)
         for other in rivals:
             if other.ref != newest.ref:
                 self.pages.leave_line(other, why)
@@ -253,7 +254,7 @@ class _Starting:
         has_begun = holds.started_at is not None
         rivals = [*line, row] if has_begun else [*line, self.newest[row.job], holds]
         newest = max(rivals, key=lambda other: other.key)
-        why = f"replaced by occurrence {newest.ref}"
+        why = replaced_by(newest.ref)
         for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
             self.pages.leave_line(other, why)
         if has_begun:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar, assert_never
 from msgspec.structs import replace
 
 from itinerary.errors import IllegalTransition
+from itinerary.model.reasons import called_by
 from itinerary.model.rows import NodeNumber, OccurrenceRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.trails import all_attempts
@@ -27,7 +28,6 @@ from itinerary.model.writes import (
     Written,
 )
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.lines import called_by
 from itinerary.stores.ledger.pages import Pages, is_open, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction

@@ -1,0 +1,136 @@
+"""`itinerary explain`: why a job ran, ran late, or did not; the sentence first, the facts under it.
+
+    etl, due 2026-03-29 03:00:00 Europe/Berlin, ran 8 min late: …
+
+    2026-03-29 Europe/Berlin
+      02:59:50  00:59:50Z  node a was last heard of
+      03:00:00  01:00:00Z  due by version 2: At 03:00, Europe/Berlin
+
+    Next: 2026-03-30 03:00:00 Europe/Berlin
+
+Sentences are wrapped at spaces to the width of the terminal, and never cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from itinerary.cli.completing import complete_job
+from itinerary.cli.output import one_line, print_json, screen, width_of
+from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.observe.explaining import Explanation, Fact, explain
+from itinerary.schedules.instants import Moment
+from itinerary.stores.opening import open_store
+
+__all__ = ["add_explain", "in_lines"]
+
+_RUN_ID: Final = re.compile(r"(?P<job>.+):(?P<seconds>\d+)")
+_WIDEST: Final = 100
+"""Nobody reads longer lines than this."""
+
+
+def add_explain(app: typer.Typer) -> None:
+    """Add this command to the others."""
+    app.command("explain")(_explain)
+
+
+def _explain(
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB", help="The name of a job, or a run id: etl:1767225600.", autocompletion=complete_job
+        ),
+    ],
+    time: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TIME",
+            help="Which instant: 2026-03-01T05:00 by the clock of the job's zone, or with an offset; else the last.",
+        ),
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Why did it run, run late, or not run?
+
+    Says in a sentence what became of an instant of a job, and why; under it the facts that the store has, in the time
+    of the job's zone and in UTC. Without a TIME it is about the last one that happened, or should have. A TIME that is
+    nearly right finds the nearest instant, and says so. Nothing is written, and no node is needed.
+    """
+    with errors_told():
+        name, when = _meant(job, time)
+        found = asyncio.run(_explained(store_url(store), name, when))
+        if as_json:
+            print_json(found)
+            return
+        console = screen()
+        verdict, *rest = in_lines(found, min(width_of(console), _WIDEST))
+        console.print(Text(verdict, style="bold"), soft_wrap=True)
+        for line in rest:
+            console.print(Text(line), soft_wrap=True)
+
+
+async def _explained(url: str, job: str, when: Moment | None) -> Explanation:
+    async with open_store(url) as store:
+        return await explain(store, job, when)
+
+
+def _meant(job: str, time: str | None) -> tuple[str, Moment | None]:
+    """A job and a time, as they were typed; a run id is both."""
+    if time is not None:
+        return job, Moment.of(time, "TIME")
+    if (run := _RUN_ID.fullmatch(job)) is not None:
+        return run["job"], Moment(int(run["seconds"]))
+    return job, None
+
+
+# -- lines -----------------------------------------------------------------------------------------------------------
+
+
+def in_lines(found: Explanation, width: int) -> Iterator[str]:
+    """An answer for people: first the whole verdict, wrapped, then line by line what is under it."""
+    yield _wrapped(found.verdict, width)
+    timed = [fact for fact in found.facts if fact.local is not None]
+    for day, facts in groupby(timed, key=lambda fact: (fact.local or "").split(" ")[0]):
+        yield ""
+        yield f"{day} {found.zone}"
+        yield from _timeline(list(facts), width, with_utc=found.zone != "UTC")
+    others = [fact for fact in found.facts if fact.local is None]
+    if others:
+        yield ""
+        yield from (_wrapped(fact.what, width, "  ", "    ") for fact in others)
+    if found.advice is not None or found.following is not None:
+        yield ""
+    if found.advice is not None:
+        yield _wrapped(found.advice[0].upper() + found.advice[1:], width, "", "  ")
+    if found.following is not None:
+        yield f"Next: {found.following_local} {found.zone}"
+
+
+def _timeline(facts: list[Fact], width: int, *, with_utc: bool) -> Iterator[str]:
+    times = [(fact.local or "").split(" ", 1)[1] for fact in facts]
+    widest = max(map(len, times))
+    for fact, time in zip(facts, times, strict=True):
+        utc = f"  {(fact.at or '').split('T')[1]}" if with_utc else ""
+        begin = f"  {time:<{widest}}{utc}  "
+        yield _wrapped(fact.what, width, begin, " " * len(begin))
+
+
+def _wrapped(text: str, width: int, first: str = "", following: str = "") -> str:
+    lines = textwrap.wrap(
+        one_line(text),
+        max(width, 30),
+        initial_indent=first,
+        subsequent_indent=following,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines) or first.rstrip()

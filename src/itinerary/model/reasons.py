@@ -1,0 +1,112 @@
+"""Reasons that name something, written and read in one place.
+
+Why an occurrence was skipped, queued or held up is kept as a sentence in its audit trail. Where that sentence names
+another occurrence, a limit or a node, whoever is asked for the cause later has to find it again. So these sentences are
+made here, and read back here: what one of them says is what `read_reason` finds in it.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from itinerary.model.rows.keys import Ref
+
+__all__ = [
+    "WENT_BACK",
+    "Reason",
+    "ReasonKind",
+    "called_by",
+    "lacks_share",
+    "lacks_slot",
+    "named_occurrences",
+    "overlaps",
+    "read_reason",
+    "replaced_by",
+    "waits_for",
+]
+
+
+WENT_BACK: Final = "this machine's clock went back"
+"""What a node says of a jump of its time that took no time: whoever reads it later tells it from the others."""
+
+
+class ReasonKind(StrEnum):
+    """What such a reason is about."""
+
+    OVERLAPS = "overlaps"
+    """Another occurrence of its job was in the way, and it was skipped."""
+    WAITS = "waits"
+    """Another occurrence of its job is in the way, and it stands in line."""
+    CALLED = "called"
+    """It has left the line: another one has ended."""
+    REPLACED = "replaced"
+    """A newer one takes its place."""
+    LIMIT = "limit"
+    SLOT = "slot"
+
+
+class Reason(NamedTuple):
+    """A reason, read."""
+
+    kind: ReasonKind
+    ref: Ref | None = None
+    name: str | None = None
+    """The limit, or the node."""
+
+
+def overlaps(ref: Ref) -> str:
+    """Why one is skipped: another one is in its job's slot."""
+    return f"overlaps occurrence {ref}"
+
+
+def waits_for(ref: Ref) -> str:
+    """Why one stands in line: another one is in its job's slot."""
+    return f"waits for occurrence {ref}"
+
+
+def called_by(ref: Ref) -> str:
+    """Why one that stood in line has the slot: it was handed to it by one that ended."""
+    return f"its turn has come: occurrence {ref} has ended"
+
+
+def replaced_by(ref: Ref) -> str:
+    """Why one does not run, or runs no longer: a newer one takes its place."""
+    return f"replaced by occurrence {ref}"
+
+
+def lacks_share(limit: str) -> str:
+    """Why one is held up: all shares of a limit are taken."""
+    return f"limit {limit} has no share left"
+
+
+def lacks_slot(node: str) -> str:
+    """Why one is held up: its node runs as many as it may."""
+    return f"node {node} has no free slot"
+
+
+_PATTERNS: Final = (
+    (ReasonKind.OVERLAPS, re.compile(r"overlaps occurrence (?P<ref>\d+)")),
+    (ReasonKind.WAITS, re.compile(r"waits for occurrence (?P<ref>\d+)")),
+    (ReasonKind.CALLED, re.compile(r"its turn has come(?:: occurrence (?P<ref>\d+) has ended)?")),
+    (ReasonKind.REPLACED, re.compile(r"replaced by occurrence (?P<ref>\d+)")),
+    (ReasonKind.LIMIT, re.compile(r"limit (?P<name>.+) has no share left")),
+    (ReasonKind.SLOT, re.compile(r"node (?P<name>.+) has no free slot")),
+)
+_NAMED: Final = re.compile(r"\boccurrence (\d+)\b")
+
+
+def read_reason(text: str | None) -> Reason | None:
+    """What a reason names; None if it is another kind of sentence."""
+    for kind, pattern in _PATTERNS:
+        if (found := pattern.match(text or "")) is not None:
+            named = found.groupdict()
+            ref = named.get("ref")
+            return Reason(kind, None if ref is None else Ref(int(ref)), named.get("name"))
+    return None
+
+
+def named_occurrences(text: str | None) -> list[Ref]:
+    """The occurrences that a sentence names."""
+    return [Ref(int(number)) for number in _NAMED.findall(text or "")]

@@ -1,0 +1,101 @@
+"""Instants and durations as a tired person reads them: on the clock of the job's zone, and no finer than it matters."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from itinerary.model.states import TaskState
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import DAY, from_seconds
+from itinerary.schedules.wallclock import Gap, Policy, Repeat, instants_at
+from itinerary.schedules.zones import Zone
+
+__all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "in_utc", "listed", "spoken"]
+
+AS_THE_CLOCK_SHOWS: Final = Policy(Gap.SKIP, Repeat.BOTH)
+"""Every instant at which a clock really shows a reading."""
+STATUS_WORDS: Final[Mapping[TaskState, str]] = MappingProxyType(
+    {
+        TaskState.PENDING: "waits",
+        TaskState.RUNNING: "runs",
+        TaskState.SUCCESS: "succeeded",
+        TaskState.FAILED: "failed",
+        TaskState.TIMEOUT: "timed out",
+        TaskState.CANCELLED: "was cancelled",
+        TaskState.SKIPPED: "was skipped",
+    }
+)
+"""What became of a task or an attempt."""
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LocalTime:
+    """The clock of one zone. Instants of the day that it is about are told by their time alone."""
+
+    def __init__(self, zone: Zone, about: int) -> None:
+        self.zone = zone
+        self._day = self._reading(about) // DAY
+
+    def full(self, instant: int) -> str:
+        """Day, time and zone: 2026-03-29 03:00:00 Europe/Berlin."""
+        return f"{self.dated(instant)} {self.zone.name}"
+
+    def dated(self, instant: int) -> str:
+        """Day and time: 2026-03-29 03:00:00; with the offset, where the clock shows the same time twice."""
+        reading = self._reading(instant)
+        shown = (_EPOCH + timedelta(seconds=reading)).strftime("%Y-%m-%d %H:%M:%S")
+        if len(instants_at(self.zone, AS_THE_CLOCK_SHOWS, reading)) > 1:
+            shown += f" ({self._offset(instant // SECOND)})"
+        return shown
+
+    def brief(self, instant: int) -> str:
+        """The time, with the day if that is another one."""
+        shown = self.dated(instant)
+        return shown if self._reading(instant) // DAY != self._day else shown.split(" ", 1)[1]
+
+    def offset_at(self, instant: int) -> str:
+        """How far the clock is ahead of UTC: +02:00."""
+        return self._offset(instant // SECOND)
+
+    def _reading(self, instant: int) -> int:
+        second = instant // SECOND
+        return second + self._ahead(second)
+
+    def _ahead(self, second: int) -> int:
+        return self.zone.offsets[max(bisect_right(self.zone.starts, second) - 1, 0)]
+
+    def _offset(self, second: int) -> str:
+        ahead = self._ahead(second)
+        hours, minutes = divmod(abs(ahead) // 60, 60)
+        return f"{'-' if ahead < 0 else '+'}{hours:02}:{minutes:02}"
+
+
+def in_utc(instant: int) -> str:
+    """An instant for programs: 2026-03-29T01:00:00Z."""
+    return from_seconds(instant // SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def spoken(duration: int) -> str:
+    """A duration in microseconds, in its two largest units: 2 h 15 min; below a minute with what matters: 52 ms."""
+    if duration < SECOND:
+        return f"{max(duration, 0) // 1_000} ms"
+    if duration < 10 * SECOND and duration % SECOND:
+        return f"{duration / SECOND:.1f} s"
+    seconds, parts = duration // SECOND, []
+    for size, unit in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts)
+
+
+def listed(items: Sequence[str]) -> str:
+    """a, b and c."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
