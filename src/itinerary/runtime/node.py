@@ -161,8 +161,11 @@ class Node:
             defaults=self._defaults,
             elsewhere=self._elsewhere,
             log=log,
+            tell=self._observer,
         )
-        self._rescuer = Rescuer(store, number, settings, self.clock, log, lambda: self.builder.plans)
+        self._rescuer = Rescuer(
+            store, number, settings, self.clock, log, lambda: self.builder.plans, tell=self._observer
+        )
         self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
         self._reaper = Reaper(
             store,
@@ -172,6 +175,7 @@ class Node:
             knows=self._rescuer.knows,
             plans=lambda: self.builder.plans,
             log=log,
+            tell=self._observer,
         )
         self._watcher = Watcher(
             store,
@@ -317,8 +321,9 @@ class Node:
                 getattr(self._log, level.value)(event, **fields)
             case Announce(news):
                 self._observer(news)
-            case KeepStatistics(row):
+            case KeepStatistics(row, counted):
                 self._syncer.keep(row)
+                self._observer((counted,))
             case Reply(to, answer):
                 _answer(to, answer)
             case ReadRows(refs):
