@@ -30,18 +30,24 @@ import msgspec
 
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
+from itinerary.app.health import NodeHealth
 from itinerary.app.naming import main_module_paths
 from itinerary.app.records import Offices
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
 from itinerary.app.transactions import transaction_factory
 from itinerary.core.news import News
+from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
 from itinerary.executors.router import ExecutorOptions, Router, standard_router
 from itinerary.model.definition import Definition
+from itinerary.model.queries import Answer, Query
 from itinerary.model.settings import Reread
+from itinerary.observe.addresses import ListenAt
+from itinerary.observe.health import Phase
+from itinerary.observe.metrics import Gauges
 from itinerary.ports import Store
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.service import RecordsService
@@ -83,7 +89,12 @@ class Engine:
         self._records: RecordsService | None = None
         self._records_end: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
-        self._wants_reread = False
+        at = configuration.health
+        self._health = None if at is None else NodeHealth(configuration, at, self)
+        if self._health is not None:
+            self._observers = (*self._observers, self._health.hear)
+        self._wants_reread = self._is_ending = False
+        self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
         self._main: asyncio.Task[Ended] | None = None
@@ -99,7 +110,10 @@ class Engine:
     # -- from any thread ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; wait for `ready` to know that it has."""
+        """Begin; wait for `ready` to know that it has. Raises NodeError if nobody could ask how it is."""
+        if self._health is not None:
+            at = self._health.start()
+            self._log.info("health.listening", at=str(at))
         self._thread.start()
 
     @property
@@ -140,6 +154,7 @@ class Engine:
 
     def shut_down(self, why: str) -> None:
         """End gracefully; asked a second time, at once."""
+        self._is_ending = True
         self._tell(lambda: self._shut_down(why))
 
     def abandon(self) -> None:
@@ -150,6 +165,42 @@ class Engine:
         """Read the settings again: now, or, if it is still starting, when it has."""
         self._wants_reread = True
         self._tell(self._pass_on_reread)
+
+    @property
+    def phase(self) -> Phase:
+        """How far it is."""
+        if self.ended.done():
+            return Phase.ENDED
+        if not self.ready.done():
+            return Phase.STARTING
+        return Phase.ENDING if self._is_ending else Phase.RUNNING
+
+    def ask(self, answer: Callable[[], None]) -> bool:
+        """Have the engine's loop call something. False: there is no such loop, or not any more."""
+        return self._tell(answer)
+
+    @property
+    def health_at(self) -> ListenAt | None:
+        """Where probes are answered."""
+        return None if self._health is None else self._health.at
+
+    def timeline(self) -> Timeline | None:
+        """As far as the node has read it; None while it starts."""
+        return None if self._node is None or self.phase is Phase.STARTING else self._node.builder.timeline
+
+    def gauges(self) -> Gauges:
+        """How it is, as far as that can be seen from any thread."""
+        node = self._node
+        if node is None or self.phase is Phase.STARTING:
+            return Gauges()
+        desks = {} if self._records is None else self._records.figures()
+        return Gauges(len(node.inbox), node.backlog[0], node.clock_jumps, {}, desks)
+
+    def read(self, query: Query[Answer]) -> Future[Answer]:
+        """Ask its store, on its loop."""
+        if self._store is None:
+            raise NodeError("the node does not run, and its store is not open")
+        return self.submit(self._store.read(query))
 
     def failure(self) -> NodeError | None:
         """Why it could not go on, once it has ended; None: it ended because it was asked to."""
@@ -167,13 +218,15 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _tell(self, what: Callable[[], None]) -> None:
+    def _tell(self, what: Callable[[], None]) -> bool:
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(what)
-            except RuntimeError:
-                return  # it has ended in this very moment
+        if loop is None or loop.is_closed():
+            return False
+        try:
+            loop.call_soon_threadsafe(what)
+        except RuntimeError:
+            return False  # it has ended in this very moment
+        return True
 
     # -- in the engine's thread --------------------------------------------------------------------------------------
 
@@ -190,6 +243,9 @@ class Engine:
             self.ended.set_exception(error)
         else:
             self.ended.set_result(ended)
+        finally:
+            if self._health is not None:
+                self._health.stop()
 
     def _fail(self, error: BaseException) -> None:
         if not self.ready.done():
@@ -198,7 +254,7 @@ class Engine:
     async def _run(self) -> Ended:
         self._whole = asyncio.current_task()
         async with open_store(self.configuration.store) as store:
-            self._store_url = store.url
+            self._store, self._store_url = store, store.url
             await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)

@@ -28,11 +28,12 @@ from msgspec.structs import replace
 
 from itinerary.app.options import UpdatePolicyLike
 from itinerary.errors import ConfigError
-from itinerary.executors.references import SECRET_PREFIX
+from itinerary.executors.references import SECRET_PREFIX, Secret, read_value
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.settings import Settings, read_settings
 from itinerary.model.text import check_name, shown
 from itinerary.model.values import check_keys, zone_name
+from itinerary.observe.addresses import ListenAt, read_listen_at
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
 
@@ -43,7 +44,7 @@ CONFIG_FILE: Final = "itinerary.toml"
 PREFIX: Final = "ITINERARY_"
 _CONFIG_VARIABLE: Final = "ITINERARY_CONFIG"
 _NOT_SETTINGS: Final = (SECRET_PREFIX, "ITINERARY_TEST_", _CONFIG_VARIABLE)
-_OWN: Final = ("store", "timezone", "name", "allow_modules", "allow_hosts")
+_OWN: Final = ("store", "timezone", "name", "allow_modules", "allow_hosts", "health", "health_token")
 _KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
 _LISTED_MAX: Final = 1_000
 
@@ -74,6 +75,10 @@ class NodeSettings(TypedDict, total=False):
     stats_flush_interval: DurationLike
     limits: Mapping[str, int]
     update_policy: UpdatePolicyLike
+    keep_for: DurationLike
+    keep_failed_for: DurationLike
+    keep_max: int
+    metrics_jobs_max: int
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +91,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Modules from which a definition may name code (Q3), besides those that something was declared in."""
     allow_hosts: tuple[str, ...]
     """Hosts that HTTP tasks may call though their addresses are not public (Q5)."""
+    health: ListenAt | None
+    """Where probes and metrics are answered (U8); None: nowhere."""
+    health_token: str | None
+    """The name of the secret that requests must carry there."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
@@ -132,6 +141,8 @@ def _checked(values: Mapping[str, object]) -> Configuration:
         name=_text("name", values.get("name", socket.gethostname() or "node")),
         allow_modules=_texts("allow_modules", values.get("allow_modules", ())),
         allow_hosts=_texts("allow_hosts", values.get("allow_hosts", ())),
+        health=_health(values.get("health", ""), values.get("health_token")),
+        health_token=_secret_name("health_token", values.get("health_token")),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
     )
@@ -145,6 +156,27 @@ def _defaults(given: object, timezone: object) -> Overrides:
     if defaults.timezone is not None:
         raise ConfigError("defaults.timezone: stands at the top, as timezone, and not among the defaults")
     return defaults if timezone is None else replace(defaults, timezone=_zone(timezone))
+
+
+def _health(value: object, token: object) -> ListenAt | None:
+    if value == "":
+        return None
+    at = read_listen_at("health", str(value) if isinstance(value, int) else _text("health", value))
+    if token is None and not at.is_loopback:
+        raise ConfigError(
+            f"health: {at} can be reached from elsewhere, and needs a token; "
+            f"set health_token to NAME, and {SECRET_PREFIX}NAME in the environment to the token"
+        )
+    return at
+
+
+def _secret_name(key: str, value: object) -> str | None:
+    """The name of a secret, which may be written as a reference, too."""
+    if value is None:
+        return None
+    found = read_value(key, {"secret": value} if isinstance(value, str) else value)
+    assert isinstance(found, Secret), "a reference is one"
+    return found.name
 
 
 def _zone(value: object) -> str:
@@ -200,7 +232,7 @@ def _environment(environ: Mapping[str, str]) -> _Source:
 def _from_text(variable: str, key: str, text: str) -> object:
     """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
-        case "store" | "timezone" | "name":
+        case "store" | "timezone" | "name" | "health" | "health_token":
             return text
         case "allow_modules" | "allow_hosts":
             return [item.strip() for item in text.split(",") if item.strip()]

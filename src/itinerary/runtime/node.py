@@ -57,6 +57,7 @@ from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.pruner import Pruner
 from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rereader import Rereader
@@ -167,6 +168,7 @@ class Node:
             store, number, settings, self.clock, log, lambda: self.builder.plans, tell=self._observer
         )
         self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._pruner = Pruner(store, settings, self.clock, lambda: self._roll.is_first, log)
         self._reaper = Reaper(
             store,
             number,
@@ -277,6 +279,7 @@ class Node:
                     self._sweeper,
                     self._rescuer,
                     self._reaper,
+                    self._pruner,
                     self._watchdog,
                     self._rereader,
                 ):
@@ -345,6 +348,11 @@ class Node:
         """How many updates, and how many rows of statistics, are not written yet."""
         return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
 
+    @property
+    def clock_jumps(self) -> int:
+        """How often its time has jumped, or stood still."""
+        return self._watcher.jumps.count
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def ask(self, message: Callable[[asyncio.Future[A]], Message]) -> A:
@@ -369,7 +377,7 @@ class Node:
 
     async def _take_settings(self, settings: Settings) -> None:
         self._settings = settings
-        for part in (self.inbox, self.builder, self._syncer, self._reaper):
+        for part in (self.inbox, self.builder, self._syncer, self._reaper, self._pruner):
             part.take_settings(settings)
         await self.inbox.deliver(SettingsChanged(settings))
 

@@ -43,7 +43,7 @@ _AT_ONCE: Final = 1_000
 class Sweeper:
     """Works off plans."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a sweep needs
         self,
         store: Store,
         node: NodeNumber,
