@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
@@ -71,6 +71,8 @@ class Itinerary:
         allow_hosts: tuple[str, ...] | list[str] | None = None,
         health: str | int | None = None,
         health_token: str | None = None,
+        alert_urls: Sequence[str | Mapping[str, str]] | None = None,
+        alert_secret: str | None = None,
         defaults: JobOptions | None = None,
         zone_data: ZoneData | None = None,
         **settings: Unpack[NodeSettings],
@@ -86,6 +88,8 @@ class Itinerary:
             "allow_hosts": allow_hosts,
             "health": health,
             "health_token": health_token,
+            "alert_urls": alert_urls,
+            "alert_secret": alert_secret,
             "defaults": defaults,
             **settings,
         }

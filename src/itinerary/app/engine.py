@@ -28,6 +28,7 @@ from uuid import uuid4
 
 import msgspec
 
+from itinerary.app.alerting import alerts_of
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.health import NodeHealth
@@ -46,6 +47,7 @@ from itinerary.model.definition import Definition
 from itinerary.model.queries import Answer, Query
 from itinerary.model.settings import Reread
 from itinerary.observe.addresses import ListenAt
+from itinerary.observe.alerts import Alerts
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import Gauges
 from itinerary.ports import Store
@@ -88,6 +90,9 @@ class Engine:
         self._desks = dict(desks or {})
         self._records: RecordsService | None = None
         self._records_end: asyncio.Task[None] | None = None
+        self._alerts: Alerts | None = None
+        self._early: list[News] = []
+        """What the recovery at the start tells of, before there are alerts."""
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
         at = configuration.health
         self._health = None if at is None else NodeHealth(configuration, at, self)
@@ -194,7 +199,13 @@ class Engine:
         if node is None or self.phase is Phase.STARTING:
             return Gauges()
         desks = {} if self._records is None else self._records.figures()
-        return Gauges(len(node.inbox), node.backlog[0], node.clock_jumps, {}, desks)
+        return Gauges(
+            len(node.inbox),
+            node.backlog[0],
+            node.clock_jumps,
+            {} if self._alerts is None else dict(self._alerts.counts),
+            desks,
+        )
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
         """Ask its store, on its loop."""
@@ -269,30 +280,41 @@ class Engine:
                 raise
             offices = Offices(self._desks, coroutines)
             self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
+            self._alerts = alerts_of(self.configuration, store, node, self._log)
+            if self._alerts is not None:
+                self._alerts.hear(self._early)
+            self._early.clear()
             self._main = asyncio.create_task(node.run())
             await asyncio.sleep(0)  # it runs: from here on it can be shut down
             self.ready.set_result(None)
             try:
-                if self._records is None:
-                    return await self._main
-                return await self._run_with_desks(self._main, self._records)
+                return await self._run_with_others(self._main)
             finally:
                 self._main.cancel()
+                if self._alerts is not None:
+                    await self._alerts.end()
 
-    async def _run_with_desks(self, main: asyncio.Task[Ended], records: RecordsService) -> Ended:
-        """The node and its desks: if one of the two cannot go on, neither does."""
-        desks = asyncio.create_task(records.run(), name="records")
+    async def _run_with_others(self, main: asyncio.Task[Ended]) -> Ended:
+        """The node, its desks and its alerts: if one of them cannot go on, none does."""
+        others = [
+            asyncio.create_task(part.run(), name=type(part).__name__)
+            for part in (self._records, self._alerts)
+            if part is not None
+        ]
         try:
-            await asyncio.wait([main, desks], return_when=asyncio.FIRST_COMPLETED)
-            if desks.done():
-                desks.result()  # it runs for ever, so this raises
+            await asyncio.wait([main, *others], return_when=asyncio.FIRST_COMPLETED)
+            for other in others:
+                if other.done():
+                    other.result()  # it runs for ever, so this raises
             self._end_records()
-            assert self._records_end is not None, "it has just begun"
-            await self._records_end
+            if self._records_end is not None:
+                await self._records_end
             return await main
         finally:
-            desks.cancel()
-            await asyncio.wait([desks])
+            for other in others:
+                other.cancel()
+            if others:
+                await asyncio.wait(others)
 
     def _end_records(self) -> None:
         """Let handlers finish and give partitions back, once."""
@@ -334,6 +356,10 @@ class Engine:
     def _observe(self, news: Sequence[News]) -> None:
         assert self._desk is not None, "nothing happens before the start"
         self._desk.hear(news)
+        if self._alerts is not None:
+            self._alerts.hear(news)
+        elif self.configuration.alert_urls:
+            self._early.extend(news)
         for observer in self._observers:
             observer(news)
 

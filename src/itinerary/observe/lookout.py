@@ -20,7 +20,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError, StoreUnavailable
 from itinerary.model.queries import Nodes, Standing
 from itinerary.model.rows import EntryKind, JobNumber
-from itinerary.observe.undecided import Instant, look_for_undecided
+from itinerary.observe.undecided import Elsewhere, Instant, here, look_for_undecided
 from itinerary.reading import Read, news_since
 
 __all__ = ["LOOK_TIMEOUT", "Lookout", "Seen"]
@@ -64,10 +64,12 @@ class Lookout:
         timeline: Callable[[], Timeline | None],
         heartbeat_interval: int,
         timeout: float = LOOK_TIMEOUT,
+        elsewhere: Elsewhere = here,
     ) -> None:
         """`timeline` is the node's, as far as it has read it; what is newer is read here."""
         self._read, self._node_timeline = read, timeline
         self._silence_max, self._timeout = heartbeat_interval * _MISSES_MAX, timeout
+        self._elsewhere = elsewhere
         self._timeline = Timeline()
         self._pausing: tuple[int, tuple[JobNumber, ...]] = (-1, ())
         self._looked_at = -_FRESH_FOR
@@ -106,7 +108,7 @@ class Lookout:
     async def _look_around(self) -> Seen:
         status = await self._read(Standing())
         timeline = await self._newest(status.revision)
-        found = await look_for_undecided(self._read, timeline, status.watermark, status.now)
+        found = await look_for_undecided(self._read, timeline, status.watermark, status.now, self._elsewhere)
         nodes = await self._read(Nodes())
         there = [row for row in nodes if row.left_at is None and status.now - row.beat_at < self._silence_max]
         oldest = found.oldest

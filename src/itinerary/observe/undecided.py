@@ -13,8 +13,8 @@ The node is not asked. If it hangs, what it leaves undone is seen here all the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,8 +26,10 @@ from itinerary.model.states import OccurrenceState
 from itinerary.reading import Read, decided_between, windows_after
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["ROWS_MAX", "Instant", "Undecided", "look_for_undecided"]
+__all__ = ["ROWS_MAX", "Elsewhere", "Instant", "Undecided", "here", "look_for_undecided"]
 
+Elsewhere: TypeAlias = Callable[..., Awaitable[Any]]
+"""Runs a function where it holds up nobody."""
 ROWS_MAX: Final = 5_000
 """How many rows are looked at: what is longest due comes first, and of the lines what stands first in each."""
 _STRIDE: Final = 3_600 * SECOND
@@ -43,6 +45,8 @@ class Instant(msgspec.Struct, frozen=True):
     due_at: int
     status: OccurrenceState | None
     """None: there is not even a row."""
+    is_skipped: bool = False
+    """It is not to run: a pause or a name passes over it, and that is still to be recorded."""
 
     @property
     def is_undecided(self) -> bool:
@@ -63,9 +67,17 @@ class Undecided(msgspec.Struct, frozen=True):
         return next((one for one in self.instants if one.is_undecided), None)
 
 
-async def look_for_undecided(read: Read, timeline: Timeline, watermark: int, now: int) -> Undecided:
-    """What is due before `now` and has not begun. The timeline should be as new as the store."""
-    missing = await _missing(read, timeline, watermark, now)
+async def here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Computes on the loop that asks."""
+    return function(*arguments)
+
+
+async def look_for_undecided(
+    read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere = here
+) -> Undecided:
+    """What is due before `now` and has not begun. The timeline should be as new as the store; `elsewhere` runs what
+    would hold up the loop."""
+    missing = await _missing(read, timeline, watermark, now, elsewhere)
     rows = await read(Active(due_before=now, limit=ROWS_MAX))
     unstarted = [row for row in rows if row.started_at is None]
     live = [_as_instant(row) for row in unstarted if not row.is_recovery]
@@ -77,13 +89,14 @@ def _as_instant(row: OccurrenceRow) -> Instant:
     return Instant(row.job, row.instant, row.due_at, row.status)
 
 
-async def _missing(read: Read, timeline: Timeline, watermark: int, now: int) -> list[Instant]:
+async def _missing(read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere) -> list[Instant]:
     """Instants without a row, of the first hour in which there are such."""
     windows = await windows_after(read, watermark)
     for start in range(watermark, now, _STRIDE)[:_STRIDES_MAX]:
         end = min(start + _STRIDE, now)
         keys = [key async for page in decided_between(read, start, end) for key in page]
-        if found := _without_row(timeline, start, end, keys, windows):
+        found: list[Instant] = await elsewhere(_without_row, timeline, start, end, keys, windows)
+        if found:
             return found
     return []
 
@@ -98,5 +111,8 @@ def _without_row(
     answering, gaps = windows_of(windows)
     rows, _ = matching.rows([key for key in keys if stands_for_itself(key)])
     lacks = (rows == 0) & (matching.spans([*answering, *gaps]) == 0)
-    pairs = zip(expected.jobs[lacks].tolist(), expected.instants[lacks].tolist(), strict=True)
-    return [Instant(JobNumber(job), instant, instant, None) for job, instant in pairs]
+    columns = (expected.jobs[lacks].tolist(), expected.instants[lacks].tolist(), (expected.skips[lacks] != 0).tolist())
+    return [
+        Instant(JobNumber(job), instant, instant, None, is_skipped)
+        for job, instant, is_skipped in zip(*columns, strict=True)
+    ]

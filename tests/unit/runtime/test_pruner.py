@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ async def fails(_: object) -> None:
     raise ValueError("no")
 
 
-async def lived(world: World, **settings: int) -> Node:
+async def lived(world: World, **settings: Any) -> Node:
     """A node that worked for ten minutes, three days ago; and the one that runs now, a moment after its start."""
     await world.register("good", world.task(), schedule=every("1m"), overrides=ONE_MISSED)
     await world.register("bad", fails, schedule=every("1m"), overrides=ONE_MISSED)
