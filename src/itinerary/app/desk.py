@@ -82,7 +82,7 @@ class Desk:
 
     def hear(self, news: Sequence[News]) -> None:
         """What the loop tells of."""
-        self._finder.note([item for item in news if isinstance(item, Began | Finished)])
+        self._finder.note([item for item in news if type(item) is Began or type(item) is Finished])
         for item in news:
             if isinstance(item, Finished):
                 for event in self._waiting.get(item.ref, ()):

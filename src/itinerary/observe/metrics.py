@@ -133,13 +133,27 @@ class NodeMetrics(Collector):
         if seen is not None:
             yield _gauge("scheduler_jobs_in_queue_total", [((), seen.in_queue)])
             yield _gauge("scheduler_jobs_paused_total", [((), seen.paused)])
+        jobs, tasks = tally.jobs.items(), tally.tasks.items()
         yield _histogram(
-            "scheduler_job_execution_duration_seconds", (((job,), one) for job, one in tally.job_durations.items())
+            "scheduler_job_execution_duration_seconds",
+            (((job,), one.durations) for job, one in jobs if any(one.durations.counts)),
         )
-        yield _histogram("scheduler_task_execution_duration_seconds", tally.task_durations.items())
-        yield _counter("scheduler_task_attempts_total", tally.attempts.items())
-        yield _counter("scheduler_job_occurrences_total", tally.occurrences.items())
-        yield _counter("scheduler_recovery_runs_total", tally.recoveries.items())
+        yield _histogram(
+            "scheduler_task_execution_duration_seconds",
+            ((task, one.durations) for task, one in tasks if any(one.durations.counts)),
+        )
+        yield _counter(
+            "scheduler_task_attempts_total",
+            (((*task, status), count) for task, one in tasks for status, count in one.statuses.items()),
+        )
+        yield _counter(
+            "scheduler_job_occurrences_total",
+            (((job, status), count) for job, one in jobs for status, count in one.statuses.items()),
+        )
+        yield _counter(
+            "scheduler_recovery_runs_total",
+            (((job, strategy), count) for job, one in jobs for strategy, count in one.recoveries.items()),
+        )
         yield _histogram("scheduler_start_lateness_seconds", [((), tally.lateness)])
         if seen is not None:
             yield _gauge("scheduler_oldest_undecided_seconds", [((), seen.undecided_for / SECOND)])
@@ -185,6 +199,6 @@ def _histogram(name: str, values: Iterable[tuple[tuple[str, ...], Histogram]]) -
     described = _BY_NAME[name]
     family = HistogramMetricFamily(name, described.says, labels=described.labels)
     for labels, one in values:
-        bounds = [*(f"{bound:g}" for bound in one.buckets), "+Inf"]
-        family.add_metric(labels, list(zip(bounds, accumulate(one.counts), strict=True)), one.total)
+        bounds = [*(f"{bound / SECOND:g}" for bound in one.buckets), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, accumulate(one.counts), strict=True)), one.total / SECOND)
     return family

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Hashable, Sequence
-from typing import Final, Generic, TypeVar, assert_never
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Final
 
 from itinerary.core.news import Began, Counted, Finished, News, Settled, Tried
 from itinerary.model.occurrence import Kind
@@ -27,30 +27,36 @@ __all__ = ["DURATIONS", "LATENESS", "OTHER", "Histogram", "Tally"]
 
 OTHER: Final = "(other)"
 """Every job, or task, that has no label of its own."""
-DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0)
-LATENESS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of buckets, in seconds."""
+_MILLISECOND: Final = SECOND // 1_000
+DURATIONS: Final = tuple(
+    bound * _MILLISECOND
+    for bound in (10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000)
+)
+LATENESS: Final = tuple(
+    bound * _MILLISECOND
+    for bound in (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+)
+"""Upper bounds of buckets, in microseconds."""
 _WAITING_MAX: Final = 20_000
 """How many news may wait to be counted."""
 _TASKS_A_JOB: Final = 2
 
-K = TypeVar("K", bound=Hashable)
-
 
 class Histogram:
-    """How many were how long. Buckets are counted apart here, and added up when they are published."""
+    """How many were how long, in microseconds. Buckets are counted apart here, and added up when they are published."""
 
     __slots__ = ("buckets", "counts", "total")
 
-    def __init__(self, buckets: Sequence[float]) -> None:
+    def __init__(self, buckets: Sequence[int]) -> None:
         self.buckets = buckets
         self.counts = [0] * (len(buckets) + 1)
-        self.total = 0.0
+        self.total = 0
 
-    def add(self, seconds: float) -> None:
+    def add(self, took: int) -> None:
         """One more."""
-        self.counts[bisect_left(self.buckets, seconds)] += 1
-        self.total += seconds
+        took = max(took, 0)
+        self.counts[bisect_left(self.buckets, took)] += 1
+        self.total += took
 
     def copy(self) -> Histogram:
         """As it is now."""
@@ -59,22 +65,23 @@ class Histogram:
         return copied
 
 
-class _Names(Generic[K]):
-    """Labels, as many as there may be."""
+class Counts:
+    """What came of a job, or of a task: how often which status, and how long it took."""
 
-    __slots__ = ("_known", "_most", "_other")
+    __slots__ = ("durations", "recoveries", "statuses")
 
-    def __init__(self, most: int, other: K) -> None:
-        self._most, self._other = most, other
-        self._known: dict[K, K] = {}
+    def __init__(self) -> None:
+        self.statuses: defaultdict[str, int] = defaultdict(int)
+        self.recoveries: defaultdict[str, int] = defaultdict(int)
+        """Of a job: runs that make up for missed instants, by strategy."""
+        self.durations = Histogram(DURATIONS)
 
-    def __getitem__(self, name: K) -> K:
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) >= self._most:
-                return self._other
-            known = self._known[name] = name
-        return known
+    def copy(self) -> Counts:
+        """As it is now."""
+        copied = Counts()
+        copied.statuses, copied.recoveries = self.statuses.copy(), self.recoveries.copy()
+        copied.durations = self.durations.copy()
+        return copied
 
 
 class Tally:
@@ -84,17 +91,11 @@ class Tally:
         self._batches: deque[Sequence[News]] = deque()
         self._waiting = 0
         self._lock = threading.Lock()
-        self._jobs = _Names(jobs_max, OTHER)
-        self._tasks = _Names(jobs_max * _TASKS_A_JOB, (OTHER, OTHER))
+        self._jobs_max = jobs_max
         self.running = self.retrying = 0
-        self.occurrences: dict[tuple[str, str], int] = {}
-        """By job and status."""
-        self.attempts: dict[tuple[str, str, str], int] = {}
-        """By job, task and status."""
-        self.recoveries: dict[tuple[str, str], int] = {}
-        """By job and strategy."""
-        self.job_durations: dict[str, Histogram] = {}
-        self.task_durations: dict[tuple[str, str], Histogram] = {}
+        self.jobs: dict[str, Counts] = {}
+        self.tasks: dict[tuple[str, str], Counts] = {}
+        """By job and task."""
         self.lateness = Histogram(LATENESS)
 
     def hear(self, news: Sequence[News]) -> None:
@@ -110,60 +111,49 @@ class Tally:
             while self._batches:
                 batch = self._batches.popleft()
                 self._waiting = max(self._waiting - len(batch), 0)
-                for item in batch:
-                    self._add(item)
+                self._add(batch)
 
     def counted(self) -> Tally:
         """Everything so far, as a copy that stays as it is."""
         self.count()
         with self._lock:
             copied = Tally(0)
-            copied.running, copied.retrying = self.running, self.retrying
-            copied.occurrences, copied.attempts = dict(self.occurrences), dict(self.attempts)
-            copied.recoveries, copied.lateness = dict(self.recoveries), self.lateness.copy()
-            copied.job_durations = {job: one.copy() for job, one in self.job_durations.items()}
-            copied.task_durations = {task: one.copy() for task, one in self.task_durations.items()}
+            copied.running, copied.retrying, copied.lateness = self.running, self.retrying, self.lateness.copy()
+            copied.jobs = {job: one.copy() for job, one in self.jobs.items()}
+            copied.tasks = {task: one.copy() for task, one in self.tasks.items()}
             return copied
 
-    def _add(self, item: News) -> None:
-        match item:
-            case Tried():
-                self._add_attempt(item)
-            case Began():
-                self._add_start(item)
-            case Finished():
-                self._add_end(item)
-            case Settled():
-                label = self._jobs[item.job], item.outcome.value
-                self.occurrences[label] = self.occurrences.get(label, 0) + item.count
-            case Counted():
+    def _add(self, batch: Sequence[News]) -> None:
+        """Count a batch. There may be tens of thousands in a second, so it goes by type and looks up little."""
+        jobs, tasks = self.jobs, self.tasks
+        for item in batch:
+            if type(item) is Tried:
+                counts = tasks.get((item.job, item.task)) or self._task(item.job, item.task)
+                counts.statuses[item.status] += 1
+                if item.started_at is not None:
+                    counts.durations.add(item.ended_at - item.started_at)
+            elif type(item) is Finished:
+                counts = jobs.get(item.job) or self._job(item.job)
+                counts.statuses[item.outcome] += 1
+                if item.started_at is not None:
+                    counts.durations.add(item.ended_at - item.started_at)
+            elif type(item) is Began:
+                if item.recovery is not None:
+                    self._job(item.job).recoveries[item.recovery] += 1
+                elif item.key.kind is Kind.SCHEDULED:
+                    self.lateness.add(item.started_at - item.due_at)
+            elif type(item) is Settled:
+                self._job(item.job).statuses[item.outcome] += item.count
+            elif type(item) is Counted:
                 self.running, self.retrying = item.running, item.retrying
-            case _:
-                assert_never(item)
 
-    def _add_start(self, item: Began) -> None:
-        if item.recovery is not None:
-            label = self._jobs[item.job], item.recovery.value
-            self.recoveries[label] = self.recoveries.get(label, 0) + 1
-        elif item.key.kind is Kind.SCHEDULED:
-            self.lateness.add(max(item.started_at - item.due_at, 0) / SECOND)
+    def _job(self, name: str) -> Counts:
+        found = self.jobs.get(name)
+        if found is None:
+            name = name if len(self.jobs) < self._jobs_max else OTHER
+            found = self.jobs.setdefault(name, Counts())
+        return found
 
-    def _add_attempt(self, item: Tried) -> None:
-        task = self._tasks[item.job, item.task]
-        label = (*task, item.status.value)
-        self.attempts[label] = self.attempts.get(label, 0) + 1
-        if item.started_at is not None:
-            histogram = self.task_durations.get(task)
-            if histogram is None:
-                histogram = self.task_durations[task] = Histogram(DURATIONS)
-            histogram.add(max(item.ended_at - item.started_at, 0) / SECOND)
-
-    def _add_end(self, item: Finished) -> None:
-        job = self._jobs[item.job]
-        label = job, item.outcome.value
-        self.occurrences[label] = self.occurrences.get(label, 0) + 1
-        if item.started_at is not None:
-            histogram = self.job_durations.get(job)
-            if histogram is None:
-                histogram = self.job_durations[job] = Histogram(DURATIONS)
-            histogram.add(max(item.ended_at - item.started_at, 0) / SECOND)
+    def _task(self, job: str, task: str) -> Counts:
+        name = (job, task) if len(self.tasks) < self._jobs_max * _TASKS_A_JOB else (OTHER, OTHER)
+        return self.tasks.setdefault(name, Counts())

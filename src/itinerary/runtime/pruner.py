@@ -35,11 +35,12 @@ class Pruner:
     def __init__(self, store: Store, settings: Settings, clock: Clock, is_first: Callable[[], bool], log: Any) -> None:
         """`is_first` says whether no node that is there has been there for longer."""
         self._store, self._clock, self._is_first, self._log = store, clock, is_first, log
-        self._rules = _rules_of(settings)
+        self.rules = _rules_of(settings)
+        """What the next step goes by."""
 
     def take_settings(self, settings: Settings) -> None:
         """Keep as much as these say."""
-        self._rules = _rules_of(settings)
+        self.rules = _rules_of(settings)
 
     async def run(self) -> None:
         """Forget, for ever."""
@@ -57,7 +58,7 @@ class Pruner:
         cursor: PruneCursor | None = PruneCursor()
         while cursor is not None:
             asked_at = self._clock.elapsed()
-            step = await self._store.prune(self._rules, cursor)
+            step = await self._store.prune(self.rules, cursor)
             removed, cursor = removed + step.removed, step.next
             await asyncio.sleep(max((self._clock.elapsed() - asked_at) / SECOND, _PAUSE_MIN))
         if removed:
