@@ -16,6 +16,9 @@ from itinerary import Itinerary, every
 from itinerary.app import RunningNode
 from itinerary.errors import ConfigError, NodeError
 from itinerary.observe import health, listener
+from tests.servers import PostgresServer, postgres_server
+
+__all__ = ["postgres_server"]
 
 TOKEN = "a-long-token-4711"  # noqa: S105 - a canary
 
@@ -30,9 +33,17 @@ def app_on(store: str, **settings: object) -> Itinerary:
     return app
 
 
-@pytest.fixture(params=["sqlite", "memory", "lmdb"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory:" if request.param == "memory" else f"{request.param}:///{tmp_path}/store"
+@pytest.fixture(params=["sqlite", "memory", "lmdb", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    match request.param:
+        case "memory":
+            yield "memory:"
+        case "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            with server.database() as url:
+                yield url
+        case kind:
+            yield f"{kind}:///{tmp_path}/store"
 
 
 def ask(
