@@ -153,7 +153,7 @@ class Alerts:
         while True:
             try:
                 await self._turn()
-            except StoreError as error:
+            except ItineraryError as error:
                 if not self._is_away:
                     self._is_away = True
                     self._log.warning("alerts.held_up", error=str(error), hint="nothing is lost; it is tried again")
@@ -194,7 +194,8 @@ class Alerts:
         incidents = self._incidents
         while True:
             page = await self._store.read(Events(ALERTS_STREAM, incidents.sequence, limit=_PAGE))
-            incidents.take(page, tuple(self._receivers))
+            if unreadable := incidents.take(page, tuple(self._receivers)):
+                self._log.error("alerts.unreadable", count=unreadable, log=ALERTS_STREAM, hint="these are passed over")
             if len(page) < _PAGE:
                 break
         for name, trouble in list(self._held.items()):

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from itinerary.errors import RecordError
 from itinerary.model.codec import from_json
 from itinerary.model.events import NewEvent
 from itinerary.model.rows import EventRow
@@ -102,21 +103,30 @@ class Incidents:
         self._done: dict[str, set[str]] = {}
         """Who has been told of which."""
 
-    def take(self, events: Sequence[EventRow], receivers: Sequence[str] = ()) -> None:
-        """More of the log. Alerts that have reached all of these receivers are forgotten."""
+    def take(self, events: Sequence[EventRow], receivers: Sequence[str] = ()) -> int:
+        """More of the log. Alerts that have reached all of these receivers are forgotten. Returns how many events
+        nobody can read: anybody may append to a log."""
+        unreadable = 0
         for event in events:
             if event.sequence <= self.sequence:
                 continue  # two have read the same page
             self.sequence = event.sequence
-            if event.kind == _SEEN:
-                self._take_trouble(from_json(Alert, event.data or ""))
-            elif event.kind == _DELIVERED:
-                told = from_json(Delivered, event.data or "")
-                if told.alert in self.alerts:
-                    self._done.setdefault(told.alert, set()).add(told.receiver)
+            try:
+                self._take(event)
+            except RecordError:
+                unreadable += 1
         for alert in [one for one, done in self._done.items() if done.issuperset(receivers)]:
             del self._done[alert]
             self.alerts.pop(alert, None)
+        return unreadable
+
+    def _take(self, event: EventRow) -> None:
+        if event.kind == _SEEN:
+            self._take_trouble(from_json(Alert, event.data or ""))
+        elif event.kind == _DELIVERED:
+            told = from_json(Delivered, event.data or "")
+            if told.alert in self.alerts:
+                self._done.setdefault(told.alert, set()).add(told.receiver)
 
     def _take_trouble(self, alert: Alert) -> None:
         if alert.kind is AlertKind.RECOVERED:

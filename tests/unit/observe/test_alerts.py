@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from itinerary.model.events import NewEvent
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.observe.alerts import GIVE_UP_AFTER, Alerts
+from itinerary.observe.incidents import ALERTS_STREAM
 from itinerary.observe.webhooks import Receiver, Undelivered
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
@@ -256,5 +258,18 @@ def test_a_store_that_is_away_holds_alerts_up_and_loses_none() -> None:
             world.engine.is_down = False
             await world.sleep_until(100)
             assert receivers.kinds()[:1] == ["failed etl"]
+
+    staged(story)
+
+
+def test_what_somebody_else_appends_to_the_log_is_passed_over_and_said() -> None:
+    async def story(world: World, scene: Scene, receivers: Receivers) -> None:
+        junk = [NewEvent(kind="TroubleSeen", record="etl", cause=f"{data}", data=data) for data in ("{}", "[", "null")]
+        await world.store.append(ALERTS_STREAM, ALERTS_STREAM, junk)
+        await world.register("etl", Fate().work, schedule=every("1h"))
+        async with scene.running():
+            await world.sleep_until(20)
+            assert receivers.kinds() == ["failed etl"]
+        assert world.log.said("alerts.unreadable")[0]["count"] == 3
 
     staged(story)
