@@ -5,12 +5,14 @@ happened, to what, and what to do about it. Our own bugs are assertions instead,
 """
 
 __all__ = [
+    "ClockError",
     "CommitInDoubt",
     "ConfigError",
     "DurationError",
     "IdentityError",
     "IllegalTransition",
     "ItineraryError",
+    "JobFileError",
     "NodeError",
     "RecordError",
     "ScheduleError",
@@ -59,6 +61,15 @@ class ConfigError(ItineraryError, ValueError):
     """A configuration value that is unknown, of the wrong type, or out of range: which key, and what is allowed."""
 
 
+class JobFileError(ConfigError):
+    """A job file that cannot be used: each mistake in it is a line, with file, line, key, value and what is allowed."""
+
+    def __init__(self, *problems: object) -> None:
+        """`problems` are the mistakes, each of which says what it is."""
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
 class IllegalTransition(ItineraryError):
     """A state change that the transition table does not contain."""
 
@@ -74,6 +85,10 @@ class RecordError(ItineraryError, ValueError):
 
 class NodeError(ItineraryError):
     """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
+
+
+class ClockError(ItineraryError):
+    """A clock that a test moves cannot do what it was asked: go back, wait for something real, know an unknown job."""
 
 
 class StaleVersion(ItineraryError):

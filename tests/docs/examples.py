@@ -3,6 +3,7 @@
 `python` blocks are run, `pycon` blocks are run and their output is compared. A failure names the page and its line. The
 working directory is a scratch one, so an example may name a file as a reader would: `sqlite:///itinerary.db`. What its
 jobs log goes to standard error, as with `itinerary up`: whether one of them happens to be due is not up to the page.
+A block below `<!-- needs: fastapi -->` is run where that is installed, and compiled elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import doctest
 import runpy
 import sys
 from contextlib import chdir
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -38,6 +40,8 @@ def _failures(page: Page, scratch: Path) -> list[str]:
     complaints: list[str] = []
     for block in page.blocks:
         match block.language:
+            case "python" if block.needs is not None and find_spec(block.needs) is None:
+                compile("\n" * block.line + block.source, str(page), "exec")
             case "python":
                 namespace |= _run(page, block, scratch, namespace)
             case "pycon":

@@ -17,7 +17,7 @@ DOCS: Final = ROOT / "docs"
 GENERATED: Final = frozenset({DOCS / "explanation/performance.md"})
 """Pages that a tool writes: until it has, a link to one of them leads nowhere, and that is no mistake of the page."""
 
-_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^(?:<!-- needs: (\w+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -31,6 +31,8 @@ class Block:
     language: str
     source: str
     line: int
+    needs: str | None
+    """A module that our tests do without: where it is not installed, the block is compiled and not run."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Page:
     @cached_property
     def blocks(self) -> list[Block]:
         return [
-            Block(found[1], found[2], self.text.count("\n", 0, found.start()) + 1)
+            Block(found[2], found[3], self.text.count("\n", 0, found.start(2)) + 1, found[1])
             for found in _FENCE.finditer(self.text)
         ]
 

@@ -15,6 +15,8 @@ import pytest
 import itinerary
 from bench.harness import Result
 from itinerary import core, errors, ports, schedules, stores
+from itinerary.core import commands as commands_of_the_core
+from itinerary.core import messages
 from itinerary.errors import ScheduleError
 from itinerary.model import (
     CREATED_AS,
@@ -323,10 +325,40 @@ def test_the_picture_of_the_states_is_the_one_that_the_program_draws() -> None:
     assert drawings == [mermaid()]
 
 
+@pytest.mark.spec("O1", "picture")
+def test_the_pictures_of_the_state_machine_together_show_every_transition_and_no_other() -> None:
+    pictures = [block.source for block in Page(DOCS / "explanation/state-machine.md").blocks]
+    arrows = {tuple(arrow) for picture in pictures for arrow in re.findall(r"(\S+) --> (\S+)", picture)}
+    table = {(str(before), str(after)) for before in TRANSITIONS for after in TRANSITIONS[before] - EVERYWHERE}
+    everywhere = {("not_final", str(after)) for after in EVERYWHERE}
+    assert arrows == table | everywhere | {("[*]", str(state)) for state in CREATED_AS} | {("cancelled", "prerun")}
+
+
 @pytest.mark.spec("D1", "namespaces")
 def test_the_namespaces_in_the_reference_are_those_of_the_program() -> None:
     for kind, namespace in reference("ids").table("Kind", "Namespace"):
         assert code(namespace) == str(getattr(ids, f"{kind.upper()}_NAMESPACE"))
+
+
+# -- what is logged and sent -------------------------------------------------------------------------------------------
+
+
+SOURCES = "".join(path.read_text("utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+
+
+def test_every_event_of_the_log_that_somebody_should_look_for_is_one() -> None:
+    page = Page(DOCS / "how-to/troubleshooting.md")
+    named = re.findall(r"`((?:clock|index|job|loop|store|sweep)\.[a-z_]+)`", page.prose)
+    assert len(named) > 4
+    assert not missing([f'"{event}"' for event in named], SOURCES)
+
+
+def test_the_messages_in_the_life_of_an_occurrence_are_those_of_the_loop() -> None:
+    pictures = [block.source for block in Page(DOCS / "explanation/life-of-an-occurrence.md").blocks]
+    sent = {name for picture in pictures for name in re.findall(r"(?:->>|-->>)L: (\w+)", picture)}
+    told = {name for picture in pictures for name in re.findall(r"L->>\w: (\w+)", picture)}
+    assert not missing(sorted(sent), messages.__all__)
+    assert not missing(sorted(told), commands_of_the_core.__all__)
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

@@ -19,12 +19,15 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.app.contexts import ITERATED, Channels
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.engine import Engine, Observer
+from itinerary.app.ground import Ground
+from itinerary.app.jobfiles.loading import JobFile
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
@@ -75,11 +78,15 @@ class Itinerary:
         alert_secret: str | None = None,
         defaults: JobOptions | None = None,
         zone_data: ZoneData | None = None,
+        job_file: str | os.PathLike[str] | None = None,
         **settings: Unpack[NodeSettings],
     ) -> None:
         """`defaults` are overrides for all jobs; `settings` are the numbers that govern the node. What is not given
-        here comes from the environment, from itinerary.toml, or is the default. `zone_data` is a release of the zone
-        data that is used in place of the packaged one."""
+        here comes from the environment, from the job file, from itinerary.toml, or is the default. `zone_data` is a
+        release of the zone data that is used in place of the packaged one. `job_file` is a TOML file whose jobs are
+        declared; raises JobFileError with everything that is wrong with it."""
+        self.job_file: JobFile | None = None if job_file is None else JobFile(job_file)
+        """The job file that it was made from."""
         self._arguments: dict[str, object] = {
             "store": store,
             "timezone": timezone,
@@ -105,14 +112,19 @@ class Itinerary:
         self._paths: dict[str, str] = {}
         self.log: Any = None
         """Where the engine says what it does; None: see `logs.engine_log`."""
+        if self.job_file is not None:
+            for declaration in self.job_file.declarations(self._rules):
+                self._keep(declaration)
 
     def _configured(self) -> Configuration:
         self._directory = Path.cwd()
-        return read_configuration(self._arguments, os.environ, self._directory)
+        above_jobs = None if self.job_file is None else self.job_file.settings
+        return read_configuration(self._arguments, os.environ, self._directory, above_jobs)
 
     def _reread(self) -> Reread:
         """Read all places again, the file where it was; what the program said itself stays. Raises ConfigError."""
-        wanted = read_configuration(self._arguments, os.environ, self._directory)
+        above_jobs = None if self.job_file is None else self.job_file.reread()
+        wanted = read_configuration(self._arguments, os.environ, self._directory, above_jobs)
         self.configuration, found = reread(self.configuration, wanted)
         return found
 
@@ -212,6 +224,16 @@ class Itinerary:
 
     def __len__(self) -> int:
         return len(self._declared)
+
+    @property
+    def declared(self) -> Mapping[str, Declaration]:
+        """What is declared of each job, by name: for those who store, plan or simulate it."""
+        return MappingProxyType(self._declared)
+
+    @property
+    def zone_data(self) -> ZoneData:
+        """The release of the zone data that it goes by."""
+        return self._rules.zone_data
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -365,25 +387,36 @@ class Itinerary:
         return self._channels.iterate(name)
 
     def _begin(self, loop: asyncio.AbstractEventLoop | None) -> Engine:
+        engine = self._new_engine(loop)
+        if loop is not None:
+            engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
+        try:
+            engine.start()
+        except BaseException:
+            self._over()
+            raise
+        return engine
+
+    def _new_engine(
+        self, loop: asyncio.AbstractEventLoop | None, ground: Ground | None = None, log: Any = None
+    ) -> Engine:
+        """The engine that this app runs from now on; it is to be started."""
         self._refuse_while_running("be started")
         self._channels.open()
-        engine = Engine(
+        self._running = Engine(
             self.configuration,
             self._rules,
             self._declared,
             by=local_user(),
-            log=engine_log() if self.log is None else self.log,
+            log=log or self.log or engine_log(),
             loop=loop,
             observers=self._observers,
             paths=self._paths,
             reread=self._reread,
             desks=self._desks.declared,
+            ground=ground,
         )
-        if loop is not None:
-            engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
-        engine.start()
-        self._running = engine
-        return engine
+        return self._running
 
     def _over(self) -> None:
         self._running = None

@@ -131,14 +131,19 @@ class Declaration:
             for name in (requirement.python, requirement.action):
                 if name is not None:
                     read_task({"python": name}, "auto", self._rules.registry)
+            if requirement.http is not None:
+                read_task({"http": requirement.http})
         except (ConfigError, TypeError) as error:
             raise ConfigError(f"job {self.name!r}: {error}") from error
         self._requires.append(requirement)
 
-    def add_hook(self, function: Callable[..., Any], *, is_start: bool) -> None:
-        """Somebody who is told of each start, or of each end."""
-        _check_takes_one(self.name, function)
+    def add_hook(self, function: Callable[..., Any] | str, *, is_start: bool) -> None:
+        """Somebody who is told of each start, or of each end: a function, or the name of one."""
         hooks = self._on_start if is_start else self._on_complete
+        if isinstance(function, str):
+            hooks.append(self._rules.registry.check(function))
+            return
+        _check_takes_one(self.name, function)
         hooks.append(self._rules.named(function))
 
     def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:

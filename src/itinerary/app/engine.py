@@ -31,6 +31,7 @@ import msgspec
 from itinerary.app.alerting import alerts_of
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
+from itinerary.app.ground import Ground
 from itinerary.app.health import NodeHealth
 from itinerary.app.naming import main_module_paths
 from itinerary.app.records import Offices
@@ -42,7 +43,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
-from itinerary.executors.router import ExecutorOptions, Router, standard_router
+from itinerary.executors.router import ExecutorOptions
 from itinerary.model.definition import Definition
 from itinerary.model.queries import Answer, Query
 from itinerary.model.settings import Reread
@@ -50,13 +51,11 @@ from itinerary.observe.addresses import ListenAt
 from itinerary.observe.alerts import Alerts
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import Gauges
-from itinerary.ports import Store
+from itinerary.ports import Executor, Store
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.service import RecordsService
-from itinerary.runtime.clock import awake_time
 from itinerary.runtime.node import Ended, Node
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.opening import open_store
 
 __all__ = ["Engine", "Observer", "installed_version"]
 
@@ -80,9 +79,11 @@ class Engine:
         paths: Mapping[str, str] | None = None,
         reread: Callable[[], Reread] | None = None,
         desks: Mapping[str, DeskDeclaration] | None = None,
+        ground: Ground | None = None,
     ) -> None:
         """`loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
-        settings again."""
+        settings again. `ground` is what it stands on, if not on the real world."""
+        self._ground = Ground() if ground is None else ground
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry = rules.registry
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
@@ -94,7 +95,9 @@ class Engine:
         self._early: list[News] = []
         """What the recovery at the start tells of, before there are alerts."""
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
-        at = configuration.health
+        self._is_watched = ground is None
+        """Whether people look at it: not in a rehearsal, which must reach nobody."""
+        at = configuration.health if self._is_watched else None
         self._health = None if at is None else NodeHealth(configuration, at, self)
         if self._health is not None:
             self._observers = (*self._observers, self._health.hear)
@@ -136,6 +139,16 @@ class Engine:
         return self._records
 
     @property
+    def node(self) -> Node:
+        """The node itself, once it has started. It belongs to the engine's loop."""
+        return self._running_node()
+
+    @property
+    def has_desks(self) -> bool:
+        """Whether records are worked on here."""
+        return bool(self._desks)
+
+    @property
     def store_url(self) -> str:
         """Where the store is, without a password."""
         return self._store_url
@@ -155,7 +168,9 @@ class Engine:
         if loop is None or loop.is_closed() or self.ended.done():
             call.close()
             raise NodeError("the node does not run, and nothing can be asked of it")
-        return asyncio.run_coroutine_threadsafe(call, loop)
+        answer = asyncio.run_coroutine_threadsafe(call, loop)
+        self._ground.asked(answer)
+        return answer
 
     def shut_down(self, why: str) -> None:
         """End gracefully; asked a second time, at once."""
@@ -258,13 +273,30 @@ class Engine:
             if self._health is not None:
                 self._health.stop()
 
+    async def live_here(self) -> None:
+        """Live on the loop that this runs on, in place of a thread of its own. What goes wrong is told as always."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            ended = await self._run()
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for the end
+            self._fail(error)
+            self.ended.set_exception(error)
+        else:
+            self.ended.set_result(ended)
+
+    def gone(self) -> None:
+        """Nothing of it will run again: what it lived in was killed."""
+        self._fail(NodeError("the node was killed before it had started"))
+        if not self.ended.done():
+            self.ended.set_result(None)
+
     def _fail(self, error: BaseException) -> None:
         if not self.ready.done():
             self.ready.set_exception(error)
 
     async def _run(self) -> Ended:
         self._whole = asyncio.current_task()
-        async with open_store(self.configuration.store) as store:
+        async with self._ground.store(self.configuration.store) as store:
             self._store, self._store_url = store, store.url
             await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
             router, coroutines = self._executors(store)
@@ -280,7 +312,8 @@ class Engine:
                 raise
             offices = Offices(self._desks, coroutines)
             self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
-            self._alerts = alerts_of(self.configuration, store, node, self._log)
+            if self._is_watched:
+                self._alerts = alerts_of(self.configuration, store, node, self._log)
             if self._alerts is not None:
                 self._alerts.hear(self._early)
             self._early.clear()
@@ -322,15 +355,15 @@ class Engine:
             grace = self.configuration.settings.shutdown_grace_period / SECOND
             self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
 
-    def _executors(self, store: Store) -> tuple[Router, CoroutineExecutor]:
-        return standard_router(
+    def _executors(self, store: Store) -> tuple[Executor, CoroutineExecutor]:
+        return self._ground.executors(
             self._registry,
             ExecutorOptions(allowed_hosts=self.configuration.allow_hosts, paths=self._paths or None),
             loop=self._loop_of_tasks,
             transaction=transaction_factory(store, self._running_node),
         )
 
-    def _made(self, store: Store, router: Router, coroutines: CoroutineExecutor) -> Node:
+    def _made(self, store: Store, router: Executor, coroutines: CoroutineExecutor) -> Node:
         configuration = self.configuration
         return Node(
             store,
@@ -345,7 +378,9 @@ class Engine:
             knows=self._knows,
             blocked_for=coroutines.blocked_for,
             reread=self._reread,
-            awake=awake_time,
+            elapsed=self._ground.elapsed,
+            awake=self._ground.awake,
+            elsewhere=self._ground.elsewhere,
             zone_data=self._rules.zone_data,
         )
 
@@ -358,7 +393,7 @@ class Engine:
         self._desk.hear(news)
         if self._alerts is not None:
             self._alerts.hear(news)
-        elif self.configuration.alert_urls:
+        elif self.configuration.alert_urls and not self.ready.done():
             self._early.extend(news)
         for observer in self._observers:
             observer(news)

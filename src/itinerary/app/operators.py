@@ -9,17 +9,14 @@ from __future__ import annotations
 import getpass
 
 from itinerary.app.changing import Changes
+from itinerary.app.looking.nodes import heard_of
 from itinerary.app.occurrences import Finder
 from itinerary.app.requesting import Requests
 from itinerary.app.views import StoreView
 from itinerary.model.queries import Nodes
 from itinerary.ports import Store
-from itinerary.schedules.durations import SECOND
 
 __all__ = ["Operator", "local_user"]
-
-_SILENT_FOR = 30 * SECOND
-"""A node that has not been heard of for so long is taken for gone, as far as it matters here."""
 
 
 class Operator:
@@ -38,7 +35,7 @@ class Operator:
     async def has_nodes(self) -> bool:
         """Whether some node runs on the store, as far as one can see."""
         nodes = await self._store.read(Nodes())
-        return any(node.left_at is None and node.beat_at > self.view.now() - _SILENT_FOR for node in nodes)
+        return any(heard_of(node, self.view.now()) for node in nodes)
 
 
 def local_user() -> str:

@@ -44,7 +44,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
 from itinerary.schedules.zones import UTC_NAME
 
-__all__ = ["anchor_of", "is_same", "register"]
+__all__ = ["anchor_of", "declared_request", "is_same", "register"]
 
 ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
@@ -110,7 +110,7 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
         entry = NewEntry(
             job=name,
             kind=EntryKind.VERSION,
-            request=_request(body, version),
+            request=declared_request(body, version),
             by=by,
             from_version=version,
             body=body,
@@ -192,7 +192,8 @@ def _anchors(part: object) -> Iterator[str]:
             return
 
 
-def _request(body: str, version: int) -> str:
+def declared_request(body: str, version: int) -> str:
+    """What makes two declarations, made from the same version, the same request."""
     return f"{_DECLARED}{hashlib.sha256(f'{version}/{body}'.encode()).hexdigest()[:40]}"
 
 

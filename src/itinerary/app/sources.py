@@ -2,6 +2,7 @@
 
     Itinerary(store="…")        what the program says
     ITINERARY_STORE=…           what the environment says
+    jobs.toml                   the job file, if there is one: settings may stand above its jobs (see `jobfiles`)
     itinerary.toml              in the working directory, or where ITINERARY_CONFIG points
     defaults                    sqlite:///itinerary.db, UTC, the name of the machine
 
@@ -31,14 +32,24 @@ from itinerary.errors import ConfigError
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
-from itinerary.model.settings import Settings, read_settings
+from itinerary.model.settings import Settings, check_setting, read_settings
 from itinerary.model.text import check_name, shown
 from itinerary.model.values import check_keys, zone_name
 from itinerary.observe.addresses import ListenAt, read_listen_at
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
 
-__all__ = ["DEFAULT_STORE", "Configuration", "NodeSettings", "read_configuration"]
+__all__ = [
+    "DEFAULT_STORE",
+    "SETTING_KEYS",
+    "Configuration",
+    "NodeSettings",
+    "Source",
+    "blamed_key",
+    "check_one",
+    "configured",
+    "read_configuration",
+]
 
 DEFAULT_STORE: Final = "sqlite:///itinerary.db"
 CONFIG_FILE: Final = "itinerary.toml"
@@ -56,7 +67,8 @@ _OWN: Final = (
     "alert_urls",
     "alert_secret",
 )
-_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
+SETTING_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
+"""What may stand in a file."""
 _LISTED_MAX: Final = 1_000
 _URLS_MAX: Final = 20
 _BY_NAME: Final = "secret:"
@@ -118,16 +130,22 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Overrides for all jobs."""
 
 
-class _Source(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True):
     """One place in which settings stand, and how it is called for each key."""
 
     values: Mapping[str, object]
     called: Callable[[str], str]
 
 
-def read_configuration(arguments: Mapping[str, object], environ: Mapping[str, str], directory: Path) -> Configuration:
+def read_configuration(
+    arguments: Mapping[str, object],
+    environ: Mapping[str, str],
+    directory: Path,
+    job_file: Source | None = None,
+) -> Configuration:
     """Everything that was set, from all places. Raises ConfigError, which begins with the place."""
-    sources = [_file(environ, directory), _environment(environ), _arguments(arguments)]
+    above_jobs = () if job_file is None else (job_file,)
+    sources = [_file(environ, directory), *above_jobs, _environment(environ), _arguments(arguments)]
     values: dict[str, object] = {}
     called: dict[str, Callable[[str], str]] = {}
     for source in sources:
@@ -135,13 +153,13 @@ def read_configuration(arguments: Mapping[str, object], environ: Mapping[str, st
             if value is not None:
                 values[key], called[key] = value, source.called
     try:
-        return _checked(values)
+        return configured(values)
     except ConfigError as error:
-        blamed = _blamed(str(error), called)
+        blamed = blamed_key(str(error), called)
         raise ConfigError(str(error) if blamed is None else f"{called[blamed](blamed)}{error}") from error
 
 
-def _blamed(error: str, given: Collection[str]) -> str | None:
+def blamed_key(error: str, given: Collection[str]) -> str | None:
     """The key that an error is about: it begins with it, or, where two contradict each other, names both."""
     first = re.split(r"[.:]", error, maxsplit=1)[0]
     if first in given:
@@ -151,7 +169,8 @@ def _blamed(error: str, given: Collection[str]) -> str | None:
     )
 
 
-def _checked(values: Mapping[str, object]) -> Configuration:
+def configured(values: Mapping[str, object]) -> Configuration:
+    """What these keys say, all others having their defaults. Raises ConfigError, which begins with the key."""
     timezone = values.get("timezone")
     return Configuration(
         store=_text("store", values.get("store", DEFAULT_STORE)),
@@ -166,6 +185,14 @@ def _checked(values: Mapping[str, object]) -> Configuration:
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
     )
+
+
+def check_one(key: str, value: object) -> None:
+    """Raise ConfigError if a key cannot have this value, whatever the others are."""
+    if key in Settings.__struct_fields__:
+        check_setting(key, value)
+    else:
+        configured({key: value})
 
 
 def _defaults(given: object, timezone: object) -> Overrides:
@@ -243,25 +270,25 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
 # -- the places --------------------------------------------------------------------------------------------------------
 
 
-def _arguments(given: Mapping[str, object]) -> _Source:
+def _arguments(given: Mapping[str, object]) -> Source:
     def called(_: str) -> str:
         return "Itinerary: "
 
-    return _Source(_known(given, called), called)
+    return Source(_known(given, called), called)
 
 
-def _environment(environ: Mapping[str, str]) -> _Source:
+def _environment(environ: Mapping[str, str]) -> Source:
     values: dict[str, object] = {}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or variable.startswith(_NOT_SETTINGS):
             continue
         key = variable.removeprefix(PREFIX).lower()
-        if key not in _KEYS or key == "defaults":
-            close = get_close_matches(key, [known for known in _KEYS if known != "defaults"], n=1)
+        if key not in SETTING_KEYS or key == "defaults":
+            close = get_close_matches(key, [known for known in SETTING_KEYS if known != "defaults"], n=1)
             hint = f"did you mean {PREFIX}{close[0].upper()}?" if close else "see the reference of settings"
             raise ConfigError(f"{variable}: no setting has this name; {hint}")
         values[key] = _from_text(variable, key, text)
-    return _Source(values, lambda key: f"{PREFIX}{key.upper()}: ")
+    return Source(values, lambda key: f"{PREFIX}{key.upper()}: ")
 
 
 def _from_text(variable: str, key: str, text: str) -> object:
@@ -287,11 +314,11 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def _file(environ: Mapping[str, str], directory: Path) -> _Source:
+def _file(environ: Mapping[str, str], directory: Path) -> Source:
     named = environ.get(_CONFIG_VARIABLE)
     path = directory / (named or CONFIG_FILE)
     if named is None and not path.is_file():
-        return _Source({}, lambda _: "")
+        return Source({}, lambda _: "")
     shown_path = named or CONFIG_FILE
     try:
         text = path.read_text("utf-8")
@@ -310,11 +337,11 @@ def _file(environ: Mapping[str, str], directory: Path) -> _Source:
 
     if "jobs" in table:
         raise ConfigError(f"{called('jobs')}jobs: stand in a job file of their own, not among the settings")
-    return _Source(_known(table, called), called)
+    return Source(_known(table, called), called)
 
 
 def _known(given: Mapping[str, object], called: Callable[[str], str]) -> Mapping[str, object]:
     try:
-        return check_keys("settings", given, _KEYS)
+        return check_keys("settings", given, SETTING_KEYS)
     except ConfigError as error:
         raise ConfigError(f"{called(str(error).partition(':')[0])}{error}") from error

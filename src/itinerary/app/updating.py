@@ -49,7 +49,7 @@ from itinerary.schedules import Binding, Schedule
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
 from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of
 
-__all__ = ["Change", "Diff", "Updates"]
+__all__ = ["Change", "Diff", "Terms", "Updates", "is_removed"]
 
 _OCCURRENCES: Final = 100
 """How many occurrences a windowed update compares, if it does not say."""
@@ -103,7 +103,7 @@ class Updates:
 
     async def update(self, name: str, change: Change, *, is_plan: bool = False) -> Diff:
         """Make a version, or say what it would change."""
-        terms = _Terms(change, self._policy())
+        terms = Terms(change, self._policy())
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
             newest = self._newest(timeline, job)
@@ -143,8 +143,7 @@ class Updates:
 
     def _newest(self, timeline: Timeline, job: JobRow) -> EntryRow:
         newest = timeline.newest(job.number)
-        stretches = timeline.history(job.number).stretches
-        if newest is None or not stretches or isinstance(stretches[-1].standing, Removed):
+        if newest is None or is_removed(timeline, job):
             raise NodeError(f"job {job.name!r} was removed; declare it again, and it goes on with its next version")
         return newest
 
@@ -157,7 +156,7 @@ class Updates:
         if base is not newest:
             raise _stale(job, base.version, newest)
 
-    async def _denied(self, job: JobRow, base: EntryRow, denied: Denied, terms: _Terms) -> None:
+    async def _denied(self, job: JobRow, base: EntryRow, denied: Denied, terms: Terms) -> None:
         """Read again, if that may help; else say why not."""
         await self._view.read()
         if denied.why is Denial.STALE and terms.change.from_version is not None:
@@ -170,7 +169,7 @@ class Updates:
                 f"due then is decided; give an instant from {shown_instant(denied.earliest)} on"
             )
 
-    def _planned(self, timeline: Timeline, job: JobRow, newest: EntryRow, body: str, terms: _Terms) -> EntryRow:
+    def _planned(self, timeline: Timeline, job: JobRow, newest: EntryRow, body: str, terms: Terms) -> EntryRow:
         now = self._view.now()
         effective_from = terms.effective_from(timeline, job, now)
         return EntryRow(
@@ -243,7 +242,13 @@ class Updates:
         return encoded.decode()
 
 
-class _Terms:
+def is_removed(timeline: Timeline, job: JobRow) -> bool:
+    """Whether a job has been taken away, or never was more than a name."""
+    stretches = timeline.history(job.number).stretches
+    return not stretches or isinstance(stretches[-1].standing, Removed)
+
+
+class Terms:
     """From when on a change counts, and how far it is looked at."""
 
     def __init__(self, change: Change, policy: UpdatePolicy) -> None:
@@ -338,7 +343,7 @@ def _over(stored: Overrides, given: Overrides) -> Overrides:
     return replace(stored, **values)
 
 
-def _request(version: int, body: str, terms: _Terms) -> str:
+def _request(version: int, body: str, terms: Terms) -> str:
     at = terms.change.effective_from
     counts_from = "" if at is None else str(microseconds_of(at))
     text = f"{version}/{terms.policy}/{counts_from}/{body}"

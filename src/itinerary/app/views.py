@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 
 from itinerary.core.messages import CancelRequested, WorkOffered
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
 from itinerary.model.queries import ByRef, Standing
 from itinerary.model.rows import JobNumber, JobRow, NodeNumber, Ref
+from itinerary.model.text import shown
 from itinerary.ports import Store
 from itinerary.reading import news_since
 from itinerary.runtime.node import Node
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["NodeView", "StoreView", "View"]
+__all__ = ["NodeView", "StoreView", "View", "instead_of"]
+
+
+def instead_of(name: str, names: Collection[str]) -> str:
+    """What to tell somebody who names a job that there is not: the name that was perhaps meant."""
+    if close := get_close_matches(name, names, n=1):
+        return f"did you mean {close[0]!r}?"
+    return "see `itinerary jobs`" if names else "it has none: start a node that declares some, or name another store"
 
 
 class View(ABC):
@@ -67,7 +76,7 @@ class View(ABC):
             self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers are for ever
             number = self._numbers.get(name)
         if number is None:
-            raise NodeError(f"there is no job {name!r} in the store; declare it, or see how it is spelt")
+            raise NodeError(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
         return timeline.jobs[number]
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Final, TextIO
+from typing import Final
 
 from itinerary.audit import Audited, Progress
 from itinerary.audit.findings import shown_instant
+from itinerary.cli.bars import Hear
 
-__all__ = ["ProgressLine", "words"]
+__all__ = ["heard_by", "words"]
 
-_TERMINAL_INTERVAL: Final = 0.5
-_LOG_INTERVAL: Final = 10.0
-"""Seconds between two words about progress: on a terminal, where they replace each other, and elsewhere."""
+_PARTS: Final = 100
 
 
 def words(found: Audited) -> str:
@@ -30,36 +28,12 @@ def words(found: Audited) -> str:
     return "\n".join(lines)
 
 
-class ProgressLine:
-    """Says on standard error how far an audit is, if it takes long."""
+def heard_by(hear: Hear) -> Callable[[Progress], None]:
+    """Says how far an audit is, in parts of the time that it is about."""
 
-    def __init__(self, out: TextIO, elapsed: Callable[[], float] = time.monotonic) -> None:
-        self._out, self._elapsed = out, elapsed
-        self._is_terminal = out.isatty()
-        self._interval = _TERMINAL_INTERVAL if self._is_terminal else _LOG_INTERVAL
-        self._next = elapsed() + self._interval
-        self._shown = 0
+    def tell(far: Progress) -> None:
+        total = max(far.end - far.start, 1)
+        note = f"up to {shown_instant(far.upto)}, {far.occurrences:,} occurrences"
+        hear((far.upto - far.start) * _PARTS // total, _PARTS, note)
 
-    def hear(self, progress: Progress) -> None:
-        """An audit has come this far."""
-        if self._elapsed() < self._next:
-            return
-        self._next = self._elapsed() + self._interval
-        part = (progress.upto - progress.start) / max(progress.end - progress.start, 1)
-        line = f"{part:4.0%}  up to {shown_instant(progress.upto)}, {progress.occurrences} occurrences"
-        self._write(line)
-
-    def close(self) -> None:
-        """It is over: a terminal is left as it was."""
-        if self._is_terminal and self._shown:
-            self._write("")
-            self._out.write("\r")
-            self._out.flush()
-
-    def _write(self, line: str) -> None:
-        if self._is_terminal:
-            self._out.write(f"\r{line:<{self._shown}}")
-            self._shown = len(line)
-        else:
-            self._out.write(f"{line}\n")
-        self._out.flush()
+    return tell

@@ -1,4 +1,4 @@
-"""From what somebody typed to an app: `app.py`, `package.module`, `package.module:name`.
+"""From what somebody typed to an app: `app.py`, `package.module`, `package.module:name`, `jobs.toml`.
 
 A file is loaded under its own name, so that its functions are called the same as when it is imported: the names are
 stored. The app in it is the one object of that kind; with several, `file.py:name` says which.
@@ -20,18 +20,27 @@ from typing import Final
 from itinerary.app import Itinerary
 from itinerary.errors import ConfigError
 
-__all__ = ["load_app"]
+__all__ = ["load_app", "load_job_file"]
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def load_app(target: str) -> tuple[Itinerary, dict[str, str]]:
     """The app, and the modules that are files, for worker processes. Raises ConfigError."""
+    if target.endswith(".toml"):
+        return load_job_file(target), {}
     place, _, name = target.partition(":")
     is_file = place.endswith(".py") or "/" in place
     module = _from_file(Path(place)) if is_file else _imported(place)
     paths = {module.__name__: str(Path(place).resolve())} if is_file else {}
     return _app_in(module, place, name), paths
+
+
+def load_job_file(path: str) -> Itinerary:
+    """An app with the jobs of a job file. Functions that they name may stand in its neighbours. Raises JobFileError."""
+    app = Itinerary(job_file=path)
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    return app
 
 
 def _from_file(path: Path) -> ModuleType:

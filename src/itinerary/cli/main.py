@@ -3,9 +3,12 @@
     itinerary up app.py              run a node, and see occurrences happen
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
+    itinerary jobs, show, history …  what there is in a store: see `listing` and `showing`
+    itinerary doctor …               look after a store: see `caring`
     itinerary records                desks and their logs
+    itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
 
-Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
+Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
 2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
 signal.
 """
@@ -14,25 +17,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from enum import StrEnum
 from typing import Annotated
 
-import msgspec
 import typer
-from rich.console import Console
 
 from itinerary.app import Itinerary, RunningNode
 from itinerary.app.engine import installed_version
 from itinerary.app.logs import configure_logging, engine_log
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.audit import Audited, audit_store
-from itinerary.cli.auditing import ProgressLine, words
+from itinerary.cli.auditing import heard_by, words
+from itinerary.cli.bars import progress
+from itinerary.cli.caring import add_caring
+from itinerary.cli.crontab import add_crontab
+from itinerary.cli.jobfiles import add_job_files
+from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
-from itinerary.cli.planning import plan_as_json, plan_in_words
+from itinerary.cli.output import print_json, print_lines, screen, survive_any_encoding
+from itinerary.cli.planning import plan_as_json, print_plan
 from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
+from itinerary.cli.showing import add_showing
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
@@ -75,7 +82,9 @@ def _options(
 
 @app.command()
 def up(  # noqa: PLR0913, PLR0917 - the options of a command
-    target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
+    target: Annotated[
+        str, typer.Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
+    ],
     store: Store = None,
     name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
     health: Annotated[
@@ -99,7 +108,10 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
         found.reconfigure(store=store, name=name, health=health, paths=paths)
         if plan:
             recovery = asyncio.run(found.boot_plan())
-            typer.echo(plan_as_json(recovery) if as_json else plan_in_words(recovery))
+            if as_json:
+                print_json(plan_as_json(recovery))
+            else:
+                print_plan(recovery)
             return
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
         raise typer.Exit(_run(found, quiet=quiet))
@@ -108,7 +120,7 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
 def _run(found: Itinerary, *, quiet: bool) -> int:
     if quiet:
         return found.run(lambda _: relax_collector())
-    console = Console(highlight=False)
+    console = screen()
     ticker = Ticker(console)
     found.observe(ticker.hear)
 
@@ -146,23 +158,29 @@ def audit(
         if first is not None and last is not None and last <= first:
             raise ConfigError(f"--until {until} is not later than --since {since}")
         found = asyncio.run(_audited(store_url(store), first, last))
-        typer.echo(msgspec.json.encode(found).decode() if as_json else words(found))
+        if as_json:
+            print_json(found)
+        else:
+            print_lines(words(found))
     raise typer.Exit(EXIT_OK if found.is_clean else EXIT_ERROR)
 
 
 async def _audited(url: str, start: int | None, end: int | None) -> Audited:
-    progress = ProgressLine(sys.stderr)
-    try:
+    with progress("audit") as hear:
         async with open_store(url) as store:
-            return await audit_store(store, start, end, progress.hear)
-    finally:
-        progress.close()
+            return await audit_store(store, start, end, heard_by(hear))
 
 
 add_commands(app)
 add_records(app)
+add_listing(app)
+add_showing(app)
+add_caring(app)
+add_job_files(app)
+add_crontab(app)
 
 
 def main() -> None:
     """What the `itinerary` command runs."""
+    survive_any_encoding()
     app(prog_name="itinerary")

@@ -17,14 +17,15 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from itinerary.app.backfills import Backfill, BackfillWish
 from itinerary.app.changing import shown_instant
 from itinerary.app.occurrences import Run
 from itinerary.app.operators import Operator
 from itinerary.app.signals import EXIT_ERROR
+from itinerary.cli.bars import progress
+from itinerary.cli.completing import complete_job
+from itinerary.cli.output import print_json, print_lines, say, screen
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.core.backfilling import Which
 from itinerary.model.states import OccurrenceState
@@ -34,7 +35,7 @@ __all__ = ["add_commands"]
 
 T = TypeVar("T")
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The name of a job.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The name of a job.", autocompletion=complete_job)]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="An occurrence: its id, or a run id, etl:1767225600.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
 RequestKey = Annotated[
@@ -189,17 +190,12 @@ def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
 async def _backfilled(operator: Operator, job: str, wish: BackfillWish, *, is_dry: bool) -> Backfill:
     if is_dry:
         return await operator.requests.backfill(job, wish, None, is_dry=True)
-    errors = Console(stderr=True, highlight=False)
     if not await operator.has_nodes():
-        errors.print("no node runs on this store; what is asked for waits for one", soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
-        line = bar.add_task(f"backfill {job}", total=None)
-
-        def hear(far: Backfill) -> None:
-            bar.update(line, total=len(far.instants), completed=len(far.instants) - far.left)
-
-        return await operator.requests.backfill(job, wish, hear)
+        say("no node runs on this store; what is asked for waits for one", screen(errors=True))
+    with progress(f"backfill {job}") as hear:
+        return await operator.requests.backfill(
+            job, wish, lambda far: hear(len(far.instants) - far.left, len(far.instants))
+        )
 
 
 def _words(done: Backfill) -> str:
@@ -236,4 +232,7 @@ async def _then(call: Awaitable[object], answer: T) -> T:
 
 
 def _say(as_json: bool, words: str, told: Mapping[str, object]) -> None:  # noqa: FBT001 - a switch of the command's
-    typer.echo(msgspec.json.encode(told).decode() if as_json else words)
+    if as_json:
+        print_json(told)
+        return
+    print_lines(words)

@@ -7,24 +7,35 @@ from typing import Any
 import msgspec
 
 from itinerary.audit.findings import shown_instant
+from itinerary.cli.layout import Column, print_table
+from itinerary.cli.output import say
 from itinerary.core.boot_plan import BootPlan, PlannedJob
 
-__all__ = ["plan_as_json", "plan_in_words"]
+__all__ = ["plan_as_json", "print_plan"]
 
-_HEADINGS = ("job", "strategy", "runs", "late", "missed", "skipped", "from", "to")
+_COLUMNS = (
+    Column("job"),
+    Column("strategy", 3),
+    Column("runs"),
+    Column("late", 1),
+    Column("missed", 1),
+    Column("skipped", 1),
+    Column("from", 2),
+    Column("to", 2),
+)
 
 
-def plan_in_words(plan: BootPlan) -> str:
+def print_plan(plan: BootPlan) -> None:
     """A table, one line for each job, and what it comes to."""
     since = f"{shown_instant(plan.start)} to {shown_instant(plan.end)}"
     if not plan.jobs:
-        return f"{since}: nothing to recover"
-    rows = [_HEADINGS, *(_row(job) for job in plan.jobs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines += [f"{job.job}: {gap}" for job in plan.jobs for gap in job.gaps]
-    count = f"{plan.runs} to run, {plan.missed} missed, {plan.skipped} skipped"
-    return "\n".join([*lines, f"{since}: {count}"])
+        say(f"{since}: nothing to recover")
+        return
+    print_table(_COLUMNS, [_row(job) for job in plan.jobs])
+    for job in plan.jobs:
+        for gap in job.gaps:
+            say(f"{job.job}: {gap}", hanging=2)
+    say(f"{since}: {plan.runs} to run, {plan.missed} missed, {plan.skipped} skipped")
 
 
 def _row(job: PlannedJob) -> tuple[str, ...]:
@@ -33,9 +44,9 @@ def _row(job: PlannedJob) -> tuple[str, ...]:
     return (job.job, job.strategy, *numbers, shown_instant(job.first_at), shown_instant(job.last_at))
 
 
-def plan_as_json(plan: BootPlan) -> str:
+def plan_as_json(plan: BootPlan) -> dict[str, Any]:
     """The same for programs, with instants as text."""
-    told: dict[str, Any] = {
+    return {
         "start": shown_instant(plan.start),
         "end": shown_instant(plan.end),
         "runs": plan.runs,
@@ -50,4 +61,3 @@ def plan_as_json(plan: BootPlan) -> str:
             for job in plan.jobs
         ],
     }
-    return msgspec.json.encode(told).decode()

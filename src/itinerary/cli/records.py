@@ -11,16 +11,16 @@ No node is needed for any of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import uuid4
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from itinerary import ports
+from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.output import one_line, print_json, say
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.errors import RecordError
 from itinerary.model.queries import Partitions
@@ -68,11 +68,11 @@ def listed(
     with errors_told():
         found = asyncio.run(look(store_url(store)))
         if as_json:
-            _print_json(found)
+            print_json(found)
         elif found:
             _print_table(found, ("desk", "sequence", "partitions", "held"))
         else:
-            typer.echo("no desk has a log in this store")
+            say("no desk has a log in this store")
 
 
 @records.command()
@@ -90,10 +90,12 @@ def show(
     with errors_told():
         found = asyncio.run(look(store_url(store)))
         if as_json:
-            _print_json(found)
-        else:
+            print_json(found)
+        elif found:
             columns = "partition records new queue callbacks verifications sequence holder lease_until"
             _print_table(found, columns.split())
+        else:
+            say(f"desk {desk} has no partition")
 
 
 @records.command()
@@ -144,7 +146,10 @@ def append(  # noqa: PLR0913, PLR0917 - what an event may say
 
         number = asyncio.run(add(store_url(store)))
         told = {"desk": desk, "sequence": number, "kind": kind, "record": record, "key": key}
-        typer.echo(msgspec.json.encode(told).decode() if as_json else f"{kind} of {record} is event {number} of {desk}")
+        if as_json:
+            print_json(told)
+        else:
+            say(f"{kind} of {record} is event {number} of {desk}")
 
 
 @records.command()
@@ -182,7 +187,8 @@ def _line(row: EventRow, *, as_json: bool) -> str:
         return msgspec.json.encode(event).decode()
     fields = " ".join(f"{name}={_plain(value)}" for name, value in event.fields.items())
     when = f"{event.at:%Y-%m-%d %H:%M:%S}"
-    return f"{event.sequence:>8}  {when}  {event.partition}  {event.kind}  {_about(event)}{fields}"
+    said = one_line(f"{event.partition}  {event.kind}  {_about(event)}{fields}")
+    return f"{event.sequence:>8}  {when}  {said}"
 
 
 def _about(event: Event) -> str:
@@ -200,16 +206,15 @@ def _read_json(text: str) -> object:
         raise RecordError(f"--data {shown(text)} is not JSON: {error}") from error
 
 
-def _print_json(found: Sequence[DeskSeen] | Sequence[PartitionSeen]) -> None:
-    typer.echo(msgspec.json.encode(found).decode())
-
-
 def _print_table(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        is_number = bool(found) and isinstance(getattr(found[0], column), int)
-        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
-    for one in found:
-        told: Mapping[str, Any] = msgspec.to_builtins(one)
-        table.add_row(*["" if told[column] is None else str(told[column]) for column in columns])
-    Console(highlight=False, width=160).print(table)
+    """A table whose first columns matter most; the others go below their rows where there is no room."""
+    titles = [
+        Column(name.replace("_", " "), rank=max(place - 1, 0), is_number=isinstance(getattr(found[0], name), int))
+        for place, name in enumerate(columns)
+    ]
+    rows = [[_cell(getattr(one, name)) for name in columns] for one in found]
+    print_table(titles, rows)
+
+
+def _cell(value: object) -> Cell:
+    return value if isinstance(value, str | int) or value is None else str(msgspec.to_builtins(value))

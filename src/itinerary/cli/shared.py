@@ -13,6 +13,7 @@ import typer
 
 from itinerary.app.signals import EXIT_ERROR
 from itinerary.app.sources import read_configuration
+from itinerary.cli.output import lines
 from itinerary.errors import ConfigError, ItineraryError, WindowError
 from itinerary.schedules.instants import microseconds_of
 
@@ -44,5 +45,6 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except ItineraryError as error:
-        typer.echo(f"itinerary: {error}", err=True)
+        for line in lines(f"itinerary: {error}"):
+            typer.echo(line, err=True)
         raise typer.Exit(EXIT_ERROR) from error

@@ -19,21 +19,13 @@ from rich.console import Console
 from rich.text import Text
 
 from itinerary.app import Itinerary, RunningNode
+from itinerary.cli.output import lines, one_line, shown_state
 from itinerary.core.news import Finished, News
 from itinerary.model.occurrence import Kind
-from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Ticker", "header"]
 
-_COLOURS: Final = {
-    OccurrenceState.COMPLETED: "green",
-    OccurrenceState.COMPLETED_WITH_ERRORS: "yellow",
-    OccurrenceState.SKIPPED: "cyan",
-    OccurrenceState.MISSED: "cyan",
-    OccurrenceState.CANCELLED: "magenta",
-}
-_FAILURE: Final = "bold red"
 _LINES_MAX: Final = 10_000
 """How many lines may wait for the terminal."""
 _WHY_MAX: Final = 160
@@ -76,12 +68,12 @@ def line(item: Finished) -> Text:
     """One occurrence that has ended."""
     text = Text()
     text.append(f"{_local(item.ended_at):%H:%M:%S}  ", "dim")
-    text.append(f"{item.job:<{_NAME_WIDTH}} ")
-    text.append(f"{item.outcome:<14}", _COLOURS.get(item.outcome, _FAILURE))
+    text.append(f"{one_line(item.job):<{_NAME_WIDTH}} ")
+    text.append(f"{item.outcome:<14}", shown_state(item.outcome).style)
     text.append(f"{_lateness(item):>14}", "dim")
     text.append(f"{_duration(item):>9}")
     if item.why:
-        why = item.why.strip().splitlines()[-1]
+        why = lines(item.why)[-1].strip()
         text.append(f"  {why if len(why) <= _WHY_MAX else why[:_WHY_MAX] + '…'}", "dim")
     return text
 
@@ -115,7 +107,7 @@ def header(app: Itinerary, node: RunningNode) -> Text:
     text.append(f"{len(app)} {'job' if len(app) == 1 else 'jobs'}; ")
     text.append("next: " if upcoming else "nothing is due\n")
     for place, (at, name) in enumerate(upcoming[:_NEXT_SHOWN]):
-        text.append(f"{', ' if place else ''}{name} ")
+        text.append(f"{', ' if place else ''}{one_line(name)} ")
         text.append(f"{at.astimezone():%H:%M:%S}", "bold")
     if upcoming:
         text.append(", …\n" if len(upcoming) > _NEXT_SHOWN else "\n")

@@ -69,6 +69,23 @@ class Expected:
         """Which of them are to run: what an index holds."""
         return np.equal(self.skips, 0)
 
+    def within(self, start: int, end: int) -> Expected:
+        """What of it was expected in `[start, end)`, a part of its window. There are no gaps in it."""
+        assert self.start <= start, "the answer does not reach back that far"
+        assert end <= self.end, "the answer does not reach that far ahead"
+        assert not self.gaps, "a gap may be due to one instant anywhere in the window"
+        inside = (self.instants >= start) & (self.instants < end)
+        return Expected(
+            start,
+            end,
+            self.jobs[inside],
+            self.instants[inside],
+            self.versions[inside],
+            self.skips[inside],
+            self.reasons,
+            (),
+        )
+
     def due(self, place: int) -> Due:
         """One of them."""
         skip = int(self.skips[place])

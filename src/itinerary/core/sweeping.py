@@ -46,7 +46,7 @@ from itinerary.model.text import clean_text, shown
 from itinerary.model.writes import Wanted
 from itinerary.schedules.instants import MICROSECONDS, ceil_second
 
-__all__ = ["STEP_MAX", "WINDOWS_REACH", "Sweep"]
+__all__ = ["STEP_MAX", "WINDOWS_REACH", "Sweep", "is_decided", "last_step"]
 
 STEP_MAX: Final = 2_000
 """The most rows that one step writes."""
@@ -66,6 +66,23 @@ class _Row(NamedTuple):
 
     at: int
     write: Wanted | Extension
+
+
+def is_decided(plan: SweepPlan, timeline: Timeline, decided: Sequence[Key] = ()) -> bool:
+    """Whether each instant that was expected in a plan has a row of its own among these: then nothing is missing,
+    whatever windows there are."""
+    try:
+        expected = timeline.expected_next(plan.start, plan.end)
+    except WindowError:
+        return False
+    there = {(key.job, key.instant) for key in decided if stands_for_itself(key)}
+    pairs = zip(expected.jobs.tolist(), expected.instants.tolist(), strict=True)
+    return not expected.gaps and all(pair in there for pair in pairs)
+
+
+def last_step(plan: SweepPlan) -> SweepStep:
+    """The end of a plan of which nothing is missing."""
+    return SweepStep(fence=plan.fence, step=plan.step + 1, cursor=plan.cursor, is_last=True)
 
 
 class Sweep:
@@ -144,8 +161,13 @@ class Sweep:
             yield from self._fitting(jobs[low : low + together], jobs[low : low + together])
 
     def _fitting(self, jobs: Sequence[JobNumber], asked: Sequence[JobNumber] | None) -> Iterator[Expected]:
+        start, end = self._plan.start, self._plan.end
         try:
-            expected = self._timeline.expected(self._plan.start, self._plan.end, asked)
+            expected = (
+                self._timeline.expected_next(start, end)
+                if asked is None
+                else self._timeline.expected(start, end, asked)
+            )
         except WindowError as error:
             if len(jobs) == 1:
                 yield self._nothing_but_a_gap(jobs[0], str(error))

@@ -19,7 +19,7 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.executors.entry_points import check_foreign, is_installed
-from itinerary.executors.http_definition import HttpCall, read_http
+from itinerary.executors.http_definition import HTTP_KEYS, HttpCall, read_http
 from itinerary.executors.references import Value, read_value
 from itinerary.executors.registry import Registry
 from itinerary.model.job import JsonObject
@@ -28,6 +28,7 @@ from itinerary.model.values import check_keys
 
 __all__ = [
     "FUNCTION_EXECUTORS",
+    "TASK_KEYS",
     "ForeignTask",
     "HttpCall",
     "PythonCall",
@@ -42,8 +43,14 @@ __all__ = [
 FUNCTION_EXECUTORS: Final = ("auto", "async", "thread", "process")
 """Where a function may run; `auto`: a coroutine function as async, a plain one in a thread."""
 
-_KINDS: Final = ("python", "shell", "http")
-_SHELL_KEYS: Final = ("shell", "env", "cwd", "inherit_env", "use_shell")
+TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "python": ("python",),
+    "shell": ("shell", "env", "cwd", "inherit_env", "use_shell"),
+    "http": HTTP_KEYS,
+}
+"""The keys that a task may have, by the one that says what kind it is."""
+
+_KINDS: Final = tuple(TASK_KEYS)
 _ARGUMENTS_MAX: Final = 1_000
 _VARIABLES_MAX: Final = 1_000
 _COMMAND_MAX: Final = 100_000
@@ -96,7 +103,7 @@ def read_task(run: object, executor: str = "auto", registry: Registry | None = N
 
 def read_python(run: JsonObject, executor: str = "auto", registry: Registry | None = None) -> PythonCall:
     """A function; where it is known, also whether it can run there."""
-    check_keys("task", run, ("python",))
+    check_keys("task", run, TASK_KEYS["python"])
     registry = Registry() if registry is None else registry
     name = registry.check(run["python"])
     if executor not in FUNCTION_EXECUTORS:
@@ -123,7 +130,7 @@ def check_place(name: str, executor: str, *, is_coroutine: bool) -> None:
 
 def read_shell(run: JsonObject) -> ShellCommand:
     """A command: a list is run as it is; text goes through /bin/sh, and only if that is asked for."""
-    check_keys("task", run, _SHELL_KEYS)
+    check_keys("task", run, TASK_KEYS["shell"])
     use_shell = _switch(run, "use_shell", default=False)
     command = run["shell"]
     if isinstance(command, str):

@@ -15,11 +15,11 @@ from itinerary.model.job import JsonObject
 from itinerary.model.text import shown
 from itinerary.model.values import check_keys
 
-__all__ = ["METHODS", "HttpCall", "read_http"]
+__all__ = ["HTTP_KEYS", "METHODS", "HttpCall", "read_http"]
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-_KEYS: Final = ("http", "method", "headers", "body", "expect")
+HTTP_KEYS: Final = ("http", "method", "headers", "body", "expect")
 _SCHEMES: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}", re.ASCII)
 _HEADERS_MAX: Final = 100
@@ -47,7 +47,7 @@ class HttpCall(msgspec.Struct, frozen=True):
 
 def read_http(run: JsonObject) -> HttpCall:
     """The request that a definition describes. Raises ConfigError, which begins with the key."""
-    check_keys("task", run, _KEYS)
+    check_keys("task", run, HTTP_KEYS)
     url, host, port = _address(run["http"])
     body, kind = _body(run.get("body"))
     method = run.get("method", "GET" if body is None else "POST")

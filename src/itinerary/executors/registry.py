@@ -64,7 +64,7 @@ class Registry:
         if name in self._functions:
             return name
         module, qualname = split_name(name)
-        if not self._allows(module):
+        if not self.allows(module):
             allowed = ", ".join(self.allowed) or "none"
             raise ConfigError(
                 f"python: {shown(name)} is not registered, and its module may not be imported (allowed: {allowed}); "
@@ -84,7 +84,8 @@ class Registry:
             self._functions[name] = function
         return function
 
-    def _allows(self, module: str) -> bool:
+    def allows(self, module: str) -> bool:
+        """Whether functions of a module may be named."""
         return module in self._modules or any(
             module == prefix or module.startswith(prefix + ".") for prefix in self._prefixes
         )

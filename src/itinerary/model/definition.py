@@ -15,6 +15,7 @@ import msgspec
 from itinerary.errors import ConfigError
 from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.text import shown
 from itinerary.model.values import Check, duration, one_of, settle
 
 __all__ = ["Definition", "Requirement", "Unmet"]
@@ -69,7 +70,16 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 KINDS: Final = ("python", "job", "file", "http", "sql")
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigError(f"{key}: {shown(value)} is not text that names something")
+    return value
+
+
 _CHECKS: Final[dict[str, Check]] = {
+    **dict.fromkeys((*KINDS, "action"), _text),
     "on_unmet": one_of(Unmet),
     "every": duration(100_000),
     "deadline": duration(0),

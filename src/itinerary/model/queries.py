@@ -144,9 +144,10 @@ class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """Work for anybody, and the store's time when it was looked for."""
+    """Work for anybody, the store's time when it was looked for, and up to where everything was decided then."""
 
     now: int
+    watermark: int
     rows: tuple[OccurrenceRow, ...]
 
 

@@ -22,7 +22,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
-__all__ = ["LIVE", "Reread", "Settings", "read_settings", "reread_settings"]
+__all__ = ["LIVE", "Reread", "Settings", "check_setting", "read_settings", "reread_settings"]
 
 LIVE: Final = frozenset(
     {
@@ -150,6 +150,11 @@ def read_settings(given: object) -> Settings:
     table = check_keys("settings", given, Settings.__struct_fields__)
     values: dict[str, Any] = {key: _CHECKS[key](key, value) for key, value in table.items() if value is not None}
     return Settings(**values)
+
+
+def check_setting(key: str, value: object) -> None:
+    """Raise ConfigError if a setting cannot have this value, whatever the others are."""
+    _CHECKS[key](key, value)
 
 
 def _time(key: str, value: object) -> int:

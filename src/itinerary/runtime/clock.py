@@ -114,6 +114,12 @@ class StoreClock:
         self._adopt(self._strange)
         return self._offset - before
 
+    def move(self, by: int) -> None:
+        """The store's time has been moved ahead by so much, and nobody has to find out: a test moves its clock."""
+        assert self._offset is not None, "the store was asked for the time"
+        self._adopt([offset + by for offset in self._offsets])
+        self._looked_at = (self._behind, self._behind + self._offset)
+
     def _adopt(self, offsets: list[int]) -> None:
         self._offsets = deque(offsets, maxlen=_REMEMBERED)
         self._offset = max(offsets)

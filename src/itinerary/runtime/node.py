@@ -66,7 +66,7 @@ from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
-from itinerary.runtime.watcher import Watcher
+from itinerary.runtime.watcher import Calls, Watcher
 from itinerary.runtime.zone_keeper import bring_zone_data
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
@@ -185,8 +185,7 @@ class Node:
             settings,
             self.clock,
             inbox,
-            on_beat=self._heard,
-            about=self._told,
+            calls=Calls(self._heard, self._sweeper.look, self._told),
             log=log,
         )
         try:

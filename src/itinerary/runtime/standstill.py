@@ -28,7 +28,7 @@ __all__ = ["SLEPT", "STOPPED", "Standstill", "StoodStill"]
 
 SLEPT: Final = "the machine was suspended"
 STOPPED: Final = "this process was stopped, or did not get to run"
-_TURNS: Final = 4
+_TURNS: Final = 5
 """In the time that is worth telling: so often it is looked, and so much later it may be noticed."""
 
 
@@ -51,15 +51,10 @@ class Standstill:
     def _both(self) -> tuple[int, int]:
         return self._clock.elapsed(), self._clock.awake()
 
-    async def run(self) -> None:
-        """Turn, for ever."""
-        while True:
-            self._turned_at = self._both()
-            await asyncio.sleep(self._turn / SECOND)
-            self.look()
-
-    def look(self) -> None:
-        """A turn is over: see how long it took."""
+    async def turn(self) -> None:
+        """Wait for as long as a turn should take, and see how long it took."""
+        self._turned_at = self._both()
+        await asyncio.sleep(self._turn / SECOND)
         (before, awake_before), (after, awake_after) = self._turned_at, self._both()
         lasted = after - before - self._turn
         if lasted < self._least:

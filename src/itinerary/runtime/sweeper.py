@@ -10,18 +10,18 @@ whoever holds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from itinerary.core.overlooked import overlooked
-from itinerary.core.sweeping import WINDOWS_REACH, Sweep
+from itinerary.core.sweeping import WINDOWS_REACH, Sweep, is_decided, last_step
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Active, Answer, Query, Standing
+from itinerary.model.queries import Active, Answer, Query
 from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.settings import Settings
-from itinerary.model.sweeps import SweepPlan
+from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.ports import Store
 from itinerary.reading import decided_between, windows_after
@@ -32,10 +32,11 @@ from itinerary.runtime.patience import Patience
 from itinerary.runtime.settling import Tell, nobody
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Sweeper"]
+__all__ = ["LOOKS", "Sweeper"]
 
-_LOOKS: Final = 5
-"""How often several nodes together sweep between two heartbeats: once a second, as they are by default."""
+LOOKS: Final = 5
+"""How often one looks for work between two heartbeats, and several nodes together sweep: once a second, as they are by
+default."""
 _ACTIVE_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
 
@@ -63,26 +64,33 @@ class Sweeper:
         """Nodes that are known to be dead: their plans are taken over."""
         self.is_shared = False
         """Others are there: what one of them does not get to is looked for more often, by whoever comes first."""
+        self._is_called = asyncio.Event()
 
     async def run(self) -> None:
         """Sweep, again and again."""
         while True:
+            await self._until_due()
             try:
-                if not self.is_shared or await self._is_time():
-                    await self.sweep()
+                await self.sweep()
             except ItineraryError as error:
                 self._log.error("sweep.failed", error=str(error), hint="it is tried again")
-            await asyncio.sleep(self._interval / SECOND)
 
-    @property
-    def _interval(self) -> int:
-        usual = self._settings.node_heartbeat_interval
-        return usual // _LOOKS if self.is_shared else usual
+    def look(self, now: int, watermark: int) -> None:
+        """Be told how far the sweep is, each time that somebody looks at the store. Where nodes share the work, whoever
+        sees first that nobody has swept just now does it: a sweep holds everybody up for a moment, so one is enough."""
+        due_every = self._settings.node_heartbeat_interval // LOOKS
+        if self.is_shared and now - self._settings.takeover_after - watermark >= due_every:
+            self._is_called.set()
 
-    async def _is_time(self) -> bool:
-        """Whether nobody else has swept just now. A sweep holds everybody up for a moment, so one is enough."""
-        status = await self._read(Standing())
-        return status.now - self._settings.takeover_after - status.watermark >= self._interval
+    async def _until_due(self) -> None:
+        self._is_called.clear()
+        while not self._is_called.is_set():
+            try:
+                async with asyncio.timeout(self._settings.node_heartbeat_interval / SECOND):
+                    await self._is_called.wait()
+            except TimeoutError:
+                if not self.is_shared:
+                    return
 
     async def sweep(self) -> None:
         """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""
@@ -100,18 +108,7 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
         newest nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        decided = [key async for page in decided_between(self._read, plan.start, plan.end) for key in page]
-        await self._judge_overlooked(plan, timeline, decided)
-        windows = await windows_after(self._read, plan.start - WINDOWS_REACH)
-        sweep = Sweep(
-            plan,
-            timeline,
-            decided,
-            windows,
-            grace_period=self._settings.grace_period,
-            settings=self._defaults,
-        )
-        made, steps = 0, sweep.steps()
+        made, steps = 0, await self._steps(plan, timeline)
         while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
                 lambda: self._store.advance_sweep(self._node, timeline.revision, step),
@@ -130,14 +127,27 @@ class Sweeper:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
 
+    async def _steps(self, plan: SweepPlan, timeline: Timeline) -> Iterator[SweepStep]:
+        """What the plan takes. Live it is short, and nearly always nothing is missing: then nothing more is read."""
+        grace_period = self._settings.grace_period
+        is_short = plan.end - plan.start <= grace_period
+        if is_short and await self._elsewhere(is_decided, plan, timeline):
+            return iter([last_step(plan)])
+        decided = [key async for page in decided_between(self._read, plan.start, plan.end) for key in page]
+        if is_short and await self._elsewhere(is_decided, plan, timeline, decided):
+            return iter([last_step(plan)])
+        if not is_short:
+            await self._judge_overlooked(plan, timeline, decided)
+        windows = await windows_after(self._read, plan.start - WINDOWS_REACH)
+        sweep = Sweep(plan, timeline, decided, windows, grace_period=grace_period, settings=self._defaults)
+        return sweep.steps()
+
     async def _read(self, query: Query[Answer]) -> Answer:
         return await self._patience.ask(lambda: self._store.read(query), "sweep")
 
     async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
         """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
         grace_period = self._settings.grace_period
-        if plan.end - plan.start <= grace_period:
-            return  # as it is nearly always, live
         query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX, with_lines=False)
         rows = await self._read(query)
         judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from itinerary.core.messages import (
     ClockDoubted,
@@ -42,16 +42,26 @@ from itinerary.runtime.jumps import ONLY_DOUBTED, WAS_SET, WENT_BACK, ClockJumps
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.runtime.standstill import Standstill
+from itinerary.runtime.sweeper import LOOKS
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Watcher"]
+__all__ = ["Calls", "Watcher"]
 
 TIMELINE_TOPIC: Final = "timeline"
-_LOOKS: Final = 5
-"""How often one looks for work between two heartbeats: once a second, as they are by default."""
 _DOUBT_INTERVAL: Final = 0.1
 """Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
 _OFFERS_MAX: Final = 500
+
+
+class Calls(NamedTuple):
+    """Whom a watcher calls."""
+
+    on_beat: Callable[[Beat, bool], Awaitable[None]]
+    """With the answer to each heartbeat, and whether this node was out of touch before it."""
+    on_look: Callable[[int, int], None]
+    """With each look for work: what time it is, and up to where everything is decided."""
+    about: Callable[[], str]
+    """For what others should know of this node."""
 
 
 class Watcher:
@@ -65,14 +75,11 @@ class Watcher:
         clock: StoreClock,
         inbox: Inbox,
         *,
-        on_beat: Callable[[Beat, bool], Awaitable[None]],
-        about: Callable[[], str],
+        calls: Calls,
         log: Any,
     ) -> None:
-        """`on_beat` is told the answer to each heartbeat, and whether this node was out of touch before it; `about`
-        says what others should know of this node."""
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
-        self._on_beat, self._about, self._log = on_beat, about, log
+        self._calls, self._log = calls, log
         self._standstill = Standstill(clock, settings.node_heartbeat_interval)
         self.jumps = ClockJumps()
         self._told: str | None = None
@@ -100,7 +107,6 @@ class Watcher:
             group.create_task(self._listen(), name="listening")
             group.create_task(self._look_for_work(), name="looking for work")
             group.create_task(self._mind_the_silence(), name="minding the silence")
-            group.create_task(self._standstill.run(), name="noticing standstills")
 
     # -- heartbeats and mail -----------------------------------------------------------------------------------------
 
@@ -135,25 +141,26 @@ class Watcher:
         if beat.revision != self._revision:
             self._revision = beat.revision
             await self._inbox.deliver(JobChanged(beat.revision))
-        await self._on_beat(beat, self._patience.failures > self._failures)
+        await self._calls.on_beat(beat, self._patience.failures > self._failures)
         self._failures = self._patience.failures
         return beat
 
     async def _speak(self, seen: Sequence[Ref]) -> Beat:
-        asked_at, about = self._clock.elapsed(), self._about()
+        asked_at, about = self._clock.elapsed(), self._calls.about()
         beat = await self._store.beat(self._node, seen, None if about == self._told else about)
         self._heard_at, self._told = asked_at, about
         return beat
 
     async def _mind_the_silence(self) -> None:
-        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left."""
+        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left; and
+        notice, between two looks, when time has passed without this node."""
         interval = self._settings.node_heartbeat_interval
         while True:
             silent_for = self._clock.elapsed() - self._heard_at
             if silent_for >= (MISSES_MAX - 1) * interval and not self._is_silent:
                 self._is_silent = True
                 await self._inbox.deliver(TouchLost(silent_for))
-            await asyncio.sleep(interval / SECOND / _LOOKS)
+            await self._standstill.turn()
 
     async def _set_clock(self, store_now: int, asked_at: int) -> None:
         before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
@@ -188,7 +195,7 @@ class Watcher:
                         self._is_called.set()
             except StoreError as error:
                 self._log.warning("watch.interrupted", error=str(error), hint="heartbeats go on, and find out later")
-            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / _LOOKS)
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / LOOKS)
 
     # -- work for anybody --------------------------------------------------------------------------------------------
 
@@ -202,6 +209,7 @@ class Watcher:
             except StoreError as error:
                 self._log.debug("watch.no_offers", error=str(error))
             else:
+                self._calls.on_look(offers.now, offers.watermark)
                 if offers.rows:
                     await self._inbox.send(WorkOffered(offers.rows))
-            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / _LOOKS)
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / LOOKS)

@@ -31,7 +31,7 @@ from itinerary.schedules.iso8601 import iso8601
 from itinerary.schedules.once import once
 from itinerary.schedules.union import union
 
-__all__ = ["from_json", "from_stored"]
+__all__ = ["KINDS", "OPTIONS", "from_json", "from_stored"]
 
 _DEFINITION_MAX: Final = 256 * 1024
 _COMMON: Final = ("tz", "start", "end", "jitter")
@@ -165,3 +165,8 @@ _READERS: Final[dict[str, tuple[tuple[str, ...], Callable[[dict[str, Any], int],
     "reboot": ((), _reboot),
     "custom": (("value",), _custom),
 }
+
+KINDS: Final = tuple(_READERS)
+"""The keys that say what kind a schedule is."""
+OPTIONS: Final = {kind: (*options, *_COMMON) for kind, (options, _) in _READERS.items()}
+"""The keys that go with each."""

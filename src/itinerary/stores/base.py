@@ -16,21 +16,39 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
+
+import msgspec
 
 from itinerary.errors import TransactionError
 from itinerary.ports import TaskTransaction
 from itinerary.stores.news import changed, counts
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["POLL_INTERVAL", "Engine", "T", "Work"]
+__all__ = ["POLL_INTERVAL", "Engine", "SchemaSeen", "T", "Work"]
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
 
 POLL_INTERVAL: Final = 0.25
 """Seconds between two looks at the counters."""
+
+
+class SchemaSeen(msgspec.Struct, frozen=True):
+    """Which schema a store has, and which one this program would make of it."""
+
+    found: int | None
+    """None: no store has been made there yet."""
+    known: int
+    pending: tuple[str, ...] = ()
+    """The migrations that are still to be run, in order: `0002 more tables`."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether opening it would change nothing."""
+        return self.found == self.known
 
 
 class Engine(ABC):
@@ -50,6 +68,20 @@ class Engine(ABC):
 
         Once: for a store that was closed, another engine is made.
         """
+
+    async def schema(self) -> SchemaSeen:
+        """Which schema is there, before it is opened: nothing is made or changed for that. Raises a StoreError where
+        it cannot be reached, or is somebody else's."""
+        return SchemaSeen(1, 1)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it has here, whether they are there or not; none, if it is elsewhere."""
+        return ()
+
+    async def warnings(self) -> list[str]:
+        """How it is set up so that our promises do not hold, in words, each with what to do about it."""
+        return []
 
     @abstractmethod
     async def close(self) -> None:

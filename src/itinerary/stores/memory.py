@@ -10,7 +10,7 @@ Its clock is handed to it. A test moves it, the simulator makes it jump; in a pr
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -130,8 +130,9 @@ class MemoryTransaction:
         self.put(table, rows)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
+        keys = self._tables[table.title].keys
         for prefix in prefixes:
-            for key in _along(self._tables[table.title].keys, prefix, (), ()):
+            for key in [keys[place] for place in _along(keys, prefix, (), ())]:
                 self._keep(table, key, None)
 
     def scan(
@@ -146,14 +147,13 @@ class MemoryTransaction:
         by_name: bool = False,
     ) -> list[R]:
         stored = self._tables[table.title]
-        found = _along(stored.names if by_name else stored.keys, prefix, low, high)
-        if newest_first:
-            found.reverse()
-        rows = stored.by_name if by_name else stored.rows
-        return [rows[key] for key in found[:limit]]
+        ordered, rows = (stored.names, stored.by_name) if by_name else (stored.keys, stored.rows)
+        places = _along(ordered, prefix, low, high)
+        return [rows[ordered[place]] for place in (places[::-1] if newest_first else places)[:limit]]
 
     def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
-        return _along(self._tables[table.title].names, (), low, high)[:limit]
+        names = self._tables[table.title].names
+        return [names[place] for place in _along(names, (), low, high)[:limit]]
 
     def tell(self, topics: Collection[str]) -> None:
         raise_counts(self, topics)
@@ -197,13 +197,15 @@ def _rename(table: Table[Any], stored: _Stored, before: Any, row: Any) -> None:
             insort(stored.names, new)
 
 
-def _along(ordered: list[Values], prefix: Values, low: Values, high: Values) -> list[Values]:
-    """The keys that begin with `prefix` and go on from `low` to before `high`."""
-    size = len(prefix)
+def _along(ordered: list[Values], prefix: Values, low: Values, high: Values) -> range:
+    """Where the keys stand that begin with `prefix` and go on from `low` to before `high`."""
     begin = bisect_left(ordered, prefix + low)
     if high:
-        upto = size + len(high)
-        end = bisect_left(ordered, prefix + high, key=lambda key: key[:upto])
-    else:
-        end = bisect_right(ordered, prefix, lo=begin, key=lambda key: key[:size]) if size else len(ordered)
-    return ordered[begin:end]
+        return range(begin, bisect_left(ordered, prefix + high))
+    return range(begin, bisect_left(ordered, _next(prefix)) if prefix else len(ordered))
+
+
+def _next(prefix: Values) -> Values:
+    """What comes after all keys that begin with `prefix`, and before all others that come after them."""
+    last = prefix[-1]
+    return (*prefix[:-1], last + "\0" if isinstance(last, str) else last + 1)

@@ -26,6 +26,9 @@ class Migration(msgspec.Struct, frozen=True):
     title: str
     statements: str
 
+    def __str__(self) -> str:
+        return f"{self.number:04} {self.title}"
+
 
 def migrations_of(package: str) -> list[Migration]:
     """The migrations that lie in this package, in the order in which they are run."""

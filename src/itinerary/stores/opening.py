@@ -19,12 +19,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from itinerary.errors import ConfigError
 from itinerary.model.text import shown
-from itinerary.stores.base import Engine
+from itinerary.stores.base import Engine, SchemaSeen
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "schema_at"]
 
 
 def open_store(url: str) -> EngineStore:
@@ -35,6 +35,16 @@ def open_store(url: str) -> EngineStore:
     if scheme == "memory" and rest.strip("/"):
         raise ConfigError(f"store {_shown(url)}: a store in memory has no path; write memory:")
     return EngineStore(_ENGINES[scheme](url))
+
+
+async def schema_at(url: str) -> SchemaSeen:
+    """Which schema the store of that URL has. Nothing is made or changed for that. Raises a StoreError where it cannot
+    be reached, or is somebody else's."""
+    store = open_store(url)
+    try:
+        return await store.schema()
+    finally:
+        await store.close()
 
 
 def _memory(_: str) -> Engine:

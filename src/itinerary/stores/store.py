@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -38,7 +39,7 @@ from itinerary.model.writes import (
 )
 from itinerary.ports import TaskTransaction
 from itinerary.stores import ledger
-from itinerary.stores.base import Engine
+from itinerary.stores.base import Engine, SchemaSeen
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["EngineStore"]
@@ -67,6 +68,19 @@ class EngineStore:
 
     async def close(self) -> None:
         await self._engine.close()
+
+    async def schema(self) -> SchemaSeen:
+        """Which schema is there, before it is opened: nothing is made or changed for that."""
+        return await self._engine.schema()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it has here; none, if it is elsewhere."""
+        return self._engine.files
+
+    async def warnings(self) -> list[str]:
+        """How it is set up so that our promises do not hold, in words (rule 27)."""
+        return await self._engine.warnings()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -189,6 +203,10 @@ class EngineStore:
 
     async def prune(self, rules: Retention, cursor: PruneCursor) -> Pruned:
         return await self._engine.write(lambda tx: ledger.prune(tx, rules, cursor))
+
+    async def count_prunable(self, rules: Retention, cursor: PruneCursor) -> Pruned:
+        """How many occurrences one small step of forgetting would remove; the cursor is one of its own."""
+        return await self._engine.read(lambda tx: ledger.count_prunable(tx, rules, cursor))
 
     # -- records -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumb
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.writes import Change, Claimed, Refused, Start, Started, Step, Wanted, Written
-from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import Engine
 from itinerary.stores.store import EngineStore
@@ -48,7 +47,7 @@ def told(test: Callable[[Desk], Awaitable[None]]) -> Callable[[Engine], None]:
 class Desk:
     """A store, and the usual things to do with it."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: EngineStore, engine: Engine) -> None:
         self.store = store
         self.engine = engine
         self.revision = 0

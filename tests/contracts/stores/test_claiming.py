@@ -7,7 +7,7 @@ import pytest
 from itinerary.model.ids import job_id, occurrence_id
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, ByKey, Decided, Open, Waiting
+from itinerary.model.queries import Active, ByKey, Decided, Open, Standing, Waiting
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Refusal, Wanted
@@ -153,5 +153,6 @@ async def test_one_question_finds_what_a_node_may_start_that_is_not_its_own(desk
     assert fresh.ref not in {row.ref for row in offers.rows}
     assert mine.ref not in {row.ref for row in offers.rows}
     assert offers.now <= await desk.now()
+    assert offers.watermark == (await desk.store.read(Standing())).watermark
     few = await desk.store.read(Open(me, 20 * SECOND, 1, HOUR))
     assert [row.ref for row in few.rows] == [nobodys.ref, left_lying.ref], "what runs is no reason to overlook others"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -19,7 +20,7 @@ from itinerary.model.queries import (
     Standing,
     Statistics,
 )
-from itinerary.model.retention import PruneCursor, Retention
+from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
@@ -47,12 +48,19 @@ async def sweep(desk: Desk, node: NodeNumber) -> None:
 
 
 async def pruned(desk: Desk, rules: Retention) -> int:
-    """A whole round. How many rows it removed."""
-    removed, cursor = 0, PruneCursor()
-    while cursor is not None:
-        step = await desk.store.prune(rules, cursor)
-        removed, cursor = removed + step.removed, step.next  # type: ignore[assignment]
+    """A whole round. How many rows it removed: as many as were counted before."""
+    counted = await _round(desk.store.count_prunable, rules)
+    removed = await _round(desk.store.prune, rules)
+    assert removed == counted
     return removed
+
+
+async def _round(step: Callable[[Retention, PruneCursor], Awaitable[Pruned]], rules: Retention) -> int:
+    total, cursor = 0, PruneCursor()
+    while cursor is not None:
+        done = await step(rules, cursor)
+        total, cursor = total + done.removed, done.next  # type: ignore[assignment]
+    return total
 
 
 # -- history ---------------------------------------------------------------------------------------------------------
@@ -188,6 +196,15 @@ async def test_of_a_stretch_that_is_forgotten_the_whole_window_is_unknown(desk: 
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 1
     assert (await desk.store.read(JobsByName(("backup",))))["backup"].history_floor == window.end
+
+
+@told
+async def test_what_goes_by_its_age_and_by_its_number_is_counted_once(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await missed(desk, job, 300)
+    await sweep(desk, node)
+    assert await pruned(desk, Retention(keep_for=0, keep_max=20, margin=(3_600 + 150) * SECOND)) in range(148, 152)
+    assert await pruned(desk, Retention(keep_max=20, margin=0)) > 100
 
 
 @told

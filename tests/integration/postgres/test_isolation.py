@@ -200,16 +200,22 @@ def test_a_lock_that_others_keep_is_given_up_in_the_end(url: str) -> None:
 
 
 @pytest.mark.spec("N5", "frozen")
-def test_who_is_frozen_in_the_middle_of_a_transaction_does_not_keep_others_from_the_gate(url: str) -> None:
+@pytest.mark.parametrize("is_answered", [True, False], ids=["after an answer", "in the middle of a pipeline"])
+def test_who_is_frozen_in_the_middle_of_a_transaction_does_not_keep_others_from_the_gate(
+    url: str, is_answered: bool
+) -> None:
     async def main() -> None:
-        async with PostgresEngine(url) as engine, PostgresEngine(url, idle_timeout=0.2) as other:
+        patient = PostgresEngine(url, idle_timeout=0.4, lock_timeout=0.1)
+        async with patient as engine, PostgresEngine(url, idle_timeout=0.2) as other:
             tries: list[int] = []
             is_frozen, thaws = threading.Event(), threading.Event()
 
             def work(tx: Transaction) -> None:
                 tx.gate()
+                tx.now()
                 tx.put(STREAMS, ROWS[:1])
-                tx.now()  # it has been answered: the server has done all that, and waits
+                if is_answered:
+                    tx.scan(STREAMS, limit=1)  # the server has done all that, and waits
                 tries.append(len(tries))
                 is_frozen.set()
                 assert thaws.wait(60)

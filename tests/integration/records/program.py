@@ -1,4 +1,5 @@
-"""A program with a desk that gets killed: what its handlers have had is in a file, a line for each record."""
+"""A program with a desk that gets killed: what its handlers have had is in a file, a line for each record. It takes a
+store, the file, and, if not the usual ones, a name, how long a lease lasts, and how often a heart beats."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 from itinerary import Itinerary
 from itinerary.records import Batch, Record
 
-url, path = sys.argv[1:]
+url, path, *settings = sys.argv[1:]
+name, lease, heartbeat = settings or ("mortal", "1s", "5s")
 seen = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-app = Itinerary(store=url, name="mortal", shutdown_grace_period="5s")
+app = Itinerary(store=url, name=name, shutdown_grace_period="5s", node_heartbeat_interval=heartbeat)
 desk = app.records(
     "folio",
     partition_by="hotel",
@@ -21,7 +23,7 @@ desk = app.records(
     schedule_interval="1s",
     callback_check_interval="1s",
     verification_check_interval="1s",
-    lease_for="1s",
+    lease_for=lease,
     batch_size_max=5,
 )
 

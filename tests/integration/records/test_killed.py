@@ -8,11 +8,9 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,29 +21,11 @@ from itinerary.model.queries import Events
 from itinerary.model.rows import EventRow
 from itinerary.records.kinds import produced, read_fields
 from itinerary.stores import open_store
-from tests.integration.stores.nursery import environment
+from tests.integration.records.programs import program
 from tests.integration.stores.scale import SCALE
 
-PROGRAM = Path(__file__).parent / "program.py"
 RECORDS = 60
 PATIENCE = 60.0
-
-
-@contextmanager
-def program(url: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, str(PROGRAM), url, str(path)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 async def say(url: str, turn: int) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 from itinerary.audit import Audited, Check, Finding, Progress
-from itinerary.cli.auditing import ProgressLine, words
+from itinerary.cli.auditing import heard_by, words
 from itinerary.model.rows import Ref
 from itinerary.schedules.durations import SECOND
 
@@ -42,28 +40,8 @@ def test_each_fault_is_a_line_and_those_that_are_left_out_are_counted() -> None:
     ]
 
 
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def said(out: StringIO, *moments: float) -> str:
-    """What is said at these moments, in seconds since the audit began."""
-    now = [0.0]
-    line = ProgressLine(out, lambda: now[0])
-    for moment in moments:
-        now[0] = moment
-        line.hear(Progress(NOON, NOON + 15 * SECOND, NOON + 60 * SECOND, 1_500))
-    line.close()
-    return out.getvalue()
-
-
-def test_progress_is_told_only_if_it_takes_long() -> None:
-    assert said(StringIO(), 1, 9) == ""
-    assert said(StringIO(), 1, 11, 12) == " 25%  up to 2026-03-28T12:00:15Z, 1500 occurrences\n"
-
-
-def test_a_terminal_has_one_line_that_is_gone_in_the_end() -> None:
-    shown = " 25%  up to 2026-03-28T12:00:15Z, 1500 occurrences"
-    assert said(Terminal(), 0.1) == ""
-    assert said(Terminal(), 1, 2) == f"\r{shown}\r{shown}\r{' ' * len(shown)}\r"
+def test_how_far_it_is_goes_by_the_time_that_it_is_about() -> None:
+    heard: list[tuple[int, int | None, str]] = []
+    tell = heard_by(lambda done, total, note="": heard.append((done, total, note)))
+    tell(Progress(NOON, NOON + 15 * SECOND, NOON + 60 * SECOND, 1_500))
+    assert heard == [(25, 100, "up to 2026-03-28T12:00:15Z, 1,500 occurrences")]

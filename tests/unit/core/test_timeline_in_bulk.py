@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from itinerary.core import timeline as timeline_module
 from itinerary.core.bodies import read_schedule
-from itinerary.core.expected import Due
+from itinerary.core.expected import Due, Expected
 from itinerary.core.stretches import FOREVER, Paused, Removed
 from itinerary.core.timeline import Timeline
 from itinerary.core.zoning import StoredZone
@@ -215,6 +215,52 @@ def test_a_version_that_takes_effect_later_shows_its_instants_after_that() -> No
     assert minutes(book, job, 0, 10) == [
         ((due.instant - NOON) // MINUTE, due.version, True) for due in book.timeline.expected(NOON, NOON + 10 * MINUTE)
     ]
+
+
+@given(EVENTS, st.lists(st.tuples(AT, st.integers(0, 40)), min_size=1, max_size=12))
+def test_who_asks_for_one_window_after_another_is_told_the_same_whatever_was_asked_before(
+    events: list[Event], windows: list[tuple[int, int]]
+) -> None:
+    timeline = booked(events).timeline
+    for start, seconds in [*windows, *sorted(windows)]:
+        asked = (start + seconds * SECOND, start + 3 * seconds * SECOND)
+        found, expected = timeline.expected_next(*asked), timeline.expected(*asked)
+        assert (found.start, found.end, found.gaps) == (expected.start, expected.end, expected.gaps)
+        assert list(found) == list(expected)
+
+
+def test_what_is_looked_for_ahead_is_bounded_by_the_number_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "_AHEAD_SECONDS", 240)
+    book = Book()
+    for name in ("a", "b"):
+        book.job(name, MINUTELY)
+    asked: list[int] = []
+    timeline, real = book.timeline, Timeline.expected
+
+    def expected(self: Timeline, start: int, end: int) -> Expected:
+        asked.append((end - start) // SECOND)
+        return real(self, start, end)
+
+    monkeypatch.setattr(Timeline, "expected", expected)
+    for second in range(0, 120, 10):
+        timeline.expected_next(NOON + second * SECOND, NOON + (second + 10) * SECOND)
+    assert asked == [120], "of two jobs two minutes are 240 seconds, and twelve windows of ten seconds"
+    timeline.expected_next(NOON, NOON + 100 * SECOND)
+    timeline.expected_next(NOON + 60 * SECOND, NOON + 180 * SECOND)
+    assert asked == [120, 120], "a window that is too long is answered as it is"
+
+
+@pytest.mark.spec("S11", "a gap")
+def test_a_schedule_that_misbehaves_later_makes_no_gap_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Book()
+    book.job("nonsense", MINUTELY, at=NOON + HOUR, body='{"schedule": {"cron": "61 * * * *"}}')
+    steady = book.job("steady", MINUTELY)
+    timeline = book.timeline
+    found = timeline.expected_next(NOON + 55 * MINUTE, NOON + 57 * MINUTE)
+    assert [due.job for due in found] == [steady, steady]
+    assert found.gaps == ()
+    (gap,) = timeline.expected_next(NOON + 59 * MINUTE, NOON + 61 * MINUTE).gaps
+    assert (gap.start, gap.end) == (NOON + HOUR, NOON + 61 * MINUTE)
 
 
 @pytest.mark.spec("S11", "catalogue")

@@ -11,13 +11,14 @@ from itinerary.core.plans import PlanBook
 from itinerary.core.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model import RecoveryPolicy
+from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.queries import Standing
-from itinerary.model.rows import NodeNumber
+from itinerary.model.queries import Answer, Query, Standing
+from itinerary.model.rows import JobNumber, Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.writes import Refusal
+from itinerary.model.writes import Refusal, Wanted
 from itinerary.runtime.builder import IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
@@ -261,6 +262,71 @@ def test_it_sweeps_again_every_few_seconds_and_a_failure_is_logged_and_tried_aga
         world.engine.broken_by = None
         await world.sleep_until(61.0)
         assert await seconds(world, "tick") == [0, 10, 20, 30, 40, 50]
+        task.cancel()
+        await asyncio.wait([task])
+
+    played(story)
+
+
+class Counting(EngineStore):
+    """A store that counts what it is asked for."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.engine)
+        self.asked: list[str] = []
+
+    async def read(self, query: Query[Answer]) -> Answer:
+        self.asked.append(type(query).__name__)
+        return await super().read(query)
+
+
+@pytest.mark.spec("R1", "while it runs")
+def test_a_live_sweep_reads_no_more_than_it_takes_to_see_that_nothing_is_missing() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("1m"))
+        store = Counting(world)
+        scene = Scene(world, await node(world, "me"), store)
+        await scene.builder.read()
+
+        async def swept_at(second: float) -> list[str]:
+            await world.sleep_until(second)
+            store.asked.clear()
+            await scene.sweeper.sweep()
+            return store.asked
+
+        await swept_at(55.0)
+        assert await swept_at(60.0) == [], "nothing was expected"
+        assert await swept_at(65.0) == ["Decided", "Pointers"], "a row is missing, unless a window answers for it"
+        await swept_at(115.0)
+        instant = EPOCH + 120 * SECOND
+        other, revision = await node(world, "other"), scene.builder.timeline.revision
+        await world.store.claim(other, revision, [Wanted(Key(instant, JobNumber(1), Kind.SCHEDULED), 1, instant)])
+        assert await swept_at(125.0) == ["Decided"], "what was expected has its row"
+        assert await seconds(world, "tick") == [0, 60, 120]
+        assert (await world.store.read(Standing())).watermark == EPOCH + 123 * SECOND
+
+    played(story)
+
+
+@pytest.mark.spec("R1", "while it runs")
+def test_of_several_nodes_whoever_sees_that_nobody_has_swept_just_now_does_it() -> None:
+    async def story(world: World) -> None:
+        await world.register("tick", world.task(), schedule=every("10s"))
+        scene = Scene(world, await node(world, "me"))
+        scene.sweeper.is_shared = True
+        task = asyncio.create_task(scene.sweeper.run())
+        await world.sleep_until(31.0)
+        assert await seconds(world, "tick") == [], "nobody has looked"
+        status = await world.store.read(Standing())
+        scene.sweeper.look(status.now, status.now - 3 * SECOND + 1)
+        await asyncio.sleep(0.5)
+        assert await seconds(world, "tick") == [], "somebody has swept less than a second before what may be decided"
+        scene.sweeper.look(status.now, status.watermark)
+        await asyncio.sleep(0.5)
+        assert await seconds(world, "tick") == [0, 10, 20]
+        scene.sweeper.is_shared = False
+        await world.sleep_until(50.0)
+        assert await seconds(world, "tick") == [0, 10, 20, 30, 40], "who is alone looks at the clock"
         task.cancel()
         await asyncio.wait([task])
 

@@ -21,7 +21,7 @@ from itinerary.model.writes import Adjustment, Cancellation, Claimed, Start, Sta
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.jumps import ONLY_DOUBTED, WAS_SET
-from itinerary.runtime.watcher import Watcher
+from itinerary.runtime.watcher import Calls, Watcher
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import T, Work
 from tests.unit.runtime.world import EPOCH, World, played
@@ -38,6 +38,7 @@ class Scene:
         self.clock = StoreClock(lambda: world.elapsed() + self.node_ahead)
         self.inbox = Inbox(100_000, SECOND, world.log)
         self.beats: list[tuple[Beat, bool]] = []
+        self.looks: list[tuple[int, int]] = []
         self.about = "{}"
         self.watcher = Watcher(
             world.store,
@@ -45,13 +46,15 @@ class Scene:
             Settings(**settings),
             self.clock,
             self.inbox,
-            on_beat=self._hear,
-            about=lambda: self.about,
+            calls=Calls(self._hear, self._look, lambda: self.about),
             log=world.log,
         )
 
     async def _hear(self, beat: Beat, was_out_of_touch: bool) -> None:
         self.beats.append((beat, was_out_of_touch))
+
+    def _look(self, now: int, watermark: int) -> None:
+        self.looks.append((now, watermark))
 
     async def heard(self, kind: type[M]) -> list[M]:
         return [message for message in await self.inbox.receive(0) if isinstance(message, kind)]

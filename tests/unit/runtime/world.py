@@ -91,6 +91,7 @@ class RoughEngine(Wrapped):
         self.broken_by: StoreError | None = None
         """What everything fails with, for good."""
         self.writes = 0
+        self.reads = 0
 
     async def write(self, work: Work[T]) -> T:
         await self._go_there()
@@ -104,6 +105,7 @@ class RoughEngine(Wrapped):
 
     async def read(self, work: Work[T]) -> T:
         await self._go_there()
+        self.reads += 1
         answer = await self.engine.read(work)
         await asyncio.sleep(self.answers_after)
         return answer

@@ -24,7 +24,7 @@ from itinerary.stores.ledger.claiming import claim, prepare
 from itinerary.stores.ledger.configs import number_configs
 from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
 from itinerary.stores.ledger.pages import mail_topic
-from itinerary.stores.ledger.pruning import prune
+from itinerary.stores.ledger.pruning import count_prunable, prune
 from itinerary.stores.ledger.reading import answer
 from itinerary.stores.ledger.rehearsing import Rehearsed, rehearse
 from itinerary.stores.ledger.starting import start
@@ -42,6 +42,7 @@ __all__ = [
     "begin_sweep",
     "claim",
     "control",
+    "count_prunable",
     "has_made",
     "intervene",
     "join",

@@ -39,7 +39,7 @@ from itinerary.stores.tables import (
 )
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["BATCH", "prune"]
+__all__ = ["BATCH", "count_prunable", "prune"]
 
 BATCH: Final = 1_000
 """How many rows one step removes at most."""
@@ -163,3 +163,43 @@ def _along_nodes(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Prun
         tx.remove(STATISTICS, [(node.number,)])
         tx.remove(NODES, [(node.number,)])
     return Pruned(len(old), PruneCursor(job=0, node=node.number + 1))
+
+
+# -- only counting ---------------------------------------------------------------------------------------------------
+
+
+def count_prunable(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
+    """How many occurrences one step of a round would remove. It reads, and the cursor is one of its own."""
+    sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
+    if cursor.job >= 0:
+        return _count_along_jobs(tx, rules, cursor, sweep)
+    end = (sweep.watermark - rules.margin,)
+    rows = tx.scan(OCCURRENCES, low=cursor.after, high=end, limit=BATCH, by_name=True)
+    fresh = [row for row in rows if (row.instant, row.job, row.kind, row.request) != cursor.after]
+    count = sum(_is_old(row, rules, tx.now(), sweep) for row in fresh)
+    if len(rows) < BATCH:
+        return Pruned(count, PruneCursor(job=0))
+    last = rows[-1]
+    return Pruned(count, PruneCursor((last.instant, last.job, last.kind, last.request)))
+
+
+def _count_along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
+    """What is more than a job may keep, and is not gone by its age already: a few chapters of one job at a time."""
+    slots = tx.scan(SLOTS, low=(cursor.job,), limit=1)
+    if not slots:
+        return Pruned(0, None)
+    job, first = slots[0].job, int(cursor.after[0]) if cursor.after and slots[0].job == cursor.job else 0
+    excess = max(slots[0].count - rules.keep_max, 0) // CHAPTER
+    chapters = tx.scan(CHAPTERS, (job,), low=(first,), high=(excess,), limit=_CHAPTERS_AT_ONCE) if excess else []
+    there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
+    numbers = {chapter.number for chapter in chapters}
+    count = sum(
+        row.place is not None
+        and row.place // CHAPTER in numbers
+        and _may_go(row, rules, sweep)
+        and not _is_old(row, rules, tx.now(), sweep)
+        for row in there.values()
+    )
+    if len(chapters) < _CHAPTERS_AT_ONCE:
+        return Pruned(count, PruneCursor(job=job + 1))
+    return Pruned(count, PruneCursor((chapters[-1].number + 1,), job=job))

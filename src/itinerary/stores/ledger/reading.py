@@ -84,7 +84,7 @@ def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
 
 
 def _open(tx: Transaction, query: q.Open) -> q.Offers:
-    now = tx.now()
+    now, watermark = tx.now(), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
     waiting = _waiting(tx, q.Waiting(now, query.limit))
     if len(waiting) == query.limit:
         # A backlog, which is long due, must not hide what is due now.
@@ -94,9 +94,8 @@ def _open(tx: Transaction, query: q.Open) -> q.Offers:
     rows = (*waiting, *_left_lying(tx, query, now - query.takeover_after))
     old = now - query.grace_period
     if any(row.due_at < old for row in rows):
-        watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
         rows = tuple(row for row in rows if row.due_at >= old or not _is_the_sweeps(row, watermark))
-    return q.Offers(now, rows)
+    return q.Offers(now, watermark, rows)
 
 
 def _is_the_sweeps(row: OccurrenceRow, watermark: int) -> bool:

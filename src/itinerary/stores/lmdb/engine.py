@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.base import Engine, SchemaSeen, T, Work
 from itinerary.stores.lmdb.files import Directory
 from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
+from itinerary.stores.lmdb.transaction import SCHEMA
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
 from itinerary.stores.writer import Writer
@@ -50,6 +51,7 @@ class LmdbEngine(Engine):
     ) -> None:
         self._path = Path(path).absolute()
         self._directory = Directory(self._path, map_size=map_size, sync=sync)
+        self._syncs = sync
         self._map_max = max(map_size, map_max)
         self._clock = clock
         self._process = os.getpid()
@@ -70,6 +72,19 @@ class LmdbEngine(Engine):
         self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix=f"{self.url} reader")
         self._writer = Writer(self.url, lambda: LmdbSession(opened, self._bell.ring))
         await self._writer.start()
+
+    async def schema(self) -> SchemaSeen:
+        is_there = await asyncio.to_thread(self.files[0].exists)
+        return SchemaSeen(SCHEMA if is_there else None, SCHEMA)  # there is one so far; opening it refuses any other
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(self._path / name for name in ("data.mdb", "lock.mdb", "node.lock"))
+
+    async def warnings(self) -> list[str]:
+        if self._syncs:
+            return []
+        return ["sync is off: a loss of power can lose or damage the store; leave ?sync=off out of its URL"]
 
     async def close(self) -> None:
         if self._map is None or self._process != os.getpid():

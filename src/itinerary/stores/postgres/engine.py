@@ -19,12 +19,12 @@ import psycopg
 
 from itinerary.errors import ConfigError, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.base import Engine, SchemaSeen, T, Work
 from itinerary.stores.migrations import migrations_of
 from itinerary.stores.postgres import checks
 from itinerary.stores.postgres.connections import parse
 from itinerary.stores.postgres.listening import Listener
-from itinerary.stores.postgres.migrating import bring_up_to_date
+from itinerary.stores.postgres.migrating import bring_up_to_date, seen
 from itinerary.stores.postgres.running import Books, Runner
 from itinerary.stores.postgres.statements import Statements
 from itinerary.stores.postgres.tasks import TaskTransactions
@@ -70,8 +70,8 @@ class PostgresEngine(Engine):
         self._made = Statements(self._address.schema)
         self._books = Books(self._made, self._known[-1].number, lock_timeout=lock_timeout, idle_timeout=idle_timeout)
         self._patience = patience
-        self._writers = Runner(self._address, threads=connections, patience=patience)
-        self._readers = Runner(self._address, threads=_READERS, patience=patience)
+        self._writers = Runner(self._address, threads=connections, patience=patience, idle_timeout=idle_timeout)
+        self._readers = Runner(self._address, threads=_READERS, patience=patience, idle_timeout=idle_timeout)
         self._tasks = TaskTransactions(self._address, self._books, places=task_connections)
         self._listener = Listener(self._address, self._made, patience=patience)
         self._is_open = False
@@ -87,6 +87,9 @@ class PostgresEngine(Engine):
             self._writers.rest()  # nobody closes what could not be opened
             raise
         self._is_open = True
+
+    async def schema(self) -> SchemaSeen:
+        return await self._readers.run(lambda connection: seen(connection, self._made, self._known))
 
     async def close(self) -> None:
         self._is_open = False

@@ -15,10 +15,11 @@ from typing import Any
 import psycopg
 
 from itinerary.errors import SchemaError
+from itinerary.stores.base import SchemaSeen
 from itinerary.stores.migrations import Migration
 from itinerary.stores.postgres.statements import Statements
 
-__all__ = ["bring_up_to_date"]
+__all__ = ["bring_up_to_date", "seen"]
 
 
 def bring_up_to_date(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> None:
@@ -39,18 +40,30 @@ def bring_up_to_date(connection: psycopg.Connection[Any], made: Statements, know
                 connection.execute(made.migrated.encode(), [migration.number, migration.title])
 
 
+def seen(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> SchemaSeen:
+    """Which schema is there. It is only read."""
+    number = _applied(connection, made)
+    pending = tuple(str(migration) for migration in known if migration.number > number)
+    return SchemaSeen(number or None, known[-1].number, pending)
+
+
 def _number(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> int:
-    """The number of the schema that is there; 0 if there is none."""
-    if "migrations" not in _relations(connection, made):
-        return 0
-    answer = connection.execute(made.schema_number.encode()).fetchone()
-    assert answer is not None
-    number: int = answer[0]
+    """The number of the schema that is there; 0 if there is none. Raises SchemaError if it is newer than ours."""
+    number = _applied(connection, made)
     if number > known[-1].number:
         raise SchemaError(
             f"schema {made.schema} has number {number}, and this program knows up to {known[-1].number}: a newer"
             " version of it has been here; upgrade this one"
         )
+    return number
+
+
+def _applied(connection: psycopg.Connection[Any], made: Statements) -> int:
+    if "migrations" not in _relations(connection, made):
+        return 0
+    answer = connection.execute(made.schema_number.encode()).fetchone()
+    assert answer is not None
+    number: int = answer[0]
     return number
 
 

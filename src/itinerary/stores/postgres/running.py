@@ -10,7 +10,8 @@ Later ones wait longer and longer, with some chance in it, so that many nodes do
 
 A process that is frozen, or cut off, in the middle of a transaction holds locks, the gate's among them, and all others
 would wait for it. The server does not let it: a transaction that nothing is heard of for `idle_timeout` is undone. Who
-wakes up finds its connection gone, and does its work again.
+wakes up finds its connection gone, and does its work again. Where the server does not notice, those who wait do
+(`frozen`).
 
 There are as many threads as there may be connections, and a bounded queue before them. A caller that is cancelled
 leaves its thread to finish, which takes the connection back to the others.
@@ -36,6 +37,7 @@ from itinerary.stores.base import T, Work
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.connections import Address, Connections
 from itinerary.stores.postgres.failures import Meaning, as_store_error, meaning
+from itinerary.stores.postgres.frozen import end_frozen
 from itinerary.stores.postgres.statements import Statements
 from itinerary.stores.postgres.transaction import PostgresTransaction
 
@@ -93,9 +95,10 @@ def abandon(connection: psycopg.Connection[Any]) -> None:
 class Runner:
     """Threads with connections."""
 
-    def __init__(self, address: Address, *, threads: int, patience: float) -> None:
+    def __init__(self, address: Address, *, threads: int, patience: float, idle_timeout: float) -> None:
         self._address = address
         self._patience = patience
+        self._idle_timeout = idle_timeout
         self._connections = Connections(address, is_prepared=True)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="itinerary-postgres")
         self._process = os.getpid()
@@ -137,10 +140,13 @@ class Runner:
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _patiently(self, step: Step[A]) -> A:
-        until = time.monotonic() + self._patience
-        tries = 0
+        begun = time.monotonic()
+        tries, until, frozen_since = 0, begun + self._patience, begun
         while True:
             try:
+                if tries and time.monotonic() - frozen_since > self._idle_timeout:
+                    frozen_since = time.monotonic()
+                    self._once(self._end_frozen)
                 return self._once(step)
             except psycopg.Error as error:
                 what = meaning(error)
@@ -149,6 +155,9 @@ class Runner:
                 if not what.is_passing or not self._may_try_again(what, tries, until):
                     raise as_store_error(error, self._address.shown, self._patience) from error
             tries += 1
+
+    def _end_frozen(self, connection: psycopg.Connection[Any]) -> int:
+        return end_frozen(connection, self._address.schema, self._idle_timeout)
 
     def _may_try_again(self, what: Meaning, tries: int, until: float) -> bool:
         """Wait a little, unless the patience is over, or somebody wants to close."""

@@ -21,9 +21,10 @@ from typing import Final, NamedTuple, get_args
 
 from itinerary.errors import ConfigError, StoreError, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import POLL_INTERVAL, Engine, T, Work
+from itinerary.stores.base import POLL_INTERVAL, Engine, SchemaSeen, T, Work
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
+from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.connections import Synchronous
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
 from itinerary.stores.sqlite.readers import Readers
@@ -87,6 +88,19 @@ class SqliteEngine(Engine):
         await writer.start()
         readers = Readers(self._path, busy_timeout=self._busy_timeout, clock=self._clock)
         self._open = _Open(writer, readers, opened(self._path), os.getpid())
+
+    async def schema(self) -> SchemaSeen:
+        return await asyncio.to_thread(schema.seen, self._path, self._busy_timeout)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(self._path.with_name(self._path.name + end) for end in ("", "-wal", "-shm"))
+
+    async def warnings(self) -> list[str]:
+        if self._synchronous != "normal":
+            return []
+        why = "a loss of power can forget the last starts, and they would start again"
+        return [f"synchronous is normal: {why}; leave ?synchronous=normal out of the store's URL"]
 
     async def close(self) -> None:
         was_open, self._open = self._open, None

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from itinerary.errors import SchemaError
+from itinerary.stores.base import SchemaSeen
 from itinerary.stores.migrations import Migration, migrations_of
+from itinerary.stores.sqlite.failures import failure
 
-__all__ = ["MIGRATIONS", "NUMBER", "check_number", "check_owner", "migrate", "number_of"]
+__all__ = ["MIGRATIONS", "NUMBER", "check_number", "check_owner", "migrate", "number_of", "seen"]
 
 APPLICATION: Final = 0x49544E59
 """`ITNY`, as `file` shows it."""
@@ -41,6 +45,19 @@ def number_of(connection: sqlite3.Connection) -> int:
     """The number of the file's schema."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     return int(number)
+
+
+def seen(path: Path, busy_timeout: float) -> SchemaSeen:
+    """Which schema a file has, if there is one. It is only read."""
+    if not path.exists():
+        return SchemaSeen(None, NUMBER, tuple(map(str, MIGRATIONS)))
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=busy_timeout)) as connection:
+            check_owner(connection, path)
+            number = number_of(connection)
+    except sqlite3.Error as error:
+        raise failure(error, path) from error
+    return SchemaSeen(number or None, NUMBER, tuple(map(str, MIGRATIONS[number:])))
 
 
 def check_number(number: int, path: Path) -> None:

@@ -1,0 +1,293 @@
+"""Declared jobs meet stored ones because somebody asks for it: shown first (plan), then done (apply).
+
+    not stored, or removed            new
+    stored, and declared otherwise    changed: its next version, made from the newest
+    stored, and declared the same     the same, and nothing is entered
+    stored, and not declared          another: it stays as it is, unless it is named to be removed
+
+A node that starts holds what is declared against what was declared last, and leaves alone what people have updated
+since (`registering`). Whoever applies a file means the file: it is held against what is in force, and an update that
+the file does not have is taken back, which the plan shows.
+
+Everything is entered in one transaction, zone data and removals too: either all of it counts, or none. If somebody
+else changes the timeline meanwhile it is read, and decided again. Applied twice, it is one change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.app.changing import ROUNDS_MAX
+from itinerary.app.declaring import Declaration
+from itinerary.app.differences import differences
+from itinerary.app.registering import anchor_of, declared_request, is_same
+from itinerary.app.updating import Change, Diff, Terms, is_removed
+from itinerary.app.views import StoreView
+from itinerary.core.bodies import read_definition, read_schedule
+from itinerary.core.timeline import Timeline
+from itinerary.core.verdicts import judge_by
+from itinerary.core.zoning import lacking_entries
+from itinerary.errors import ConfigError, ItineraryError, NodeError
+from itinerary.model.policies import UpdatePolicy
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.writes import BATCH_MAX
+from itinerary.ports import Store
+from itinerary.schedules import ZoneData
+from itinerary.schedules.durations import SECOND, DurationLike
+
+__all__ = ["Application", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
+
+_WINDOW = "1d"
+"""How far ahead instants are compared, if nobody says."""
+
+
+class Outcome(StrEnum):
+    """What becomes of a job."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+    REMOVED = "removed"
+
+
+class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one job."""
+
+    job: str
+    outcome: Outcome
+    version: int
+    schedule: str
+    """In words, as it is from then on."""
+    differences: tuple[str, ...] = ()
+    """What the new version says otherwise."""
+    diff: Diff | None = None
+    """Which instants that adds, removes and keeps; None if it is the same."""
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """What applying comes to."""
+
+    jobs: tuple[AppliedJob, ...]
+    others: tuple[str, ...]
+    """Jobs of the store that are not declared here, and stay as they are."""
+    is_applied: bool
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is, or would be, entered."""
+        return any(job.outcome is not Outcome.SAME for job in self.jobs)
+
+    def count(self, outcome: Outcome) -> int:
+        """How many jobs come to that."""
+        return sum(job.outcome is outcome for job in self.jobs)
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How somebody wants it done."""
+
+    policy: UpdatePolicy
+    reason: str | None = None
+    window: int | DurationLike | None = None
+    """How far ahead instants are compared: so many, or so long."""
+    remove: tuple[str, ...] = ()
+    """Jobs that are to be removed."""
+
+
+async def apply_jobs(
+    store: Store, declared: Mapping[str, Declaration], wish: Wish, *, by: str, zone_data: ZoneData, is_plan: bool
+) -> Application:
+    """Bring the store to what is declared, or say what that would change."""
+    view = await StoreView.of(store)
+    for _ in range(ROUNDS_MAX):
+        plan = _Plan(view, declared, wish, by, zone_data)
+        if is_plan or not plan.entries:
+            return plan.told(view.timeline, is_applied=False)
+        if len(plan.entries) > BATCH_MAX:
+            raise ConfigError(
+                f"{len(plan.entries)} jobs and zones would change, and one transaction has room for {BATCH_MAX}; "
+                "apply several smaller files, or start a node with this one"
+            )
+        answers = await store.amend(plan.entries, judge_by(view.timeline))
+        denied = [answer for answer in answers if isinstance(answer, Denied)]
+        for answer in denied:
+            if answer.why is Denial.UNKNOWN:
+                raise NodeError(f"job {answer.job!r} could not be changed: {answer.why}")
+        await view.read()
+        if not denied:
+            return plan.told(view.timeline, is_applied=True)
+    raise NodeError("nothing was applied: the timeline changes all the time; try again")
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """What is to become of one job."""
+
+    row: JobRow
+    outcome: Outcome
+    entry: NewEntry | None
+    body: str
+    before: str | None
+
+
+class _Plan:
+    """What would be entered now, and what that means."""
+
+    def __init__(
+        self, view: StoreView, declared: Mapping[str, Declaration], wish: Wish, by: str, zone_data: ZoneData
+    ) -> None:
+        self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
+        window = _WINDOW if wish.window is None and wish.policy is not UpdatePolicy.WINDOWED else wish.window
+        self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
+        self._rows = {row.name: row for row in self._timeline.jobs.values()}
+        self._jobs = [self._planned(declaration, place) for place, declaration in enumerate(declared.values(), 1)]
+        self._jobs += [self._removal(name, declared) for name in dict.fromkeys(wish.remove)]
+        self._others = tuple(
+            row.name
+            for row in self._timeline.jobs.values()
+            if row.name not in declared and row.name not in wish.remove and not is_removed(self._timeline, row)
+        )
+        self._zones = lacking_entries(
+            self._timeline.zones, zone_data, self._zones_needed(declared), by=by, revision=self._timeline.revision
+        )
+
+    @property
+    def entries(self) -> list[NewEntry]:
+        """Everything that is to be entered; nothing, if nothing changes."""
+        made = [job.entry for job in self._jobs if job.entry is not None]
+        return [*self._zones, *made] if made else []
+
+    def _zones_needed(self, declared: Mapping[str, Declaration]) -> Iterable[str]:
+        changed = [job.row.name for job in self._jobs if job.entry is not None and job.row.name in declared]
+        return {zone for name in changed for zone in declared[name].zone_names()}
+
+    def _planned(self, declaration: Declaration, place: int) -> _Planned:
+        row = self._rows.get(declaration.name)
+        if row is None:
+            number = JobNumber(max(self._timeline.jobs, default=0) + place)
+            row = JobRow(number, declaration.name, self._now, 0, self._now)
+            body = declaration.body(self._now // SECOND)
+            return _Planned(row, Outcome.NEW, self._version(row, body, None), body, None)
+        row, stored = self._newest(row)
+        body = declaration.body(anchor_of(stored, row))
+        if is_removed(self._timeline, row):
+            return _Planned(row, Outcome.NEW, self._version(row, body, None), body, None)
+        if is_same(stored, body):
+            return _Planned(row, Outcome.SAME, None, body, stored)
+        effective_from = self._terms.effective_from(self._timeline, row, self._now)
+        return _Planned(row, Outcome.CHANGED, self._version(row, body, effective_from), body, stored)
+
+    def _newest(self, row: JobRow) -> tuple[JobRow, str | None]:
+        """A job as its newest entry leaves it: its row may have been read before that was made."""
+        newest = self._timeline.newest(row.number)
+        return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
+
+    def _version(self, row: JobRow, body: str, effective_from: int | None) -> NewEntry:
+        return NewEntry(
+            job=row.name,
+            kind=EntryKind.VERSION,
+            request=declared_request(body, row.version),
+            by=self._by,
+            effective_from=effective_from,
+            from_version=row.version,
+            revision=self._timeline.revision,
+            body=body,
+            reason="applied" if self._wish.reason is None else self._wish.reason,
+        )
+
+    def _removal(self, name: str, declared: Mapping[str, Declaration]) -> _Planned:
+        row = self._rows.get(name)
+        if name in declared:
+            raise ConfigError(f"job {name!r} is to be removed, and is declared here; take one of the two back")
+        if row is None:
+            raise ConfigError(f"job {name!r} is to be removed, and is not in the store; see how it is spelt")
+        row, stored = self._newest(row)
+        body = stored or ""
+        if is_removed(self._timeline, row):
+            return _Planned(row, Outcome.SAME, None, body, body)
+        entry = NewEntry(
+            job=name,
+            kind=EntryKind.REMOVE,
+            request=f"remove/{uuid4()}",
+            by=self._by,
+            revision=self._timeline.revision,
+            reason=self._wish.reason,
+        )
+        return _Planned(row, Outcome.REMOVED, entry, body, body)
+
+    # -- what it means -----------------------------------------------------------------------------------------------
+
+    def told(self, timeline: Timeline, *, is_applied: bool) -> Application:
+        """What becomes of each job; `timeline` has the entries in it if they have been made."""
+        numbers = {row.name: row for row in timeline.jobs.values()}
+        zones = [] if is_applied else [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(self._zones)]
+        jobs = []
+        for job in self._jobs:
+            diff = None
+            if job.entry is not None and is_applied:
+                row = numbers[job.row.name]
+                made = next(entry for entry in timeline.entries(row.number) if entry.request == job.entry.request)
+                diff = self._diff(row, timeline.entries_for(row.number), made, job, is_applied=True)
+            elif job.entry is not None:
+                version = job.row.version + (job.outcome is not Outcome.REMOVED)
+                made = self._as_if(job.entry, job.row.number, len(zones), version)
+                entries = (*timeline.entries_for(job.row.number), *zones, made)
+                diff = self._diff(job.row, entries, made, job, is_applied=False)
+            jobs.append(_told(job, diff))
+        return Application(jobs=tuple(jobs), others=self._others, is_applied=is_applied)
+
+    def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
+        """The row that an entry would be."""
+        effective_from = self._now if entry.effective_from is None else entry.effective_from
+        return EntryRow(
+            self._timeline.revision + 1,
+            line,
+            number,
+            entry.kind,
+            entry.request,
+            effective_from,
+            self._now,
+            self._by,
+            version,
+            entry.subject,
+            entry.body,
+            entry.reason,
+        )
+
+    def _diff(
+        self, row: JobRow, entries: Sequence[EntryRow], made: EntryRow, job: _Planned, *, is_applied: bool
+    ) -> Diff | None:
+        try:
+            diff = self._terms.diff(row, tuple(entries), made, is_applied=is_applied)
+        except ItineraryError:
+            return None  # what is stored cannot be enumerated here; that is no reason not to replace it
+        return replace(diff, from_version=diff.version) if job.outcome is Outcome.REMOVED else diff
+
+
+def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
+    return AppliedJob(
+        job=job.row.name,
+        outcome=job.outcome,
+        version=job.row.version if diff is None else diff.version,
+        schedule=_in_words(job.body),
+        differences=() if job.before is None or job.before == job.body else _differences(job.before, job.body),
+        diff=diff,
+    )
+
+
+def _in_words(body: str) -> str:
+    try:
+        return str(read_schedule(body))
+    except ItineraryError:
+        return "a schedule that cannot be read here"
+
+
+def _differences(before: str, after: str) -> tuple[str, ...]:
+    try:
+        return differences(read_definition(before), read_definition(after))
+    except ItineraryError as error:
+        return (f"what is stored cannot be read here, and is replaced: {error}",)

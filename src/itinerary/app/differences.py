@@ -1,0 +1,65 @@
+"""How one version of a job differs from another, in words: what a person reads before it is applied.
+
+schedule: At 03:11, Europe/Berlin -> at 04:11, Europe/Berlin
+overlap: skip -> queue
+task report: added
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from itinerary.errors import ItineraryError
+from itinerary.model.definition import Definition
+from itinerary.model.job import JsonObject
+from itinerary.model.overrides import LEAVES, Overrides, leaves_set
+from itinerary.schedules import from_stored
+
+__all__ = ["differences"]
+
+
+def differences(old: Definition, new: Definition) -> tuple[str, ...]:
+    """What is different, one sentence each."""
+    return tuple(_differences(old, new))
+
+
+def _differences(old: Definition, new: Definition) -> Iterator[str]:
+    if old.schedule != new.schedule:
+        yield f"schedule: {_words(old.schedule)} -> {_words(new.schedule)}"
+    yield from _options(old.overrides, new.overrides)
+    before, after = ({task.name: task for task in definition.tasks} for definition in (old, new))
+    yield from (f"task {name}: added" for name in after if name not in before)
+    yield from (f"task {name}: removed" for name in before if name not in after)
+    for name in before:
+        if name in after:
+            was, will_be = before[name], after[name]
+            if was.definition != will_be.definition:
+                yield f"task {name}: runs something else"
+            yield from (f"task {name}: {line}" for line in _options(was.overrides, will_be.overrides))
+    both = [[name for name in names if name in before and name in after] for names in (before, after)]
+    if both[0] != both[1]:
+        yield f"order of tasks: {', '.join(before)} -> {', '.join(after)}"
+    for key in ("requires", "on_start", "on_complete"):
+        was_so, is_so = ([str(one) for one in getattr(definition, key)] for definition in (old, new))
+        if getattr(old, key) != getattr(new, key):
+            yield f"{key}: {', '.join(was_so) or 'nothing'} -> {', '.join(is_so) or 'nothing'}"
+
+
+def _options(old: Overrides, new: Overrides) -> Iterator[str]:
+    was, is_so = dict(leaves_set(old)), dict(leaves_set(new))
+    for key in LEAVES:
+        if was.get(key) != is_so.get(key):
+            yield f"{key}: {_value(was.get(key))} -> {_value(is_so.get(key))}"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "not set"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _words(schedule: JsonObject) -> str:
+    try:
+        return str(from_stored(schedule))
+    except ItineraryError:
+        return "one that cannot be read here"

@@ -1,0 +1,66 @@
+"""A job file as an app uses it: read once for its settings and its jobs, and again when settings are read again (U13).
+
+Jobs are declared when the app is made. A file that has changed since changes settings on SIGHUP; its jobs change with
+`itinerary apply`, or at the next start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.jobfiles.declarations import declarations_in
+from itinerary.app.jobfiles.documents import Document, document_of, read_document, read_text
+from itinerary.app.jobfiles.problems import Problem
+from itinerary.app.jobfiles.schedules import schedule_warnings
+from itinerary.app.jobfiles.settings import JOBS, settings_in
+from itinerary.app.sources import Source
+from itinerary.model.text import shown
+
+__all__ = ["JobFile"]
+
+
+class JobFile:
+    """One job file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read it. Raises JobFileError if it cannot be read, or is not TOML."""
+        self.name = os.fspath(path)
+        """As errors call it."""
+        self._path = Path(path).absolute()
+        self._document: Document = read_document(path)
+        self._problems = self._document.problems()
+        self.settings: Source = settings_in(self._document, self._problems)
+        """What it says about the node, as far as that is right; `declarations` tells what is not."""
+
+    def declarations(self, rules: Rules) -> list[Declaration]:
+        """Its jobs. Raises JobFileError, which has everything that is wrong with the file, settings too."""
+        found = declarations_in(self._document, self._problems, rules)
+        self._problems.raise_if_any()
+        return found
+
+    def reread(self) -> Source:
+        """Its settings as they are now. Raises JobFileError."""
+        document = document_of(self.name, read_text(self._path))
+        problems = document.problems()
+        settings = settings_in(document, problems)
+        problems.raise_if_any()
+        return settings
+
+    def warnings(self, declarations: Sequence[Declaration]) -> list[Problem]:
+        """What works, and somebody may not have meant."""
+        found = self._document.problems()
+        names = [declaration.name for declaration in declarations]
+        for declaration in declarations:
+            for warning in schedule_warnings(declaration.schedule):
+                found.add((JOBS, declaration.name, "schedule"), warning)
+            for place, required in enumerate(declaration.definition(registered_at=0).requires):
+                if required.job is not None and required.job not in names:
+                    close = get_close_matches(required.job, names, n=1)
+                    hint = f"; did you mean {close[0]!r}?" if close else "; the store must have it from elsewhere"
+                    path = (JOBS, declaration.name, "requires", place, "job")
+                    found.add(path, f"there is no job {shown(required.job)} in this file{hint}")
+        return found.in_order()

@@ -1,0 +1,68 @@
+"""What a job file says about the node: the same keys as `itinerary.toml`, at the top level.
+
+    store = "sqlite:///itinerary.db"         arguments > ITINERARY_* > the job file > itinerary.toml > defaults
+
+Whoever starts a node with a file is its operator, so a file may say from which modules code may be named (Q3).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from itinerary.app.jobfiles.documents import Document
+from itinerary.app.jobfiles.options import checked_options
+from itinerary.app.jobfiles.problems import Problems, unknown_key
+from itinerary.app.sources import SETTING_KEYS, Source, blamed_key, check_one, configured
+from itinerary.errors import ConfigError
+from itinerary.model.overrides import Level
+
+__all__ = ["CALENDARS", "JOBS", "settings_in"]
+
+JOBS: Final = "jobs"
+CALENDARS: Final = "calendars"
+
+
+def settings_in(document: Document, problems: Problems) -> Source:
+    """The settings of a file that can be used; what is wrong with the others is added to the problems."""
+    values: dict[str, Any] = {}
+    for key, value in document.table.items():
+        if key in SETTING_KEYS:
+            before = len(problems.found)
+            _check(problems, key, value)
+            if len(problems.found) == before:
+                values[key] = value
+        elif key not in (JOBS, CALENDARS):
+            problems.add((key,), _unknown(key))
+    _check_together(problems, values)
+
+    def called(key: str) -> str:
+        line = problems.line((key,))
+        return f"{document.name}: " if line is None else f"{document.name}:{line}: "
+
+    return Source(values, called)
+
+
+def _check(problems: Problems, key: str, value: object) -> None:
+    if key == "defaults" and isinstance(value, dict) and "timezone" not in value:
+        checked_options(problems, (key,), value, Level.SETTINGS)
+        return
+    try:
+        check_one(key, value)
+    except ConfigError as error:
+        problems.blame((), {key: value}, str(error))
+
+
+def _check_together(problems: Problems, values: dict[str, Any]) -> None:
+    """Settings may contradict each other; those that do are left out."""
+    try:
+        configured(values)
+    except ConfigError as error:
+        key = blamed_key(str(error), values)
+        assert key is not None, "each of them is right by itself"
+        problems.add((key,), str(error))
+        del values[key]
+
+
+def _unknown(key: str) -> str:
+    told = unknown_key(key, (JOBS, CALENDARS, *SETTING_KEYS))
+    return told if "did you mean" in told else "unknown key; at the top stand jobs, calendars and settings"

@@ -1,0 +1,69 @@
+"""How far something is that takes long: a bar on a terminal, a line now and then in a log, and nothing if it is quick.
+
+Both go to standard error, so that what is printed on standard output can be piped on while it grows. A terminal is
+left as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from itinerary.cli.output import one_line, screen
+
+__all__ = ["Hear", "progress"]
+
+LOG_INTERVAL: Final = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Hear(Protocol):
+    """Is told how far it is."""
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        """So many of so many, if that is known; and what else there is to say."""
+
+
+@contextmanager
+def progress(
+    what: str, console: Console | None = None, elapsed: Callable[[], float] = time.monotonic
+) -> Iterator[Hear]:
+    """Say how far `what` is, until this ends."""
+    console = screen(errors=True) if console is None else console
+    if not console.is_terminal:
+        yield _Lines(what, console, elapsed)
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        line = bar.add_task(one_line(what), total=None, note="")
+
+        def hear(done: int, total: int | None, note: str = "") -> None:
+            bar.update(line, completed=done, total=total, note=one_line(note))
+
+        yield hear
+
+
+class _Lines:
+    """A line now and then."""
+
+    def __init__(self, what: str, console: Console, elapsed: Callable[[], float]) -> None:
+        self._what, self._console, self._elapsed = what, console, elapsed
+        self._next = elapsed() + LOG_INTERVAL
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        if self._elapsed() < self._next:
+            return
+        self._next = self._elapsed() + LOG_INTERVAL
+        far = f"{done:,}" if not total else f"{done / total:.0%}"
+        self._console.print(one_line(f"{self._what}: {far}{note and f', {note}'}"), soft_wrap=True)

@@ -1,0 +1,115 @@
+"""`itinerary import-crontab`: a crontab becomes a job file, and what cannot be translated is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from itinerary.app.jobfiles.crontab import Note, translate
+from itinerary.app.jobfiles.documents import FILE_MAX, read_text
+from itinerary.app.signals import EXIT_ERROR
+from itinerary.cli.shared import errors_told
+from itinerary.errors import ConfigError, ItineraryError
+from itinerary.schedules import packaged_zone
+
+__all__ = ["add_crontab"]
+
+_SYSTEM: Final = ("/etc/crontab", "/etc/cron.d/")
+_STDIN: Final = "-"
+
+
+def add_crontab(app: typer.Typer) -> None:
+    """Add this command to the others."""
+    app.command("import-crontab")(import_crontab)
+
+
+def import_crontab(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A crontab; - is standard input: crontab -l | …")],
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The job file; else standard output.")
+    ] = None,
+    system: Annotated[
+        bool | None,
+        typer.Option("--system/--user", help="Whether lines name a user, as in /etc/crontab; else it is found out."),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="The zone of cron's clock; else that of this machine.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Write a crontab as a job file.
+
+    What is worth knowing is told on standard error, with its line. The exit code is 1 if something cannot be
+    translated, such as @reboot: it stands in the job file as a comment, and everything else is there.
+    """
+    with errors_told():
+        name = "the crontab" if file == _STDIN else file
+        is_system = True if system is None and file.startswith(_SYSTEM) else system
+        zone = _zone(timezone)
+        done = translate(_read(file), name, timezone=zone, is_system=is_system)
+        _write(output, done.text, force=force)
+    for note in done.notes:
+        typer.echo(_told(name, note), err=True)
+    left_out = sum(note.is_left_out for note in done.notes)
+    where = "" if output is None else f" in {output}"
+    users = "; each line names a user" if done.is_system else ""
+    rest = f", {left_out} left out" if left_out else ""
+    typer.echo(f"{name}: {done.jobs} job{'' if done.jobs == 1 else 's'}{where}, {zone}{rest}{users}", err=True)
+    if not done.is_whole:
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _told(name: str, note: Note) -> str:
+    return f"{name}:{note.line}: {'not translated: ' if note.is_left_out else ''}{note.message}"
+
+
+def _read(file: str) -> str:
+    if file != _STDIN:
+        return read_text(file)
+    content = sys.stdin.buffer.read(FILE_MAX + 1)
+    if len(content) > FILE_MAX:
+        raise ConfigError(f"standard input has more than {FILE_MAX} bytes, which are allowed")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"standard input is not UTF-8: {error}") from error
+
+
+def _write(output: str | None, text: str, *, force: bool) -> None:
+    """A new file, which only its owner can read: commands may have secrets in them (Q7)."""
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    if force:
+        Path(output).unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"{output}: there is such a file; name another one, or say --force") from error
+    except OSError as error:
+        raise ConfigError(f"{output}: it cannot be written: {error.strerror}") from error
+
+
+def _zone(given: str | None) -> str:
+    """The zone that was given, else the one that this machine is in, else UTC."""
+    if given is not None:
+        return packaged_zone(given).name
+    for found in (os.environ.get("TZ", "").removeprefix(":"), _linked(Path("/etc/localtime"))):
+        try:
+            return packaged_zone(found).name
+        except ItineraryError:
+            continue
+    return "UTC"
+
+
+def _linked(path: Path) -> str:
+    """`Europe/Berlin`, of a link to /usr/share/zoneinfo/Europe/Berlin."""
+    try:
+        return str(path.readlink()).partition("zoneinfo/")[2]
+    except OSError:
+        return ""

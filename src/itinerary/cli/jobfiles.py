@@ -1,0 +1,243 @@
+"""Job files on the command line: is one right, what would it change, and change it.
+
+    itinerary check jobs.toml     every mistake with its file, line and key; else its jobs, with schedules in words
+    itinerary plan jobs.toml      what would change in a store: jobs that are new or different, and which occurrences
+    itinerary apply jobs.toml     the same, done, in one transaction
+
+Wherever they take a job file they take an app, too: what is declared in Python can be planned and applied as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from itinerary.app import Diff, Itinerary
+from itinerary.app.applying import Application, AppliedJob, Outcome, Wish, apply_jobs
+from itinerary.app.jobfiles import Problem
+from itinerary.app.operators import local_user
+from itinerary.app.signals import EXIT_ERROR
+from itinerary.cli.loading import load_app
+from itinerary.cli.output import counted, print_json, say, screen
+from itinerary.cli.shared import AsJson, Store, errors_told
+from itinerary.errors import JobFileError
+from itinerary.model.policies import UpdatePolicy
+from itinerary.stores.opening import open_store
+
+__all__ = ["add_job_files"]
+
+_OTHERS_SHOWN: Final = 20
+_INSTANTS_SHOWN: Final = 3
+"""How many instants of each kind people are shown; the others are counted."""
+
+Target = Annotated[str, typer.Argument(metavar="FILE", help="A job file, jobs.toml; or an app, as `up` takes it.")]
+Policy = Annotated[
+    UpdatePolicy | None, typer.Option(help="When a change counts; else what the setting update_policy says.")
+]
+Window = Annotated[
+    str | None, typer.Option(metavar="N|TIME", help="How far ahead occurrences are compared: 100, or 7d; else a day.")
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove", metavar="JOB", help="Remove this job, which is not in the file; may be given several times."
+    ),
+]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
+
+
+def add_job_files(app: typer.Typer) -> None:
+    """Add these commands to the others."""
+    for command in (check, plan, apply):
+        app.command()(command)
+
+
+def check(
+    file: Target,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Is a job file right? Nothing is stored, and no code that it names is run.
+
+    Each mistake is a line with file, line and key, and the exit code is 1. Otherwise its jobs are shown.
+    """
+    with errors_told():
+        try:
+            found, _ = load_app(file)
+        except JobFileError as error:
+            _print_mistakes(file, error, as_json=as_json)
+            raise typer.Exit(EXIT_ERROR) from error
+    warnings = _warnings(found)
+    if as_json:
+        told = {"file": file, "jobs": list(_jobs(found)), "errors": [], "warnings": [_plain(one) for one in warnings]}
+        print_json(told)
+        return
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    console = screen()
+    say(f"{file}: {counted(len(found), 'job')}, no mistakes", console, hanging=2)
+    for job in _jobs(found):
+        say(f"{job['job']}: {job['schedule']}; {', '.join(job['tasks'])}", console, indent=2, hanging=4)
+
+
+def plan(
+    file: Target,
+    policy: Policy = None,
+    window: Window = None,
+    remove: Remove = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Which occurrences would a job file add and remove? Nothing is changed.
+
+    What is in the store and not in the file stays as it is; `--remove` shows what its removal would take away.
+    """
+    _applied(file, policy, window, remove, None, store, as_json=as_json, is_plan=True)
+
+
+def apply(
+    file: Target,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, as `plan` does.")] = False,  # noqa: FBT002 - a switch
+    policy: Policy = None,
+    window: Window = None,
+    remove: Remove = None,
+    reason: Reason = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Bring a store to what a job file says, in one transaction. Applied twice, it changes nothing.
+
+    What is in the store and not in the file stays as it is, unless `--remove` names it. No node is needed; those that
+    run hear of it within a second. They must be able to run it: functions have to be where they look for them.
+    """
+    _applied(file, policy, window, remove, reason, store, as_json=as_json, is_plan=dry_run)
+
+
+def _applied(
+    file: str,
+    policy: UpdatePolicy | None,
+    window: str | None,
+    remove: list[str] | None,
+    reason: str | None,
+    store: str | None,
+    *,
+    as_json: bool,
+    is_plan: bool,
+) -> None:
+    with errors_told():
+        found, _ = load_app(file)
+        found.reconfigure(store=store)
+        chosen = found.configuration.settings.update_policy if policy is None else policy
+        wish = Wish(policy=chosen, reason=reason, window=_window(window), remove=tuple(remove or ()))
+        done = asyncio.run(_ask(found, wish, is_plan=is_plan))
+    if as_json:
+        print_json(_as_json(done))
+    else:
+        _print(done)
+
+
+async def _ask(found: Itinerary, wish: Wish, *, is_plan: bool) -> Application:
+    async with open_store(found.configuration.store) as store:
+        return await apply_jobs(
+            store, found.declared, wish, by=local_user(), zone_data=found.zone_data, is_plan=is_plan
+        )
+
+
+def _window(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 9 else text
+
+
+def _print_mistakes(file: str, error: JobFileError, *, as_json: bool) -> None:
+    if as_json:
+        mistakes = [_plain(one) for one in error.problems]
+        print_json({"file": file, "jobs": [], "errors": mistakes, "warnings": []})
+    else:
+        typer.echo(str(error), err=True)
+
+
+def _warnings(found: Itinerary) -> list[Problem]:
+    return [] if found.job_file is None else found.job_file.warnings(list(found.declared.values()))
+
+
+def _jobs(found: Itinerary) -> Iterator[dict[str, Any]]:
+    for name, declaration in found.declared.items():
+        definition = declaration.definition(registered_at=0)
+        yield {"job": name, "schedule": str(found[name].schedule), "tasks": [task.name for task in definition.tasks]}
+
+
+def _plain(problem: object) -> dict[str, Any]:
+    assert isinstance(problem, Problem), "a job file has no others"
+    return problem._asdict()
+
+
+# -- what people read --------------------------------------------------------------------------------------------------
+
+
+def _print(done: Application) -> None:
+    console = screen()
+    for job in done.jobs:
+        if job.outcome is not Outcome.SAME:
+            say(_headline(job), console, hanging=2)
+            for line in _lines(job):
+                say(line, console, indent=2, hanging=4)
+    say(_summary(done), console, hanging=2)
+    if done.others:
+        names = ", ".join(done.others[:_OTHERS_SHOWN])
+        more = len(done.others) - _OTHERS_SHOWN
+        rest = f" and {more} more" if more > 0 else ""
+        say(f"not in the file, and left as they are: {names}{rest}", console, hanging=2)
+
+
+def _headline(job: AppliedJob) -> str:
+    match job.outcome:
+        case Outcome.NEW:
+            return f"{job.job}: new, {job.schedule}"
+        case Outcome.REMOVED:
+            return f"{job.job}: removed"
+        case _:
+            since = "" if job.diff is None else f", from {_shown(job.diff.effective_from)} on"
+            return f"{job.job}: version {job.version}{since}"
+
+
+def _lines(job: AppliedJob) -> Iterator[str]:
+    yield from job.differences
+    if job.diff is None:
+        return
+    yield from _instants("+", job.diff.added)
+    yield from _instants("-", job.diff.removed)
+    yield _counted(job.diff)
+
+
+def _instants(sign: str, instants: tuple[datetime, ...]) -> Iterator[str]:
+    yield from (f"{sign} {_shown(instant)}" for instant in instants[:_INSTANTS_SHOWN])
+    if len(instants) > _INSTANTS_SHOWN:
+        yield f"{sign} … and {len(instants) - _INSTANTS_SHOWN} more"
+
+
+def _counted(diff: Diff) -> str:
+    added, removed, kept = len(diff.added), len(diff.removed), len(diff.kept)
+    return f"until {_shown(diff.window_end)}: {counted(added, 'occurrence')} added, {removed} removed, {kept} kept"
+
+
+def _summary(done: Application) -> str:
+    if not done.is_change:
+        return f"nothing changes: {counted(len(done.jobs), 'job')} the same"
+    counts = {outcome: done.count(outcome) for outcome in Outcome}
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    return f"{'applied' if done.is_applied else 'would be applied'}: {told}"
+
+
+def _shown(instant: datetime | None) -> str:
+    return "now" if instant is None else instant.isoformat().replace("+00:00", "Z")
+
+
+# -- what programs read ------------------------------------------------------------------------------------------------
+
+
+def _as_json(done: Application) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(done)
+    return {**told, "is_change": done.is_change, "counts": {outcome.value: done.count(outcome) for outcome in Outcome}}

@@ -1,0 +1,215 @@
+"""Pages about occurrences: one of them with everything, or a job's history below a strip of how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.runs import AttemptSeen, HistoryPage, RunDetail, RunSeen, SettingSeen, TaskSeen
+from itinerary.cli.drawing import drawn_strip
+from itinerary.cli.layout import Cell, Column, print_facts, print_table
+from itinerary.cli.listing import at_in_zone
+from itinerary.cli.output import lines, say, screen, shown_state, told_at, told_for
+from itinerary.model.overrides import Level
+from itinerary.model.states import FINAL
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import microseconds_of
+
+__all__ = [
+    "at_of",
+    "on_the_wall",
+    "print_history",
+    "print_run",
+    "print_runs",
+    "print_section",
+    "print_settings",
+    "zone_of",
+]
+
+_OUTPUT_LINES = 200
+"""The last lines of an attempt's output that are shown; `--json` has all that is kept."""
+_LINE_MAX = 2_000
+
+
+# -- one occurrence --------------------------------------------------------------------------------------------------
+
+
+def print_run(ground: Ground, detail: RunDetail) -> None:
+    """An occurrence with everything."""
+    console, run = screen(), detail.run
+    zone = zone_of(ground, run.job)
+    say(Text.assemble((run.run, "bold"), f", {run.kind}, ", shown_state(run.state)), console)
+    asked = detail.asked
+    print_facts(
+        [
+            ("id", str(run.id)),
+            ("reason", run.reason),
+            ("asked for by", None if asked is None else f"{asked.by}{(asked.reason and f': {asked.reason}') or ''}"),
+            ("replay of", None if asked is None or asked.replay_of is None else str(asked.replay_of)),
+            ("version", str(run.version)),
+            ("instant", at_of(ground, run.instant, zone)),
+            ("answers for", None if run.window is None else f"{run.window.count:,} instants"),
+            ("started", _started(ground, run, zone)),
+            ("ended", _ended(ground, run, zone)),
+            ("recovery", "yes" if run.is_recovery else None),
+            ("node", run.node),
+            ("cancelled by", detail.cancelled_by),
+        ],
+        console,
+        indent=2,
+    )
+    print_section(console, "trail", detail.trail, lambda: _print_trail(ground, detail, zone, console))
+    for task in detail.tasks:
+        _print_task(ground, task, zone, console)
+    set_ones = [one for one in detail.configuration if one.source is not Level.DEFAULT]
+    print_section(console, "configuration that was set", set_ones, lambda: print_settings(set_ones, console))
+
+
+def _started(ground: Ground, run: RunSeen, zone: str) -> str | None:
+    at = at_of(ground, run.started_at, zone)
+    if at is None or run.late_seconds is None:
+        return at
+    return f"{at}, {told_for(max(int(run.late_seconds * SECOND), 0))} after its instant"
+
+
+def _ended(ground: Ground, run: RunSeen, zone: str) -> str | None:
+    at = at_of(ground, run.ended_at, zone)
+    return at if at is None or run.took_seconds is None else f"{at}, it took {_took(run.took_seconds)}"
+
+
+def _print_trail(ground: Ground, detail: RunDetail, zone: str, console: Console) -> None:
+    rows: list[Sequence[Cell]] = [
+        (on_the_wall(ground, step.at, zone), shown_state(step.after), step.node, step.why) for step in detail.trail
+    ]
+    print_table(
+        (Column(f"at, {zone}"), Column("state"), Column("node", 1), Column("why", 2, wraps_at=20)), rows, console
+    )
+
+
+def _print_task(ground: Ground, task: TaskSeen, zone: str, console: Console) -> None:
+    console.print()
+    say(Text.assemble((f"task {task.name}", "bold"), ", ", shown_state(task.status)), console)
+    result = None if task.result is None else bytes(task.result).decode()
+    print_facts([("reason", task.reason), ("cancelled by", task.cancelled_by), ("result", result)], console, indent=2)
+    for attempt in task.attempts:
+        _print_attempt(ground, attempt, zone, console)
+
+
+def _print_attempt(ground: Ground, attempt: AttemptSeen, zone: str, console: Console) -> None:
+    took = "" if attempt.took_seconds is None else f", it took {_took(attempt.took_seconds)}"
+    began = "" if attempt.started_at is None else f", began {at_of(ground, attempt.started_at, zone)}"
+    head = Text.assemble(f"attempt {attempt.number}, ", shown_state(attempt.status), f"{began}{took}")
+    say(head, console, indent=2)
+    for title, text in (("error", attempt.error), ("output", attempt.output)):
+        if text:
+            said = lines(text)
+            left_out = len(said) - _OUTPUT_LINES
+            more = f" (the last {_OUTPUT_LINES} of {len(said):,} lines; --json has all)" if left_out > 0 else ""
+            say(Text(f"{title}{more}", "dim"), console, indent=4)
+            for line in said[-_OUTPUT_LINES:]:
+                say(Text(_shortened(line)), console, indent=6)
+
+
+def _shortened(line: str) -> str:
+    """A line that is longer than anybody reads, with what is left out of it said."""
+    left_out = len(line) - _LINE_MAX
+    return line if left_out <= 0 else f"{line[:_LINE_MAX]} … {left_out:,} more characters; --json has all"
+
+
+# -- a history -------------------------------------------------------------------------------------------------------
+
+
+def print_history(ground: Ground, page: HistoryPage) -> None:
+    """A page of a job's history, and a strip above it."""
+    console = screen()
+    if not page.runs and not page.active:
+        more = ", as far as was looked" if page.next is not None else ""
+        say(f"{page.job} has no such occurrence{more}", console)
+    if page.runs:
+        for line in drawn_strip(page.runs, console):
+            console.print(line, soft_wrap=True)
+        console.print()
+    if page.runs or page.active:
+        print_runs(ground, [*page.active, *page.runs], zone_of(ground, page.job), console)
+    if page.next is not None:
+        say(f"there are older ones: --before {page.next}", console)
+
+
+def print_runs(
+    ground: Ground, runs: Sequence[RunSeen], zone: str, console: Console, why: Sequence[str | None] | None = None
+) -> None:
+    """Occurrences in a table; `why` in place of their own reasons."""
+    reasons = [run.reason for run in runs] if why is None else why
+    rows: list[Sequence[Cell]] = [
+        (
+            on_the_wall(ground, run.instant, zone),
+            shown_state(run.state),
+            None if run.took_seconds is None else _took(run.took_seconds),
+            None if run.late_seconds is None else told_for(max(int(run.late_seconds * SECOND), 0)),
+            _kind(run),
+            reason,
+            run.node if run.state not in FINAL else None,
+            run.run,
+        )
+        for run, reason in zip(runs, reasons, strict=True)
+    ]
+    columns = (
+        Column(f"instant, {zone}"),
+        Column("state"),
+        Column("took", 1),
+        Column("late", 2),
+        Column("kind", 3),
+        Column("why", 4, wraps_at=24),
+        Column("node", 5, is_extra=True),
+        Column("run", 6, is_extra=True),
+    )
+    print_table(columns, rows, console)
+
+
+def _kind(run: RunSeen) -> str | None:
+    if run.window is not None:
+        return f"for {run.window.count:,} instants"
+    return "recovery" if run.is_recovery else None if run.kind == "scheduled" else str(run.kind)
+
+
+def _took(seconds: float) -> str:
+    return told_for(max(int(seconds * SECOND), 0))
+
+
+def at_of(ground: Ground, at: datetime | None, zone: str) -> str | None:
+    """A moment on the wall clocks of a zone, which is said with it."""
+    return None if at is None else at_in_zone(ground, microseconds_of(at), zone)
+
+
+def on_the_wall(ground: Ground, at: datetime | None, zone: str) -> str | None:
+    """The same, where the zone is said elsewhere."""
+    return None if at is None else told_at(microseconds_of(at), ground.offset(zone, microseconds_of(at)))
+
+
+def zone_of(ground: Ground, job: str) -> str:
+    """The zone in which a job's instants are shown."""
+    return ground.zone_of_job(ground.job(job).number)
+
+
+# -- parts of a page -------------------------------------------------------------------------------------------------
+
+
+def print_section(console: Console, title: str, content: Sequence[object], tell: Callable[[], None]) -> None:
+    """A part of a page, unless it would be empty."""
+    if content:
+        console.print()
+        console.print(Text(title, "bold"))
+        tell()
+
+
+def print_settings(settings: Sequence[SettingSeen], console: Console) -> None:
+    """What somebody has set, with who; then what is left as it comes."""
+    rows = [(one.key, one.value, f"{one.source}") for one in settings if one.source is not Level.DEFAULT]
+    if rows:
+        print_table((Column("key"), Column("value", wraps_at=12), Column("set by")), rows, console)
+    if left := ", ".join(f"{one.key} {one.value}" for one in settings if one.source is Level.DEFAULT):
+        say(f"by default: {left}", console, hanging=2)

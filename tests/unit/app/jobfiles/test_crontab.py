@@ -1,0 +1,251 @@
+"""A crontab becomes a job file that does the same; what cannot be translated is told."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from itinerary import Itinerary
+from itinerary.app.jobfiles.crontab import Note, Translated, translate
+from itinerary.app.jobfiles.declarations import declarations_in
+from itinerary.app.jobfiles.documents import document_of
+from itinerary.app.jobfiles.settings import settings_in
+
+
+def translated(text: str, **options: Any) -> Translated:
+    return translate(text, "crontab", timezone="Europe/Berlin", **options)
+
+
+def jobs(text: str, **options: Any) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(translated(text, **options).text).get("jobs", {})
+    return found
+
+
+def run_of(text: str) -> dict[str, Any]:
+    """The one task of the last job."""
+    (task,) = list(jobs(text).values())[-1]["tasks"]
+    assert task.pop("name") == "run"
+    found: dict[str, Any] = task
+    return found
+
+
+@pytest.mark.spec("U2", "a crontab can be imported")
+def test_a_line_becomes_a_job_whose_command_is_run_by_the_shell() -> None:
+    assert jobs("0 3 * * 1-5\t/usr/bin/backup.sh --full > log 2>&1  ") == {
+        "backup": {
+            "schedule": "0 3 * * 1-5",
+            "tasks": [{"name": "run", "shell": ["/bin/sh", "-c", "/usr/bin/backup.sh --full > log 2>&1"]}],
+        }
+    }
+
+
+@pytest.mark.spec("U2", "a crontab can be imported")
+@pytest.mark.parametrize("nickname", ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])
+def test_nicknames_stay_as_they_are(nickname: str) -> None:
+    assert jobs(f"{nickname} backup")["backup"]["schedule"] == nickname
+
+
+@pytest.mark.parametrize(
+    "schedule", ["*/5 * * * *", "0 0 1,15 * 3", "7-59/10 6 * jan mon-fri", "0 0 * * 7", "0 0 */2 * 1"]
+)
+def test_a_schedule_stays_as_it_is_and_no_h_is_made_up(schedule: str) -> None:
+    assert jobs(f"{schedule} backup")["backup"]["schedule"] == schedule
+
+
+@pytest.mark.spec("U2", "environment lines")
+def test_variables_count_for_the_lines_below_them() -> None:
+    found = jobs('0 1 * * * a\nPATH=/opt/bin\nX = \'a b\' \n0 1 * * * b\n"Y"="$X:c"\nPATH=\n0 1 * * * c\n')
+    assert [job["tasks"][0].get("env") for job in found.values()] == [
+        None,
+        {"PATH": "/opt/bin", "X": "a b"},
+        {"PATH": "", "X": "a b", "Y": "$X:c"},
+    ]
+
+
+@pytest.mark.spec("U2", "environment lines")
+def test_some_variables_mean_something_to_cron_itself() -> None:
+    assert run_of("SHELL=/bin/bash\n0 1 * * * a")["shell"] == ["/bin/bash", "-c", "a"]
+    assert run_of("HOME=/srv\n0 1 * * * a")["cwd"] == "/srv"
+    assert run_of("TZ=UTC\n0 1 * * * a")["env"] == {"TZ": "UTC"}
+    found = jobs("0 1 * * * a\nCRON_TZ=Asia/Tokyo\n0 1 * * * b\nCRON_TZ=\n0 1 * * * c")
+    assert [job.get("timezone") for job in found.values()] == [None, "Asia/Tokyo", None]
+    assert tomllib.loads(translated("0 1 * * * a").text)["timezone"] == "Europe/Berlin"
+
+
+@pytest.mark.spec("U2", "environment lines")
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("MAILTO=anna", Note(1, "MAILTO=anna: nothing is mailed; output is kept with each run")),
+        (
+            "RANDOM_DELAY=5",
+            Note(1, 'RANDOM_DELAY=5: nothing is delayed; add jitter = "5m" to a schedule'),
+        ),
+        (
+            "CRON_TZ=Europe/Berln",
+            Note(
+                1,
+                "CRON_TZ: time zone 'Europe/Berln' is unknown; did you mean 'Europe/Berlin'? The lines "
+                "below keep the zone that they had",
+                is_left_out=True,
+            ),
+        ),
+    ],
+)
+def test_variables_that_cannot_be_translated_are_told(line: str, note: Note) -> None:
+    found = translated(f"{line}\n0 1 * * * a")
+    assert found.notes == (note,)
+    assert found.jobs == 1
+    assert translated('MAILTO=""\n0 1 * * * a').notes == ()
+
+
+@pytest.mark.spec("U2", "percent signs")
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (r"echo 100\% of '\%'", "100% of %\n"),
+        ("cat%one%two", "one\ntwo\n"),
+        ("cat%one%two%", "one\ntwo\n"),
+        (r"cat%100\%%'$HOME' \"", "100%\n'$HOME' \\\"\n"),
+        ("read a; echo got $a; cat%x%y", "got x\ny\n"),
+        ("cat%", ""),
+        ("exit 3 % x", None),
+    ],
+)
+def test_what_follows_a_percent_sign_is_read_by_the_command(command: str, output: str | None) -> None:
+    arguments = run_of(f"0 1 * * * {command}")["shell"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - ours
+    if output is None:
+        assert done.returncode == 3
+    else:
+        assert (done.returncode, done.stdout) == (0, output)
+
+
+@pytest.mark.spec("U2", "@reboot is reported")
+def test_what_cannot_be_translated_is_told_with_its_line_and_the_rest_is_there() -> None:
+    found = translated(
+        "@reboot /usr/bin/start\n0 1 * * * a\n61 * * * * b\n0 22-5 * * * c\n* * * * *\nnonsense\n"
+        "@fortnightly d\n0 1 * * * %x\n"
+    )
+    assert [(note.line, note.is_left_out) for note in found.notes] == [(line, True) for line in (1, 3, 4, 5, 6, 7, 8)]
+    assert [note.message.partition(";")[0] for note in found.notes] == [
+        "@reboot is when the machine starts, which no node knows",
+        "cron '61 * * * *': minute 61 is out of range 0-59",
+        "cron '0 22-5 * * *': hour 22-5 runs backwards",
+        "this is neither a comment, nor a variable, nor a schedule with a command",
+        "this is neither a comment, nor a variable, nor a schedule with a command",
+        "cron '@fortnightly' is unknown",
+        "there is no command on this line",
+    ]
+    assert not found.is_whole
+    assert list(tomllib.loads(found.text)["jobs"]) == ["a"]
+    assert "# @reboot /usr/bin/start\n" in found.text
+
+
+@pytest.mark.spec("U2", "system crontabs")
+def test_a_system_crontab_names_users_and_a_task_runs_as_its_node_does() -> None:
+    text = "0 1 * * * root  run-parts /etc/cron.daily\n@daily\tanna\tbackup now\n5 * * * * root x\n0 2 * * * bob\n"
+    found = translated(text, is_system=True)
+    assert [note.line for note in found.notes] == [1, 2, 4]
+    assert (
+        found.notes[1].message == "cron ran this as 'anna', and a task runs as its node does: start a node as that user"
+    )
+    assert found.notes[2].is_left_out
+    assert {name: job["tasks"][0]["shell"][2] for name, job in tomllib.loads(found.text)["jobs"].items()} == {
+        "run-parts": "run-parts /etc/cron.daily",
+        "backup": "backup now",
+        "x": "x",
+    }
+    assert "# line 2 of the crontab, as anna" in found.text
+
+
+@pytest.mark.spec("U2", "system crontabs")
+@pytest.mark.parametrize(
+    ("text", "is_system"),
+    [
+        ("# x\nA=1\n0 1 * * * root a\n@daily root b c\n", True),
+        ("0 1 * * * root a\n@daily b c\n", False),
+        ("0 1 * * * root\n", False),
+        ("# nothing\n", False),
+    ],
+)
+def test_whether_lines_name_users_is_found_out(text: str, is_system: bool) -> None:
+    assert translated(text).is_system is is_system
+
+
+def test_comments_stay_above_what_they_are_about() -> None:
+    text = translated("# all of it\n\n#\tnightly [x] = 'y'\n0 1 * * * a\n# 0 2 * * * off\n0 3 * * * b\n# end").text
+    places = [
+        text.index(part)
+        for part in ("# all of it", "# nightly [x] = 'y'", "[jobs.a]", "# 0 2 * * * off", "[jobs.b]", "# end")
+    ]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/local/bin/backup.sh -x", "backup"),
+        ("cd /srv && ./run me", "run"),
+        ("FOO=1 nice -n 10 python3 /opt/report.py", "report"),
+        ("sudo -u anna php /var/www/artisan schedule:run", "anna"),
+        ("[ -x /usr/bin/certbot ] && certbot renew", "certbot"),
+        ("sh -c 'echo hi'", "echo-hi"),
+        ("echo 'unfinished", "echo"),
+        ("( ; )", "job"),
+        ("é", "job"),
+    ],
+)
+def test_a_job_is_named_after_its_command(command: str, name: str) -> None:
+    assert list(jobs(f"0 1 * * * {command}")) == [name]
+
+
+def test_names_are_made_unique() -> None:
+    assert list(jobs("0 1 * * * a\n0 2 * * * a\n0 3 * * * a-2\n0 4 * * * a\n")) == ["a", "a-2", "a-2-2", "a-3"]
+
+
+@pytest.mark.spec("U2", "a crontab can be imported")
+def test_the_jobs_keep_the_ways_of_cron(tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(translated("0 1 * * * a").text, "utf-8")
+    defaults = Itinerary(job_file=tmp_path / "jobs.toml").configuration.defaults
+    assert (defaults.overlap, defaults.recovery.strategy) == ("allow", "mark_as_missed")
+    assert (defaults.task_timeout, defaults.execution_timeout) == ("1w", "1w")
+
+
+LINES = st.lists(
+    st.one_of(
+        st.text(max_size=40),
+        st.builds(
+            "{} {}".format,
+            st.sampled_from(["0 3 * * *", "@daily", "*/5 1-5 * * mon", "@reboot", "x"]),
+            st.text(max_size=60),
+        ),
+        st.builds(
+            "{}={}".format,
+            st.sampled_from(["PATH", "HOME", "SHELL", "MAILTO", "CRON_TZ", "É", '"a b"']),
+            st.text(max_size=20),
+        ),
+        st.builds("# {}".format, st.text(max_size=20)),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LINES, st.booleans())
+def test_whatever_a_crontab_holds_the_job_file_is_right_and_no_line_is_lost(lines: list[str], is_system: bool) -> None:
+    text = "\n".join(lines)
+    found = translate(text, "a\nb", timezone="UTC", is_system=is_system)
+    document = document_of("jobs.toml", found.text)
+    problems = document.problems()
+    settings_in(document, problems)
+    app = Itinerary(store="memory:")
+    if found.jobs:
+        assert len(declarations_in(document, problems, app._rules)) == found.jobs
+    assert problems.found == []

@@ -1,0 +1,202 @@
+"""`jobs`, `show`, `history`, `upcoming` and `nodes` on a store on which no node runs: JSON, limits, errors (U3)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from itinerary import Itinerary, Retry, cron, every, once
+from itinerary.app.registering import register
+from itinerary.cli.main import app as command_line
+from itinerary.stores import open_store
+from tests.unit.app.test_registering import LOG
+
+
+async def work() -> None: ...
+
+
+async def fails() -> None:
+    raise ValueError("it was not to be")
+
+
+def declared(url: str) -> Itinerary:
+    app = Itinerary(store=url, name="here")
+    app.job("etl", every("1h"), retry=Retry(max_retries=2)).task(task_timeout="7m")(work)
+    app.job("nightly", cron("0 5 * * 1-5", tz="America/New_York")).shell("dump", ["pg_dump", "-Fc"])
+    app.job("broken", every("1h")).task(fails)
+    app.job("party", once("2026-01-01T00:00:00Z")).task(work)
+    return app
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with jobs in it."""
+    place = f"sqlite:///{tmp_path}/itinerary.db"
+
+    async def declare() -> None:
+        async with open_store(place) as store:
+            await register(store, declared(place)._declared, by="anna", log=LOG)
+
+    asyncio.run(declare())
+    return place
+
+
+def said(url: str, *words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command_line, [*words, "--store", url])
+    return result.exit_code, (result.stdout or result.stderr).strip()
+
+
+def told(url: str, *words: str) -> Any:
+    code, output = said(url, *words, "--json")
+    assert code == 0, output
+    assert "\n" not in output, "one document on one line"
+    return msgspec.json.decode(output)
+
+
+@pytest.mark.spec("U3", "jobs")
+@pytest.mark.spec("S10", "where jobs are listed")
+def test_jobs_are_listed_with_how_they_stand_their_schedules_in_words_and_their_next_runs(url: str) -> None:
+    said(url, "pause", "etl", "--reason", "migration")
+    found = told(url, "jobs")
+    assert found["more"] == 0
+    by_name = {job["job"]: job for job in found["jobs"]}
+    assert list(by_name) == ["broken", "etl", "nightly", "party"]
+    assert {name: job["state"] for name, job in by_name.items()} == {
+        "broken": "active",
+        "etl": "paused",
+        "nightly": "active",
+        "party": "finished",
+    }
+    assert "migration" in by_name["etl"]["why"]
+    assert by_name["nightly"]["schedule"] == "At 05:00, Monday to Friday, America/New_York"
+    assert by_name["nightly"]["timezone"] == "America/New_York"
+    assert by_name["nightly"]["next_at"].endswith("Z")
+    assert (by_name["etl"]["next_at"], by_name["etl"]["last"]) == (None, None)
+
+
+@pytest.mark.spec("U3", "jobs")
+def test_jobs_are_chosen_by_pattern_and_state_and_what_is_left_out_is_counted(url: str) -> None:
+    assert [job["job"] for job in told(url, "jobs", "*t*")["jobs"]] == ["etl", "nightly", "party"]
+    assert [job["job"] for job in told(url, "jobs", "--state", "finished", "--state", "paused")["jobs"]] == ["party"]
+    assert told(url, "jobs", "--limit", "1")["more"] == 3
+    assert said(url, "jobs", "--limit", "1")[1].endswith("and 3 more jobs; --limit, or a pattern, shows them")
+    assert said(url, "jobs", "zz*", "--state", "paused")[1] == (
+        "there is no job with a name like 'zz*' and that is paused"
+    )
+    assert said(url, "jobs", "--limit", "1001")[0] == 2
+
+
+@pytest.mark.spec("U3", "jobs")
+def test_a_job_that_was_removed_is_shown_to_those_who_ask_for_it(url: str) -> None:
+    app = declared(url)
+    with app.running():
+        app.blocking(app["party"].remove(reason="over"))
+    assert "party" not in [job["job"] for job in told(url, "jobs")["jobs"]]
+    (party,) = told(url, "jobs", "--state", "removed")["jobs"]
+    assert party["why"].endswith(": over")
+
+
+@pytest.mark.spec("U3", "show, history")
+@pytest.mark.spec("X5", "the effective configuration is shown")
+@pytest.mark.spec("D3", "shown")
+def test_a_job_and_one_of_its_occurrences_are_shown_with_everything(url: str) -> None:
+    first = told(url, "trigger", "etl", "--key", "one", "--reason", "by hand")
+    second = told(url, "trigger", "broken")
+    with declared(url).running() as node:
+        node._app.blocking(node.wait(first["id"]))
+        node._app.blocking(node.wait(second["id"]))
+    shown = told(url, "show", "etl")
+    assert shown["seen"]["job"] == "etl"
+    configuration = {one["key"]: (one["value"], one["source"]) for one in shown["configuration"]}
+    assert configuration["retry.max_retries"] == ("2", "job")
+    assert configuration["overlap"] == ("skip", "default")
+    (task,) = shown["tasks"]
+    assert (task["name"], task["configuration"]) == (
+        "work",
+        [{"key": "task_timeout", "value": "7m", "source": "task"}],
+    )
+    assert [change["kind"] for change in shown["changes"]] == ["version"]
+    assert [run["id"] for run in shown["runs"]] == [first["id"]]
+    assert len(shown["next_runs"]) == 5
+    detail = told(url, "show", first["id"])
+    assert [step["after"] for step in detail["trail"]] == ["prerun", "pending", "running", "completed"]
+    assert detail["asked"]["reason"] == "by hand"
+    failed = told(url, "show", second["id"])
+    assert failed["run"]["state"] == "failed"
+    assert "it was not to be" in failed["tasks"][0]["attempts"][0]["error"]
+    assert "ValueError: it was not to be" in said(url, "show", second["id"])[1]
+    assert told(url, "history", "broken", "--state", "failed")["runs"][0]["kind"] == "trigger"
+    assert told(url, "history", "broken", "--state", "completed")["runs"] == []
+
+
+@pytest.mark.spec("U3", "show, history")
+def test_history_comes_in_pages_that_say_where_the_next_one_begins(url: str) -> None:
+    ids = [told(url, "trigger", "etl", "--key", str(number))["id"] for number in range(5)]
+    app = declared(url)
+    with app.running() as node:
+        for one in ids:
+            node._app.blocking(node.wait(one))
+    first = told(url, "history", "etl", "--limit", "3")
+    second = told(url, "history", "etl", "--limit", "3", "--before", str(first["next"]))
+    found = [run["id"] for run in (*first["runs"], *second["runs"])]
+    assert sorted(found) == sorted(ids)
+    assert second["next"] is None
+    assert f"there are older ones: --before {first['next']}" in said(url, "history", "etl", "--limit", "3")[1]
+
+
+@pytest.mark.spec("U3", "upcoming")
+def test_what_is_due_is_counted_and_listed_for_the_time_that_is_asked_for(url: str) -> None:
+    said(url, "pause", "broken")
+    found = told(url, "upcoming", "--for", "10h")
+    etl, broken = sorted(found["jobs"], key=lambda job: job["job"] != "etl")[:2]
+    assert (etl["job"], etl["runs"], len(etl["instants"]), sum(etl["counts"])) == ("etl", 10, 10, 10)
+    assert (broken["runs"], broken["skipped"]) == (0, 10)
+    folded = told(url, "upcoming", "--for", "2h", "--limit", "1")
+    assert (len(folded["jobs"]), folded["more_jobs"]) == (1, 1)
+    assert said(url, "upcoming", "party")[1] == "nothing is due in the next 6h"
+    for wrong in ("soon", "10s", "800d"):
+        assert said(url, "upcoming", "--for", wrong)[0] == 1
+
+
+@pytest.mark.spec("U3", "nodes")
+def test_nodes_are_listed_with_what_they_say_of_themselves(url: str) -> None:
+    assert said(url, "nodes")[1] == "no node is there; --all shows those that have left"
+    with declared(url).running():
+        (node,) = told(url, "nodes")
+        assert (node["node"], node["state"], node["lacks"]) == ("here", "running", [])
+        assert node["silent_seconds"] < 30
+    (left,) = told(url, "nodes", "--all")
+    assert (left["state"], left["left_at"] is not None) == ("left", True)
+
+
+@pytest.mark.spec("U3", "exit codes")
+@pytest.mark.parametrize(
+    "command",
+    [("show",), ("history",), ("pause",), ("trigger",), ("skip", "2030-01-01T00:00:00Z")],
+    ids=lambda command: command[0],
+)
+def test_a_job_that_there_is_not_is_an_error_with_the_nearest_name(url: str, command: tuple[str, ...]) -> None:
+    code, output = said(url, command[0], "nightli", *command[1:])
+    assert code == 1
+    assert output.startswith("itinerary: there is no job 'nightli' in ")
+    assert output.endswith("did you mean 'nightly'?")
+    assert said(url, command[0], "qqqqqq", *command[1:])[1].endswith("see `itinerary jobs`")
+
+
+@pytest.mark.spec("U3", "exit codes")
+@pytest.mark.parametrize("command", ["jobs", "upcoming", "nodes", "show etl", "history etl", "prune"])
+def test_who_looks_at_a_store_that_is_not_there_makes_none(tmp_path: Path, command: str) -> None:
+    code, output = said(f"sqlite:///{tmp_path}/typo.db", *command.split())
+    assert (code, "there is no store at" in output) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("U3", "show, history")
+def test_a_run_that_is_not_known_is_an_error(url: str) -> None:
+    assert "has no occurrence of its schedule at 7" in said(url, "show", "etl:7")[1]
+    assert said(url, "show", "00000000-0000-0000-0000-000000000000")[0] == 1
