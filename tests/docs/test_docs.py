@@ -281,7 +281,7 @@ def shown(name: str, value: object) -> str:
         return value
     if not isinstance(value, int):
         return "none"
-    is_time = name.endswith(("_interval", "_window", "_period", "_timeout", "_after", "_grace"))
+    is_time = name.endswith(("_interval", "_window", "_period", "_timeout", "_after", "_grace", "_for"))
     return format_duration(value) if is_time else str(value)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import MappingProxyType
@@ -64,7 +64,7 @@ JOBS_MAX: Final = 1_000_000
 class Itinerary:
     """Jobs, and the node that runs them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a program may say of itself
         self,
         *,
         store: str | None = None,
@@ -72,6 +72,10 @@ class Itinerary:
         name: str | None = None,
         allow_modules: tuple[str, ...] | list[str] | None = None,
         allow_hosts: tuple[str, ...] | list[str] | None = None,
+        health: str | int | None = None,
+        health_token: str | None = None,
+        alert_urls: Sequence[str | Mapping[str, str]] | None = None,
+        alert_secret: str | None = None,
         defaults: JobOptions | None = None,
         zone_data: ZoneData | None = None,
         job_file: str | os.PathLike[str] | None = None,
@@ -89,6 +93,10 @@ class Itinerary:
             "name": name,
             "allow_modules": allow_modules,
             "allow_hosts": allow_hosts,
+            "health": health,
+            "health_token": health_token,
+            "alert_urls": alert_urls,
+            "alert_secret": alert_secret,
             "defaults": defaults,
             **settings,
         }
@@ -121,12 +129,17 @@ class Itinerary:
         return found
 
     def reconfigure(
-        self, *, store: str | None = None, name: str | None = None, paths: Mapping[str, str] | None = None
+        self,
+        *,
+        store: str | None = None,
+        name: str | None = None,
+        health: str | None = None,
+        paths: Mapping[str, str] | None = None,
     ) -> None:
-        """Let somebody who starts the app decide where it keeps things and what it is called: the command line. `paths`
-        are modules that are files, for worker processes."""
+        """Let somebody who starts the app decide where it keeps things, what it is called and where probes are
+        answered: the command line. `paths` are modules that are files, for worker processes."""
         self._refuse_while_running("be configured")
-        given = {"store": store, "name": name}
+        given = {"store": store, "name": name, "health": health}
         self._arguments |= {key: value for key, value in given.items() if value is not None}
         self.configuration = self._configured()
         self._paths |= paths or {}
@@ -377,7 +390,11 @@ class Itinerary:
         engine = self._new_engine(loop)
         if loop is not None:
             engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
-        engine.start()
+        try:
+            engine.start()
+        except BaseException:
+            self._over()
+            raise
         return engine
 
     def _new_engine(

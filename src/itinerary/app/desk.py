@@ -25,7 +25,7 @@ from itinerary.app.updating import Updates
 from itinerary.app.views import NodeView
 from itinerary.core.answers import ActiveOccurrence, LoopStatistics
 from itinerary.core.messages import ActiveAsked, Message, StatisticsAsked
-from itinerary.core.news import Finished, News
+from itinerary.core.news import Began, Finished, News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
 from itinerary.model import queries
@@ -82,7 +82,7 @@ class Desk:
 
     def hear(self, news: Sequence[News]) -> None:
         """What the loop tells of."""
-        self._finder.note(news)
+        self._finder.note([item for item in news if type(item) is Began or type(item) is Finished])
         for item in news:
             if isinstance(item, Finished):
                 for event in self._waiting.get(item.ref, ()):

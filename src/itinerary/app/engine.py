@@ -28,21 +28,29 @@ from uuid import uuid4
 
 import msgspec
 
+from itinerary.app.alerting import alerts_of
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.ground import Ground
+from itinerary.app.health import NodeHealth
 from itinerary.app.naming import main_module_paths
 from itinerary.app.records import Offices
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
 from itinerary.app.transactions import transaction_factory
 from itinerary.core.news import News
+from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
 from itinerary.executors.router import ExecutorOptions
 from itinerary.model.definition import Definition
+from itinerary.model.queries import Answer, Query
 from itinerary.model.settings import Reread
+from itinerary.observe.addresses import ListenAt
+from itinerary.observe.alerts import Alerts
+from itinerary.observe.health import Phase
+from itinerary.observe.metrics import Gauges
 from itinerary.ports import Executor, Store
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.service import RecordsService
@@ -83,8 +91,18 @@ class Engine:
         self._desks = dict(desks or {})
         self._records: RecordsService | None = None
         self._records_end: asyncio.Task[None] | None = None
+        self._alerts: Alerts | None = None
+        self._early: list[News] = []
+        """What the recovery at the start tells of, before there are alerts."""
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
-        self._wants_reread = False
+        self._is_watched = ground is None
+        """Whether people look at it: not in a rehearsal, which must reach nobody."""
+        at = configuration.health if self._is_watched else None
+        self._health = None if at is None else NodeHealth(configuration, at, self)
+        if self._health is not None:
+            self._observers = (*self._observers, self._health.hear)
+        self._wants_reread = self._is_ending = False
+        self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
         self._main: asyncio.Task[Ended] | None = None
@@ -100,7 +118,10 @@ class Engine:
     # -- from any thread ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; wait for `ready` to know that it has."""
+        """Begin; wait for `ready` to know that it has. Raises NodeError if nobody could ask how it is."""
+        if self._health is not None:
+            at = self._health.start()
+            self._log.info("health.listening", at=str(at))
         self._thread.start()
 
     @property
@@ -153,6 +174,7 @@ class Engine:
 
     def shut_down(self, why: str) -> None:
         """End gracefully; asked a second time, at once."""
+        self._is_ending = True
         self._tell(lambda: self._shut_down(why))
 
     def abandon(self) -> None:
@@ -163,6 +185,48 @@ class Engine:
         """Read the settings again: now, or, if it is still starting, when it has."""
         self._wants_reread = True
         self._tell(self._pass_on_reread)
+
+    @property
+    def phase(self) -> Phase:
+        """How far it is."""
+        if self.ended.done():
+            return Phase.ENDED
+        if not self.ready.done():
+            return Phase.STARTING
+        return Phase.ENDING if self._is_ending else Phase.RUNNING
+
+    def ask(self, answer: Callable[[], None]) -> bool:
+        """Have the engine's loop call something. False: there is no such loop, or not any more."""
+        return self._tell(answer)
+
+    @property
+    def health_at(self) -> ListenAt | None:
+        """Where probes are answered."""
+        return None if self._health is None else self._health.at
+
+    def timeline(self) -> Timeline | None:
+        """As far as the node has read it; None while it starts."""
+        return None if self._node is None or self.phase is Phase.STARTING else self._node.builder.timeline
+
+    def gauges(self) -> Gauges:
+        """How it is, as far as that can be seen from any thread."""
+        node = self._node
+        if node is None or self.phase is Phase.STARTING:
+            return Gauges()
+        desks = {} if self._records is None else self._records.figures()
+        return Gauges(
+            len(node.inbox),
+            node.backlog[0],
+            node.clock_jumps,
+            {} if self._alerts is None else dict(self._alerts.counts),
+            desks,
+        )
+
+    def read(self, query: Query[Answer]) -> Future[Answer]:
+        """Ask its store, on its loop."""
+        if self._store is None:
+            raise NodeError("the node does not run, and its store is not open")
+        return self.submit(self._store.read(query))
 
     def failure(self) -> NodeError | None:
         """Why it could not go on, once it has ended; None: it ended because it was asked to."""
@@ -180,13 +244,15 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _tell(self, what: Callable[[], None]) -> None:
+    def _tell(self, what: Callable[[], None]) -> bool:
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(what)
-            except RuntimeError:
-                return  # it has ended in this very moment
+        if loop is None or loop.is_closed():
+            return False
+        try:
+            loop.call_soon_threadsafe(what)
+        except RuntimeError:
+            return False  # it has ended in this very moment
+        return True
 
     # -- in the engine's thread --------------------------------------------------------------------------------------
 
@@ -203,6 +269,9 @@ class Engine:
             self.ended.set_exception(error)
         else:
             self.ended.set_result(ended)
+        finally:
+            if self._health is not None:
+                self._health.stop()
 
     async def live_here(self) -> None:
         """Live on the loop that this runs on, in place of a thread of its own. What goes wrong is told as always."""
@@ -228,7 +297,7 @@ class Engine:
     async def _run(self) -> Ended:
         self._whole = asyncio.current_task()
         async with self._ground.store(self.configuration.store) as store:
-            self._store_url = store.url
+            self._store, self._store_url = store, store.url
             await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
             router, coroutines = self._executors(store)
             node = self._node = self._made(store, router, coroutines)
@@ -243,30 +312,42 @@ class Engine:
                 raise
             offices = Offices(self._desks, coroutines)
             self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
+            if self._is_watched:
+                self._alerts = alerts_of(self.configuration, store, node, self._log)
+            if self._alerts is not None:
+                self._alerts.hear(self._early)
+            self._early.clear()
             self._main = asyncio.create_task(node.run())
             await asyncio.sleep(0)  # it runs: from here on it can be shut down
             self.ready.set_result(None)
             try:
-                if self._records is None:
-                    return await self._main
-                return await self._run_with_desks(self._main, self._records)
+                return await self._run_with_others(self._main)
             finally:
                 self._main.cancel()
+                if self._alerts is not None:
+                    await self._alerts.end()
 
-    async def _run_with_desks(self, main: asyncio.Task[Ended], records: RecordsService) -> Ended:
-        """The node and its desks: if one of the two cannot go on, neither does."""
-        desks = asyncio.create_task(records.run(), name="records")
+    async def _run_with_others(self, main: asyncio.Task[Ended]) -> Ended:
+        """The node, its desks and its alerts: if one of them cannot go on, none does."""
+        others = [
+            asyncio.create_task(part.run(), name=type(part).__name__)
+            for part in (self._records, self._alerts)
+            if part is not None
+        ]
         try:
-            await asyncio.wait([main, desks], return_when=asyncio.FIRST_COMPLETED)
-            if desks.done():
-                desks.result()  # it runs for ever, so this raises
+            await asyncio.wait([main, *others], return_when=asyncio.FIRST_COMPLETED)
+            for other in others:
+                if other.done():
+                    other.result()  # it runs for ever, so this raises
             self._end_records()
-            assert self._records_end is not None, "it has just begun"
-            await self._records_end
+            if self._records_end is not None:
+                await self._records_end
             return await main
         finally:
-            desks.cancel()
-            await asyncio.wait([desks])
+            for other in others:
+                other.cancel()
+            if others:
+                await asyncio.wait(others)
 
     def _end_records(self) -> None:
         """Let handlers finish and give partitions back, once."""
@@ -310,6 +391,10 @@ class Engine:
     def _observe(self, news: Sequence[News]) -> None:
         assert self._desk is not None, "nothing happens before the start"
         self._desk.hear(news)
+        if self._alerts is not None:
+            self._alerts.hear(news)
+        elif self.configuration.alert_urls and not self.ready.done():
+            self._early.extend(news)
         for observer in self._observers:
             observer(news)
 

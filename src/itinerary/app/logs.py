@@ -38,12 +38,16 @@ class SecretsHidden:
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG002 - structlog's arguments
         return {key: self._hidden(value) for key, value in event.items()} if self._values else event
 
+    def hidden(self, text: str) -> str:
+        """A text without the values of secrets."""
+        for secret in self._values:
+            text = text.replace(secret, _HIDDEN)
+        return text
+
     def _hidden(self, value: Any) -> Any:
         match value:
             case str():
-                for secret in self._values:
-                    value = value.replace(secret, _HIDDEN)
-                return value
+                return self.hidden(value)
             case Mapping():
                 return {key: self._hidden(item) for key, item in value.items()}
             case list() | tuple():

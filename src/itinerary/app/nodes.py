@@ -34,6 +34,12 @@ class RunningNode:
         """The address of its store, without a password."""
         return self._app._engine.store_url  # noqa: SLF001 - a node is a part of its app
 
+    @property
+    def health(self) -> str | None:
+        """Where probes are answered and metrics published: `127.0.0.1:9187`; None: nowhere."""
+        at = self._app._engine.health_at  # noqa: SLF001 - a node is a part of its app
+        return None if at is None else str(at)
+
     async def wait(self, occurrence: RunLike) -> Report:
         """Wait until an occurrence has ended, on whichever node, and return what it came to."""
         return await self._ask(lambda desk: desk.wait(occurrence))

@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from itinerary.app.views import View
-from itinerary.core.news import News
+from itinerary.core.news import Began, Finished
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NodeError
 from itinerary.model.ids import OccurrenceId, job_id, run_id
@@ -68,9 +68,9 @@ class Finder:
     """Finds occurrences by what people call them. Used on the engine's loop only."""
 
     def __init__(self) -> None:
-        self._seen: deque[Run | News] = deque(maxlen=_REMEMBERED_MAX)
+        self._seen: deque[Run | Began | Finished] = deque(maxlen=_REMEMBERED_MAX)
 
-    def note(self, seen: Sequence[Run | News]) -> None:
+    def note(self, seen: Sequence[Run | Began | Finished]) -> None:
         """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
         self._seen.extend(seen)
 

@@ -67,3 +67,5 @@ class JobOptions(TypedDict, total=False):
     priority: int
     on_orphan: OnOrphanLike
     executor: str
+    alerts: bool
+    alert_after: DurationLike

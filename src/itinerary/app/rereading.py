@@ -15,7 +15,18 @@ from itinerary.model.settings import Reread, reread_settings
 
 __all__ = ["reread"]
 
-_BUILT_ON: Final = ("store", "timezone", "name", "allow_modules", "allow_hosts", "defaults")
+_BUILT_ON: Final = (
+    "store",
+    "timezone",
+    "name",
+    "allow_modules",
+    "allow_hosts",
+    "health",
+    "health_token",
+    "alert_urls",
+    "alert_secret",
+    "defaults",
+)
 
 
 def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Reread]:

@@ -29,11 +29,13 @@ from msgspec.structs import replace
 
 from itinerary.app.options import UpdatePolicyLike
 from itinerary.errors import ConfigError
-from itinerary.executors.references import SECRET_PREFIX
+from itinerary.executors.http_definition import read_http
+from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.settings import Settings, check_setting, read_settings
 from itinerary.model.text import check_name, shown
 from itinerary.model.values import check_keys, zone_name
+from itinerary.observe.addresses import ListenAt, read_listen_at
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
 
@@ -54,10 +56,23 @@ CONFIG_FILE: Final = "itinerary.toml"
 PREFIX: Final = "ITINERARY_"
 _CONFIG_VARIABLE: Final = "ITINERARY_CONFIG"
 _NOT_SETTINGS: Final = (SECRET_PREFIX, "ITINERARY_TEST_", _CONFIG_VARIABLE)
-_OWN: Final = ("store", "timezone", "name", "allow_modules", "allow_hosts")
+_OWN: Final = (
+    "store",
+    "timezone",
+    "name",
+    "allow_modules",
+    "allow_hosts",
+    "health",
+    "health_token",
+    "alert_urls",
+    "alert_secret",
+)
 SETTING_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
 """What may stand in a file."""
 _LISTED_MAX: Final = 1_000
+_URLS_MAX: Final = 20
+_BY_NAME: Final = "secret:"
+"""How a variable refers to a secret."""
 
 
 class NodeSettings(TypedDict, total=False):
@@ -86,6 +101,10 @@ class NodeSettings(TypedDict, total=False):
     stats_flush_interval: DurationLike
     limits: Mapping[str, int]
     update_policy: UpdatePolicyLike
+    keep_for: DurationLike
+    keep_failed_for: DurationLike
+    keep_max: int
+    metrics_jobs_max: int
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +117,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Modules from which a definition may name code (Q3), besides those that something was declared in."""
     allow_hosts: tuple[str, ...]
     """Hosts that HTTP tasks may call though their addresses are not public (Q5)."""
+    health: ListenAt | None
+    """Where probes and metrics are answered (U8); None: nowhere."""
+    health_token: str | None
+    """The name of the secret that requests must carry there."""
+    alert_urls: tuple[Value, ...]
+    """Where people are told of what went wrong (U12): URLs, or references to them."""
+    alert_secret: str | None
+    """The name of the secret that alerts are signed with."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
@@ -151,6 +178,10 @@ def configured(values: Mapping[str, object]) -> Configuration:
         name=_text("name", values.get("name", socket.gethostname() or "node")),
         allow_modules=_texts("allow_modules", values.get("allow_modules", ())),
         allow_hosts=_texts("allow_hosts", values.get("allow_hosts", ())),
+        health=_health(values.get("health", ""), values.get("health_token")),
+        health_token=_secret_name("health_token", values.get("health_token")),
+        alert_urls=_urls(values.get("alert_urls", ())),
+        alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
     )
@@ -172,6 +203,42 @@ def _defaults(given: object, timezone: object) -> Overrides:
     if defaults.timezone is not None:
         raise ConfigError("defaults.timezone: stands at the top, as timezone, and not among the defaults")
     return defaults if timezone is None else replace(defaults, timezone=_zone(timezone))
+
+
+def _health(value: object, token: object) -> ListenAt | None:
+    if value == "":
+        return None
+    at = read_listen_at("health", str(value) if isinstance(value, int) else _text("health", value))
+    if token is None and not at.is_loopback:
+        raise ConfigError(
+            f"health: {at} can be reached from elsewhere, and needs a token; "
+            f"set health_token to NAME, and {SECRET_PREFIX}NAME in the environment to the token"
+        )
+    return at
+
+
+def _urls(value: object) -> tuple[Value, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"alert_urls: {shown(value)} is not a list of URLs")
+    if len(value) > _URLS_MAX:
+        raise ConfigError(f"alert_urls: {len(value)} URLs are too many; {_URLS_MAX} are allowed")
+    found = tuple(read_value("alert_urls", item) for item in value)
+    for url in found:
+        if isinstance(url, str):
+            try:
+                read_http({"http": url})
+            except ConfigError as error:
+                raise ConfigError(f"alert_urls: {str(error).removeprefix('http: ')}") from error
+    return found
+
+
+def _secret_name(key: str, value: object) -> str | None:
+    """The name of a secret, which may be written as a reference, too."""
+    if value is None:
+        return None
+    found = read_value(key, {"secret": value} if isinstance(value, str) else value)
+    assert isinstance(found, Secret), "a reference is one"
+    return found.name
 
 
 def _zone(value: object) -> str:
@@ -227,10 +294,13 @@ def _environment(environ: Mapping[str, str]) -> Source:
 def _from_text(variable: str, key: str, text: str) -> object:
     """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
-        case "store" | "timezone" | "name":
+        case "store" | "timezone" | "name" | "health" | "health_token" | "alert_secret":
             return text
         case "allow_modules" | "allow_hosts":
             return [item.strip() for item in text.split(",") if item.strip()]
+        case "alert_urls":
+            items = [item.strip() for item in text.split(",") if item.strip()]
+            return [{"secret": item[len(_BY_NAME) :]} if item.startswith(_BY_NAME) else item for item in items]
         case "limits":
             pairs = [item.partition("=") for item in text.split(",") if item.strip()]
             if any(not equals or not _is_number(shares.strip()) for _, equals, shares in pairs):

@@ -83,12 +83,16 @@ def _options(
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Annotated[
         str, typer.Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
     ],
     store: Store = None,
     name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Answer probes and publish metrics there: 127.0.0.1:9187."),
+    ] = None,
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
@@ -103,7 +107,7 @@ def up(
     configure_logging(log.value)
     with errors_told():
         found, paths = load_app(target)
-        found.reconfigure(store=store, name=name, paths=paths)
+        found.reconfigure(store=store, name=name, health=health, paths=paths)
         if plan:
             recovery = asyncio.run(found.boot_plan())
             if as_json:

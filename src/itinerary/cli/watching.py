@@ -111,5 +111,7 @@ def header(app: Itinerary, node: RunningNode) -> Text:
         text.append(f"{at.astimezone():%H:%M:%S}", "bold")
     if upcoming:
         text.append(", …\n" if len(upcoming) > _NEXT_SHOWN else "\n")
+    if node.health is not None:
+        text.append(f"probes and metrics on http://{node.health}\n")
     text.append("Ctrl-C ends it: once and what runs is given time, twice and it ends at once.\n", "dim")
     return text

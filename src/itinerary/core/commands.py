@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from itinerary.core.messages import ReplyTo
-from itinerary.core.news import News
+from itinerary.core.news import Counted, News
 from itinerary.model.rows import Ref, StatisticsRow
 from itinerary.model.work import Assignment, AttemptKey
 from itinerary.model.writes import Change, Intervention, Start, Wanted
@@ -120,9 +120,10 @@ class RebuildIndex(_Command, frozen=True):
 
 
 class KeepStatistics(_Command, frozen=True):
-    """Store what the loop did."""
+    """Store what the loop did, and tell whoever watches what it has in hand."""
 
     row: StatisticsRow
+    counted: Counted
 
 
 class Reply(_Command, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from itinerary.core.commands import Level
 from itinerary.core.course import Closing, Course, Stage
 from itinerary.core.failure import outcome_of
-from itinerary.core.news import Finished
+from itinerary.core.news import Finished, Tried
 from itinerary.core.outbox import Outbox
 from itinerary.core.progress import Phase, StopReason, TaskProgress
 from itinerary.model.ids import run_id
@@ -19,7 +19,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import Failed
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["end", "finished", "give_up", "lose", "named", "orphan", "outcome"]
+__all__ = ["end", "finished", "give_up", "lose", "named", "orphan", "outcome", "tried"]
 
 
 def named(course: Course) -> dict[str, Any]:
@@ -58,6 +58,11 @@ def finished(course: Course, state: OccurrenceState, now: int, why: str | None) 
     return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why)
 
 
+def tried(course: Course, task: TaskProgress, now: int) -> Tried:
+    """The news that its newest attempt has ended."""
+    return Tried(course.plan.name, task.task.name, task.status, task.started_at or None, now)
+
+
 def give_up(course: Course, by: str) -> None:
     """Do without the write that was refused for lack of shares, and without the attempts that waited for it."""
     for waiting in course.pen.give_up():
@@ -76,6 +81,7 @@ def orphan(course: Course, now: int, out: Outbox) -> None:
         match task.phase:
             case Phase.GATED | Phase.RUNNING | Phase.STOPPING:
                 task.end(course.ref, Failed(why), now)
+                out.news.append(tried(course, task, now))
                 task.finish(reason=why)
                 course.pen.note(task.row(course.ref), task.tries[-1])
             case Phase.WAITING:

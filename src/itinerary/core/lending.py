@@ -56,7 +56,7 @@ class Lending:
             out.log(Level.INFO, "transaction.late", attempt=tuple(message.attempt), committed=message.committed)
             return
         course.pen.give_back(message.writes)
-        working.transaction_ended(course, task, now, committed=message.committed)
+        working.transaction_ended(course, task, now, out, committed=message.committed)
         lifecycle.go_on(course, now, out)
         self._board.after(course, now, out)
         self.lend(out)

@@ -53,7 +53,8 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
     course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
     course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
     out.follow.append(course.ref)
-    out.news.append(Began(course.ref, course.key, course.plan.name, course.due_at, course.started_at))
+    recovery = course.terms.config.job.recovery.strategy if course.is_recovery else None
+    out.news.append(Began(course.ref, course.key, course.plan.name, course.due_at, course.started_at, recovery))
     definition = course.plan.definition
     if definition.requires:
         course.stage = Stage.CHECKING
@@ -113,7 +114,7 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
         case _ if course.stage is not Stage.WORKING:
             return False
         case Ended(key, outcome):
-            counts = working.attempt_ended(course, key, outcome, now)
+            counts = working.attempt_ended(course, key, outcome, now, out)
         case Moved(key, state):
             counts = working.attempt_moved(course, key, state, out)
         case _:

@@ -1,7 +1,11 @@
-"""What the loop tells whoever wants to watch: what began, and what came of it.
+"""What a node tells whoever wants to watch: what began, what was tried, what came of it, and how busy it is.
 
-Nothing depends on it. What is durable is in the store; this is for a terminal, for metrics, and for those in the same
-program who wait for an occurrence to end.
+    Began, Tried, Finished     the life of an occurrence that runs here
+    Settled                    what somebody else ended: the sweep, the reaper, the rescuer
+    Counted                    how much is in hand, once in each `loop_interval`
+
+Nothing depends on it. What is durable is in the store; this is for a terminal, for metrics and alerts, and for those in
+the same program who wait for an occurrence to end.
 """
 
 from __future__ import annotations
@@ -10,10 +14,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from itinerary.model.policies import Recovery
 from itinerary.model.rows import Key, Ref
-from itinerary.model.states import OccurrenceState
+from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["Began", "Finished", "News"]
+__all__ = ["Began", "Counted", "Finished", "News", "Settled", "Tried"]
 
 
 class Began(msgspec.Struct, frozen=True, gc=False):
@@ -24,10 +29,22 @@ class Began(msgspec.Struct, frozen=True, gc=False):
     job: str
     due_at: int
     started_at: int
+    recovery: Recovery | None = None
+    """The strategy of its job, if it makes up for an instant that was missed."""
+
+
+class Tried(msgspec.Struct, frozen=True, gc=False):
+    """An attempt of a task has ended here; that is being written."""
+
+    job: str
+    task: str
+    status: TaskState
+    started_at: int | None
+    ended_at: int
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """An occurrence has ended here, or was found to be skipped or queued by its start: that is durable."""
+    """An occurrence has ended here, or was found to be skipped or cancelled by its start: that is durable."""
 
     ref: Ref
     key: Key
@@ -38,4 +55,24 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     why: str | None = None
 
 
-News: TypeAlias = Began | Finished
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """Instants that were decided, or an occurrence that was ended, by somebody who did not run it: that is durable."""
+
+    key: Key
+    job: str
+    outcome: OccurrenceState
+    why: str | None = None
+    count: int = 1
+    """How many instants it answers for."""
+
+
+class Counted(msgspec.Struct, frozen=True, gc=False):
+    """How much the loop has in hand."""
+
+    running: int
+    """Occurrences that hold a slot of this node."""
+    retrying: int
+    """Occurrences that have begun and wait: to be tried again, for a requirement, for a share of a limit."""
+
+
+News: TypeAlias = Began | Tried | Finished | Settled | Counted

@@ -27,7 +27,7 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.messages import ReplyTo
-from itinerary.core.news import News
+from itinerary.core.news import Counted, News
 from itinerary.model.rows import Ref, StatisticsRow
 from itinerary.model.work import Assignment, AttemptKey
 from itinerary.model.writes import Change, Intervention, Start, Wanted
@@ -86,9 +86,9 @@ class Outbox:
         """Say something."""
         self._others.append(Log(level, event, fields))
 
-    def keep(self, row: StatisticsRow) -> None:
-        """Store what the loop did."""
-        self._others.append(KeepStatistics(row))
+    def keep(self, row: StatisticsRow, counted: Counted) -> None:
+        """Store what the loop did, and tell what it has in hand."""
+        self._others.append(KeepStatistics(row, counted))
 
     def rebuild(self, why: str) -> None:
         """Have the index built anew, once."""

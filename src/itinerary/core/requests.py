@@ -79,6 +79,7 @@ def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> Non
         out.reply(message.reply, Told(done=True))
     elif course.stage in UNSTARTED:
         board.over(course, now, OccurrenceState.CANCELLED)
+        out.news.append(ending.finished(course, OccurrenceState.CANCELLED, now, message.by))
         out.log(Level.INFO, "occurrence.cancelled", **ending.named(course), by=message.by)
         out.reply(message.reply, Told(done=True))
     elif lifecycle.close(course, cancelling(message.by), now, out):

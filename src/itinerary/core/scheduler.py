@@ -54,6 +54,7 @@ from itinerary.core.messages import (
     WorkOffered,
     WritesAnswered,
 )
+from itinerary.core.news import Counted
 from itinerary.core.outbox import Outbox
 from itinerary.core.reports import Reports
 from itinerary.core.starting import Starting
@@ -334,5 +335,11 @@ class Scheduler:
         tally = self._tally
         tally.add(now, messages, took)
         if now - tally.since >= self._settings.loop_interval:
-            out.keep(tally.row(self._board, now, inbox_depth))
+            out.keep(tally.row(self._board, now, inbox_depth), _counted(self._board))
             self._tally = Tally(now, tally.all_iterations)
+
+
+def _counted(board: Board) -> Counted:
+    """What holds a slot, and what has begun and waits: whoever waits has given its slot back."""
+    running = max(board.settings.max_concurrent_jobs - board.line.free, 0)
+    return Counted(running, max(len(board.live) - running, 0))

@@ -217,6 +217,7 @@ class Starting:
                 board.over(course, now, OccurrenceState.QUEUED)
             case Refusal.CANCELLED:
                 out.log(Level.INFO, "occurrence.cancelled", **ending.named(course), by=answer.by)
+                out.news.append(ending.finished(course, OccurrenceState.CANCELLED, now, answer.by))
                 board.over(course, now, OccurrenceState.CANCELLED)
             case Refusal.LOST | Refusal.GONE:
                 out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")

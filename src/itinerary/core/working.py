@@ -11,7 +11,7 @@ from typing import Final
 
 from itinerary.core.commands import Level
 from itinerary.core.course import Course
-from itinerary.core.ending import named
+from itinerary.core.ending import named, tried
 from itinerary.core.failure import Decision, decide, is_doomed
 from itinerary.core.outbox import Outbox
 from itinerary.core.progress import BEGUN, OVERTIME, Phase, StopReason, TaskProgress
@@ -117,33 +117,34 @@ def _blamed(task: TaskProgress | None) -> str:
 # -- what happens to attempts ----------------------------------------------------------------------------------------
 
 
-def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int) -> bool:
+def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
     """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
     task = course.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
         return False
     if task.outcome is not None:
         return False
-    _end(course, task, outcome, now)
+    _end(course, task, outcome, now, out)
     return True
 
 
-def transaction_ended(course: Course, task: TaskProgress, now: int, *, committed: bool) -> None:
+def transaction_ended(course: Course, task: TaskProgress, now: int, out: Outbox, *, committed: bool) -> None:
     """An attempt's transaction is over: now it can be said what the attempt itself came to (D6)."""
     outcome, task.outcome = task.outcome, None
     task.has_committed = task.has_committed or committed
     if outcome is not None:
-        _end(course, task, outcome, now)
+        _end(course, task, outcome, now, out)
     elif committed and task.phase is Phase.DONE and task.status is not TaskState.SUCCESS:
         task.has_committed_after_all()
         course.pen.note(task.row(course.ref), task.tries[-1])
 
 
-def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int) -> None:
+def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Outbox) -> None:
     if course.pen.lent_to is not None and course.pen.lent_to == task.key(course.ref):
         task.outcome = outcome  # what its transaction comes to is said in a moment, and counts for more
         return
     names = task.end(course.ref, outcome, now)
+    out.news.append(tried(course, task, now))
     if task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
         task.wait_to_retry(course.plan.name, course.key, now)
     else:
@@ -157,7 +158,7 @@ def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
     for task in running:
         out.kills.append(task.key(course.ref))
         task.lost_by = why
-        _end(course, task, Stopped(abandoned=True), now)
+        _end(course, task, Stopped(abandoned=True), now, out)
     return bool(running)
 
 
@@ -187,7 +188,7 @@ def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
         elif task.phase is Phase.STOPPING:
             out.kills.append(task.key(course.ref))
             out.log(Level.WARNING, "attempt.given_up", **named(course), task=task.task.name, attempt=task.number)
-            _end(course, task, Stopped(abandoned=True), now)
+            _end(course, task, Stopped(abandoned=True), now, out)
 
 
 _MAY_MOVE_TO: Final = frozenset(

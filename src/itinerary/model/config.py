@@ -32,6 +32,7 @@ _DURATIONS: Final = frozenset(
         "retry.jitter",
         "task_timeout",
         "execution_timeout",
+        "alert_after",
     }
 )
 
@@ -80,6 +81,8 @@ class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     priority: int
     on_orphan: OnOrphan
     executor: str
+    alerts: bool = True
+    alert_after: int | None = None
     sources: Mapping[str, Level]
     """Which level set a leaf; one that is not in here has its default."""
 
@@ -180,4 +183,6 @@ def _shown(config: EffectiveConfig, key: str) -> str:
         return "none"
     if key in _DURATIONS:
         return format_duration(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return ", ".join(value) if isinstance(value, tuple) else str(value)

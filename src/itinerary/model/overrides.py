@@ -23,7 +23,7 @@ from msgspec.structs import force_setattr
 
 from itinerary.errors import ConfigError
 from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
-from itinerary.model.values import Check, check_keys, duration, one_of, settle, whole, word, words, zone_name
+from itinerary.model.values import Check, check_keys, duration, one_of, settle, switch, whole, word, words, zone_name
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["DEFAULTS", "LEAVES", "NOTHING", "Level", "Overrides", "check_level", "leaves_set", "read_overrides"]
@@ -60,6 +60,8 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     priority: int | None = None
     on_orphan: OnOrphan | None = None
     executor: str | None = None
+    alerts: bool | None = None
+    alert_after: str | None = None
 
     def __post_init__(self) -> None:
         settle(self, "", _CHECKS)
@@ -102,6 +104,8 @@ _CHECKS: Final[dict[str, Check]] = {
     "priority": whole(-1_000, 1_000),
     "on_orphan": one_of(OnOrphan),
     "executor": word,
+    "alerts": switch,
+    "alert_after": duration(_MILLISECOND),
 }
 
 NOTHING: Final = Overrides()
@@ -120,6 +124,7 @@ DEFAULTS: Final = Overrides(
     priority=0,
     on_orphan=OnOrphan.LEAVE,
     executor="auto",
+    alerts=True,
 )
 """The first level (X5). Bounds that are missing here do not limit; `auto` leaves the executor to what the task is."""
 
@@ -143,6 +148,8 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
         "priority": _FOR_A_RUN,
         "on_orphan": _FOR_A_RUN,
         "executor": frozenset({Level.DEFAULT, Level.JOB, Level.TASK}),
+        "alerts": _FOR_ALL_JOBS,
+        "alert_after": _FOR_ALL_JOBS,
     }
 )
 """Every leaf, in the order in which it is shown, and the levels that may set it."""

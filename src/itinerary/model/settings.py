@@ -41,9 +41,15 @@ LIVE: Final = frozenset(
         "stats_flush_threshold",
         "stats_flush_interval",
         "update_policy",
+        "keep_for",
+        "keep_failed_for",
+        "keep_max",
     }
 )
 """What a running node takes over when its settings are read again."""
+
+
+_DAY: Final = 86_400 * SECOND
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +88,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many occurrences, over all nodes, may hold each named limit at a time (X11): `{api = 5}`."""
     update_policy: UpdatePolicy = UpdatePolicy.IMMEDIATE
     """When a new version takes the place of the old one, if an update does not say (R7)."""
+    keep_for: int = 30 * _DAY
+    """How long what went well, or did not run, is kept after its end (D8)."""
+    keep_failed_for: int = 90 * _DAY
+    """How long what failed is."""
+    keep_max: int = 100_000
+    """Of each job, the newest so many are kept."""
+    metrics_jobs_max: int = 1_000
+    """How many jobs have metrics of their own; all others are counted together."""
 
     def __post_init__(self) -> None:
         if self.index_rebuild_interval >= self.lookahead_window:
@@ -128,7 +142,7 @@ def reread_settings(now: Settings, wanted: Settings) -> Reread:
 
 
 def _shown(key: str, value: Any) -> str:
-    return format_duration(value) if _CHECKS[key] is _time else str(value)
+    return format_duration(value) if _CHECKS[key] in (_time, _kept) else str(value)
 
 
 def read_settings(given: object) -> Settings:
@@ -153,7 +167,12 @@ def _limits(key: str, value: object) -> dict[str, int]:
     return {word(key, name): _shares(f"{key}.{name}", shares) for name, shares in value.items()}
 
 
-_positive: Final = duration(SECOND // 1_000, 86_400 * SECOND)
+def _kept(key: str, value: object) -> int:
+    return parse_duration(_long(key, value))
+
+
+_positive: Final = duration(SECOND // 1_000, _DAY)
+_long: Final = duration(SECOND, 3_660 * _DAY)
 _count: Final = whole(1, 10_000_000)
 _shares: Final = whole(0, 1_000_000)
 _COUNTS: Final = frozenset(
@@ -165,10 +184,14 @@ _COUNTS: Final = frozenset(
         "max_buffered_updates",
         "update_flush_threshold",
         "stats_flush_threshold",
+        "keep_max",
+        "metrics_jobs_max",
     }
 )
 _CHECKS: Final[dict[str, Check]] = {
     **{field: _count if field in _COUNTS else _time for field in Settings.__struct_fields__},
+    "keep_for": _kept,
+    "keep_failed_for": _kept,
     "limits": _limits,
     "update_policy": one_of(UpdatePolicy),
 }

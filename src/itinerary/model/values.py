@@ -32,6 +32,7 @@ __all__ = [
     "number",
     "one_of",
     "settle",
+    "switch",
     "whole",
     "word",
     "words",
@@ -131,6 +132,13 @@ def one_of(choices: type[Choice]) -> Callable[[str, object], Choice]:
         return choices(value)
 
     return check
+
+
+def switch(key: str, value: object) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}: {shown(value)} is neither true nor false")
+    return value
 
 
 def word(key: str, value: object) -> str:

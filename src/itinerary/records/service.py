@@ -34,6 +34,10 @@ class RecordsService:
             raise NodeError(f"desk {desk!r} was declared after the node had started; start it again")
         return clerk
 
+    def figures(self) -> dict[str, dict[str, float | dict[str, float]]]:
+        """The figures of each desk, by name. They may be looked at from any thread."""
+        return {name: clerk.figures.published() for name, clerk in self._clerks.items()}
+
     async def run(self) -> None:
         """Until cancelled, or ended."""
         async with asyncio.TaskGroup() as group:

@@ -57,6 +57,7 @@ from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.pruner import Pruner
 from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rereader import Rereader
@@ -161,9 +162,13 @@ class Node:
             defaults=self._defaults,
             elsewhere=self._elsewhere,
             log=log,
+            tell=self._observer,
         )
-        self._rescuer = Rescuer(store, number, settings, self.clock, log, lambda: self.builder.plans)
+        self._rescuer = Rescuer(
+            store, number, settings, self.clock, log, lambda: self.builder.plans, tell=self._observer
+        )
         self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._pruner = Pruner(store, settings, self.clock, lambda: self._roll.is_first, log)
         self._reaper = Reaper(
             store,
             number,
@@ -172,6 +177,7 @@ class Node:
             knows=self._rescuer.knows,
             plans=lambda: self.builder.plans,
             log=log,
+            tell=self._observer,
         )
         self._watcher = Watcher(
             store,
@@ -273,6 +279,7 @@ class Node:
                     self._sweeper,
                     self._rescuer,
                     self._reaper,
+                    self._pruner,
                     self._watchdog,
                     self._rereader,
                 ):
@@ -317,8 +324,9 @@ class Node:
                 getattr(self._log, level.value)(event, **fields)
             case Announce(news):
                 self._observer(news)
-            case KeepStatistics(row):
+            case KeepStatistics(row, counted):
                 self._syncer.keep(row)
+                self._observer((counted,))
             case Reply(to, answer):
                 _answer(to, answer)
             case ReadRows(refs):
@@ -339,6 +347,11 @@ class Node:
     def backlog(self) -> tuple[int, int]:
         """How many updates, and how many rows of statistics, are not written yet."""
         return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
+
+    @property
+    def clock_jumps(self) -> int:
+        """How often its time has jumped, or stood still."""
+        return self._watcher.jumps.count
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -364,7 +377,7 @@ class Node:
 
     async def _take_settings(self, settings: Settings) -> None:
         self._settings = settings
-        for part in (self.inbox, self.builder, self._syncer, self._reaper):
+        for part in (self.inbox, self.builder, self._syncer, self._reaper, self._pruner):
             part.take_settings(settings)
         await self.inbox.deliver(SettingsChanged(settings))
 

@@ -31,6 +31,8 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Cancellation, Intervention, Written
 from itinerary.ports import Clock, Store
+from itinerary.runtime import settling
+from itinerary.runtime.settling import Tell, nobody
 from itinerary.schedules.durations import SECOND, format_duration
 
 __all__ = ["Reaper"]
@@ -56,10 +58,11 @@ class Reaper:
         knows: Callable[[NodeNumber | None], bool],
         plans: Callable[[], PlanBook],
         log: Any,
+        tell: Tell = nobody,
     ) -> None:
         """`knows` says whether it is known of a node if it lives; `plans` are those of the jobs."""
         self._store, self._node, self._clock, self._log = store, node, clock, log
-        self._knows, self._plans = knows, plans
+        self._knows, self._plans, self._tell = knows, plans, tell
         self._interval, self._kill_grace = settings.reaper_interval, settings.kill_grace
         self._is_wanted = asyncio.Event()
         self._asked: dict[tuple[Ref, int], int] = {}
@@ -144,6 +147,7 @@ class Reaper:
         for write, answer in zip(writes, answers, strict=True):
             if isinstance(answer, Written):
                 self._log.warning("occurrence.reaped", occurrence=write.ref, to=write.to, why=write.why)
+        self._tell(settling.ended(self._plans().timeline, rows, writes, answers))
 
     def _reaping(self, detail: Detail) -> Intervention | None:
         """What is done about it; None if that is left to others for now."""

@@ -30,6 +30,8 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
 from itinerary.model.writes import Written
 from itinerary.ports import Clock, Store
+from itinerary.runtime import settling
+from itinerary.runtime.settling import Tell, nobody
 
 __all__ = ["MISSES_MAX", "Rescuer"]
 
@@ -59,9 +61,11 @@ class Rescuer:
         clock: Clock,
         log: Any,
         plans: Callable[[], PlanBook] = lambda: PlanBook(Timeline()),
+        tell: Tell = nobody,
     ) -> None:
         """`plans` are those of the jobs, as they are known here: they say whether hooks want to hear of an end."""
         self._store, self._node, self._clock, self._log, self._plans = store, node, clock, log, plans
+        self._tell = tell
         self._timeout = settings.node_heartbeat_interval * MISSES_MAX
         self._seen: dict[NodeNumber, tuple[int, int]] = {}
         self._heard: set[NodeNumber] = set()
@@ -163,7 +167,9 @@ class Rescuer:
         plans = self._plans()
         rescues = [released(row, why) for row in theirs if row.started_at is None]
         rescues += [rescued(one, why, plans.readable(one.row)) for one in details if one.row.status not in FINAL]
-        answers = await self._store.intervene(self._node, [rescue.write for rescue in rescues])
+        writes = [rescue.write for rescue in rescues]
+        answers = await self._store.intervene(self._node, writes)
+        self._tell(settling.ended(plans.timeline, theirs, writes, answers))
         return Counter(
             rescue.fate for rescue, answer in zip(rescues, answers, strict=True) if isinstance(answer, Written)
         )

@@ -69,6 +69,11 @@ class Roll:
         self._members = Members(lacks)
         return self._members
 
+    @property
+    def is_first(self) -> bool:
+        """Whether none of the others that are there joined before this node."""
+        return all(self._node < other for other in self._members.lacks)
+
     def _is_there(self, other: NodeRow, store_now: int, now: int) -> bool:
         if other.left_at is not None:
             return False

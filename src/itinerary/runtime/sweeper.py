@@ -25,9 +25,11 @@ from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.ports import Store
 from itinerary.reading import decided_between, windows_after
+from itinerary.runtime import settling
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.settling import Tell, nobody
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["LOOKS", "Sweeper"]
@@ -42,7 +44,7 @@ _AT_ONCE: Final = 1_000
 class Sweeper:
     """Works off plans."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a sweep needs
         self,
         store: Store,
         node: NodeNumber,
@@ -53,9 +55,10 @@ class Sweeper:
         defaults: Overrides,
         elsewhere: Elsewhere,
         log: Any,
+        tell: Tell = nobody,
     ) -> None:
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
-        self._defaults, self._elsewhere, self._log = defaults, elsewhere, log
+        self._defaults, self._elsewhere, self._log, self._tell = defaults, elsewhere, log, tell
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
@@ -118,6 +121,8 @@ class Sweeper:
                 self._log.info("sweep.taken_over", why=str(answer))
                 return None
             made += len(step.wanted)
+            if news := settling.made(timeline, step.wanted):
+                self._tell(news)
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         return None
@@ -148,6 +153,7 @@ class Sweeper:
         judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
         for first in range(0, len(judged), _AT_ONCE):
             some = judged[first : first + _AT_ONCE]
-            await self._patience.ask(lambda: self._store.intervene(self._node, some), "sweep")  # noqa: B023 - awaited in this turn
+            answers = await self._patience.ask(lambda: self._store.intervene(self._node, some), "sweep")  # noqa: B023 - awaited in this turn
+            self._tell(settling.ended(timeline, rows, some, answers))
         if judged:
             self._log.info("sweep.found_overlooked", count=len(judged), window_start=plan.start, window_end=plan.end)

@@ -11,6 +11,7 @@ from itinerary.core import commands as c
 from itinerary.core import messages as m
 from itinerary.core.answers import LoopStatistics
 from itinerary.core.course import Here
+from itinerary.core.news import Tried
 from itinerary.core.scheduler import Scheduler
 from itinerary.model.policies import Retry
 from itinerary.model.queries import Statistics
@@ -34,7 +35,9 @@ def test_what_comes_within_reach_is_claimed_before_messages_are_heard_and_time_i
     world.inbox.append(m.AttemptsReported(world.script.due()))
     asked = world.turn()
     kinds = [type(command) for command in asked if isinstance(command, c.Write | c.Claim | c.Announce)]
-    assert kinds == [c.Write, c.Claim]
+    assert kinds == [c.Write, c.Claim, c.Announce]
+    (told,) = [command for command in asked if isinstance(command, c.Announce)]
+    assert [type(item) for item in told.news] == [Tried], "of its end only when that is written"
     (claim,) = [command for command in asked if isinstance(command, c.Claim)]
     assert [item.key.instant for item in claim.wanted] == [START + 12 * SECOND]
 

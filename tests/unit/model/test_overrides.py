@@ -62,6 +62,8 @@ tables = st.fixed_dictionaries(
         "priority": st.integers(-1_000, 1_000),
         "on_orphan": st.sampled_from(OnOrphan),
         "executor": st.sampled_from(["thread", "process", "pod"]),
+        "alerts": st.booleans(),
+        "alert_after": st.sampled_from(["1s", "10m"]),
     },
 )
 junk = st.recursive(
@@ -185,6 +187,8 @@ BAD: list[tuple[Any, str]] = [
     ({"limits": {"api": 5}}, "limits: a value of type 'dict' is not a list of names"),
     ({"limits": ["a b"]}, "limits: 'a b' is not a name"),
     ({"executor": "../thread"}, "executor: '../thread' is not a name"),
+    ({"alerts": "yes"}, "alerts: 'yes' is neither true nor false"),
+    ({"alert_after": "0s"}, "alert_after: "),
     ({"timezone": "../../etc/passwd"}, "timezone: '../../etc/passwd' is not a time zone; write an IANA name"),
     ({"timezone": "UTC\0"}, "timezone: .* is not a time zone"),
     ({"timezone": "x" * 65}, "timezone: .* is not a time zone"),
@@ -234,9 +238,13 @@ SET_SOMEWHERE: dict[str, Any] = {
     "priority": 1,
     "on_orphan": "rerun",
     "executor": "thread",
+    "alerts": False,
+    "alert_after": "1m",
 }
 ALLOWED_ON_A_TASK = {"failure", "retry", "task_timeout", "executor"}
-REFUSED_ON_AN_OCCURRENCE = {"timezone", "recovery", "max_queued", "max_active", "limits", "executor"}
+REFUSED_ON_AN_OCCURRENCE = {
+    *("timezone", "recovery", "max_queued", "max_active", "limits", "executor", "alerts", "alert_after"),
+}
 
 
 @pytest.mark.spec("X5", "levels")

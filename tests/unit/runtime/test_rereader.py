@@ -256,6 +256,25 @@ async def update_policy(world: World) -> None:
         assert (await desk.updates.update("job", change, is_plan=True)).policy is UpdatePolicy.GRACEFUL
 
 
+async def _the_next_round_of_forgetting_goes_by(world: World, **setting: int) -> None:
+    async with changing(world) as scene:
+        await scene.change(**setting)
+        (name,) = setting
+        assert getattr(scene.node._pruner.rules, name) == setting[name]
+
+
+async def keep_for(world: World) -> None:
+    await _the_next_round_of_forgetting_goes_by(world, keep_for=7 * 24 * HOUR)
+
+
+async def keep_failed_for(world: World) -> None:
+    await _the_next_round_of_forgetting_goes_by(world, keep_failed_for=8 * 24 * HOUR)
+
+
+async def keep_max(world: World) -> None:
+    await _the_next_round_of_forgetting_goes_by(world, keep_max=9)
+
+
 STORIES: dict[str, Callable[[World], Awaitable[None]]] = {
     story.__name__: story
     for story in (
@@ -274,6 +293,9 @@ STORIES: dict[str, Callable[[World], Awaitable[None]]] = {
         stats_flush_threshold,
         stats_flush_interval,
         update_policy,
+        keep_for,
+        keep_failed_for,
+        keep_max,
     )
 }
 

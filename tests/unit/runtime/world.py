@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
+from itinerary.core.news import News
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.registry import Registry
@@ -215,6 +216,7 @@ class World:
         reread: Callable[[], Reread] | None = None,
         awake: Callable[[], int] | None = None,
         zone_data: ZoneData | None = None,
+        observer: Callable[[Sequence[News]], None] = lambda _: None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -225,6 +227,7 @@ class World:
             settings=Settings(**settings),
             executor=CoroutineExecutor(self.registry, loop=self.loop) if executor is None else executor,
             log=self.log,
+            observer=observer,
             knows=knows,
             reread=reread,
             zone_data=zone_data,

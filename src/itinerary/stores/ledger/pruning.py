@@ -60,8 +60,11 @@ def prune(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
 
 
 def _along_time(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
-    rows = tx.scan(OCCURRENCES, low=cursor.after, high=(sweep.watermark - rules.margin,), limit=BATCH, by_name=True)
-    removed = _remove(tx, [row for row in rows if _is_old(row, rules, tx.now(), sweep)])
+    now = tx.now()
+    # What ended long ago was due before that. One that was cancelled ahead of its instant stays until that is old, too.
+    end = min(sweep.watermark - rules.margin, now - min(rules.keep_for, rules.keep_failed_for))
+    rows = tx.scan(OCCURRENCES, low=cursor.after, high=(end,), limit=BATCH, by_name=True)
+    removed = _remove(tx, [row for row in rows if _is_old(row, rules, now, sweep)])
     if len(rows) < BATCH:
         return Pruned(removed, PruneCursor(job=0))
     last = rows[-1]  # it is looked at twice, which does no harm

@@ -1,0 +1,48 @@
+"""The listener of a node, as its app starts it: on a thread of its own, before the engine, and until that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from itinerary.app.sources import Configuration
+from itinerary.core.news import News
+from itinerary.executors.references import environment_secret
+from itinerary.observe.addresses import ListenAt
+from itinerary.observe.listener import Listener
+from itinerary.observe.tally import Tally
+from itinerary.observe.watched import Watched
+
+__all__ = ["NodeHealth"]
+
+
+class NodeHealth:
+    """What is counted of a node, and the listener that publishes it."""
+
+    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched) -> None:
+        settings, token = configuration.settings, configuration.health_token
+        self._tally = Tally(settings.metrics_jobs_max)
+        self._listener = Listener(
+            at,
+            watched,
+            self._tally,
+            store=configuration.store,
+            heartbeat_interval=settings.node_heartbeat_interval,
+            token=None if token is None else environment_secret(token),
+        )
+
+    def hear(self, news: Sequence[News]) -> None:
+        """On the engine's loop."""
+        self._tally.hear(news)
+
+    @property
+    def at(self) -> ListenAt:
+        """Where it listens."""
+        return self._listener.at
+
+    def start(self) -> ListenAt:
+        """Begin to listen. Raises NodeError if that cannot be."""
+        return self._listener.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._listener.stop()

@@ -1,0 +1,394 @@
+"""Alerts: people are told of a failure, of a run that did not happen, and when it is over (U12).
+
+    every node          what it tells of ──► trouble ──► the log of incidents (a stream in the store)
+    one node, by lease  looks for runs that have not begun, and for successes that close an incident;
+                        brings each alert to each receiver, in order, again and again until it arrives
+
+Nothing here is in the way of scheduling: the engine only puts aside what went wrong, and a task of its own does the
+rest. What is in the log survives the node: whoever has the lease next goes on. An alert may arrive twice, if the answer
+was lost; its id says so.
+
+What can go wrong: a receiver that does not answer is asked again, less and less often, for a day; a store that is away
+is asked again; and if more jobs are in trouble at once than can be kept, the rest is counted, and said in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from itinerary.core.news import Began, Finished, News, Settled
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError, StoreError
+from itinerary.model.config import EffectiveConfig, resolve
+from itinerary.model.events import Lease, NewEvent
+from itinerary.model.ids import job_id, run_id
+from itinerary.model.occurrence import Kind
+from itinerary.model.overrides import Overrides
+from itinerary.model.queries import Events, History, JobsByName
+from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
+from itinerary.model.settings import Settings
+from itinerary.model.states import OccurrenceState
+from itinerary.model.writes import Refusal
+from itinerary.observe.incidents import ALERTS_STREAM, Alert, AlertKind, Delivered, Incidents, delivery, seen
+from itinerary.observe.lookout import Lookout
+from itinerary.observe.undecided import Elsewhere, Instant, here
+from itinerary.observe.webhooks import Posts, Receiver, Undelivered
+from itinerary.ports import Clock, Store
+from itinerary.schedules.durations import SECOND, format_duration
+
+__all__ = ["GIVE_UP_AFTER", "WENT_WRONG", "Alerts"]
+
+WENT_WRONG: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED})
+GIVE_UP_AFTER: Final = 86_400 * SECOND
+"""For how long an alert is tried to be delivered."""
+_TURN: Final = 1.0
+_LOOK_INTERVAL: Final = 5 * SECOND
+"""How often the log is read, and runs that have not begun are looked for."""
+_LEASE: Final = 60 * SECOND
+_LATE_MIN: Final = SECOND
+"""What began less late than this is never looked at: nobody can set less."""
+_TROUBLE_MAX: Final = 10_000
+"""How many jobs may be in new trouble at once."""
+_PAGE: Final = 1_000
+_ASKED_AT_ONCE: Final = 100
+"""How many jobs are asked in one turn whether they have recovered."""
+_OWED_MAX: Final = 1_000
+"""How many alerts wait for one receiver; of more the oldest are given up."""
+_DELIVER_FOR: Final = 10 * SECOND
+_FIRST_WAIT: Final = SECOND
+_LONGEST_WAIT: Final = 300 * SECOND
+_DECISIVE: Final = WENT_WRONG | {OccurrenceState.COMPLETED}
+_END_TIMEOUT: Final = 5.0
+
+
+class _Trouble(NamedTuple):
+    """Something that went wrong."""
+
+    kind: AlertKind
+    job: str
+    key: Key
+    outcome: OccurrenceState | None
+    at: int
+    why: str
+    late_by: int | None = None
+    """Of one that is late: by how much."""
+
+
+class Alerts:
+    """The alerts of one node. Used on the engine's loop only."""
+
+    def __init__(  # noqa: PLR0913 - everything that it needs of a node
+        self,
+        store: Store,
+        node: NodeNumber,
+        name: str,
+        clock: Clock,
+        *,
+        timeline: Callable[[], Timeline],
+        settings: Settings,
+        defaults: Overrides,
+        webhook: Posts,
+        receivers: Sequence[Receiver],
+        hide: Callable[[str], str],
+        log: Any,
+        elsewhere: Elsewhere = here,
+    ) -> None:
+        """`hide` takes secrets out of a text."""
+        self._store, self._node, self._name, self._clock, self._log = store, node, name, clock, log
+        self._timeline, self._settings, self._defaults, self._hide = timeline, settings, defaults, hide
+        self._webhook, self._receivers = webhook, {receiver.name: receiver for receiver in receivers}
+        self._lookout = Lookout(store.read, timeline, settings.node_heartbeat_interval, elsewhere=elsewhere)
+        self._incidents = Incidents()
+        self._trouble: dict[tuple[str, AlertKind], _Trouble] = {}
+        self._held: dict[tuple[str, AlertKind], _Trouble] = {}
+        """What came while an incident was open: if that is closed by an earlier success, it is one of its own."""
+        self._left_out = 0
+        self._lease: Lease | None = None
+        self._looked_at = -_LOOK_INTERVAL
+        self._waits: dict[tuple[str, str], tuple[int, int]] = {}
+        """By alert and receiver: how often it was tried, and when it is again."""
+        self._asked: dict[str, None] = {}
+        """Jobs that have been asked in this round whether they have recovered."""
+        self._is_away = False
+        self.counts: Counter[str] = Counter({"delivered": 0, "retried": 0, "given_up": 0})
+        """What became of deliveries here."""
+
+    # -- what the node tells -----------------------------------------------------------------------------------------
+
+    def hear(self, news: Sequence[News]) -> None:
+        """On the engine's loop, for everything that happens: put aside what went wrong."""
+        for item in news:  # there may be tens of thousands in a second, and nearly nothing of it is wrong
+            if type(item) is Finished or type(item) is Settled:
+                if item.outcome in WENT_WRONG:
+                    self._note(AlertKind.FAILED, item)
+                elif item.outcome is OccurrenceState.MISSED:
+                    self._note(AlertKind.MISSED, item)
+            elif type(item) is Began:
+                late_by = item.started_at - item.due_at
+                if late_by > _LATE_MIN and item.key.kind is Kind.SCHEDULED:
+                    why = f"it was due at {_iso(item.due_at)}, and began {format_duration(_seconds(late_by))} late"
+                    self._add(_Trouble(AlertKind.MISSED, item.job, item.key, None, item.started_at, why, late_by))
+
+    def _note(self, kind: AlertKind, item: Finished | Settled) -> None:
+        at = item.ended_at if isinstance(item, Finished) else self._clock.now()
+        self._add(_Trouble(kind, item.job, item.key, item.outcome, at, item.why or f"it is {item.outcome}"))
+
+    def _add(self, trouble: _Trouble) -> None:
+        """The first of a job counts, and of those that are late the latest: it may be late enough."""
+        name = trouble.job, trouble.kind
+        known = self._trouble.get(name)
+        if known is None and len(self._trouble) >= _TROUBLE_MAX:
+            self._left_out += 1
+        elif known is None or (known.late_by is not None and (trouble.late_by or GIVE_UP_AFTER) > known.late_by):
+            self._trouble[name] = trouble
+
+    # -- for ever ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """See to it that people are told, for ever."""
+        while True:
+            try:
+                await self._turn()
+            except ItineraryError as error:
+                if not self._is_away:
+                    self._is_away = True
+                    self._log.warning("alerts.held_up", error=str(error), hint="nothing is lost; it is tried again")
+            else:
+                self._is_away = False
+            await asyncio.sleep(_TURN)
+
+    async def end(self) -> None:
+        """Write down what is known, so that others can tell people; if the store answers soon."""
+        try:
+            async with asyncio.timeout(_END_TIMEOUT):
+                await self._follow()
+                await self._report()
+                await self._store.lease(self._node, ALERTS_STREAM, (ALERTS_STREAM,), 0)
+        except (StoreError, TimeoutError) as error:
+            self._log.warning("alerts.left_without_a_word", error=str(error), hint="its lease runs out, others go on")
+        await self._lookout.close()
+
+    async def _turn(self) -> None:
+        now = self._clock.elapsed()
+        is_time = now - self._looked_at >= _LOOK_INTERVAL
+        if is_time or self._trouble:
+            await self._follow()
+            await self._report()
+        if is_time:
+            self._looked_at = now
+            mine = await self._store.lease(self._node, ALERTS_STREAM, (ALERTS_STREAM,), _LEASE)
+            self._lease = mine[0] if mine else None
+            if self._lease is not None:
+                await self._look_for_late()
+                await self._look_for_recovery()
+                await self._report()
+        if self._lease is not None:
+            await asyncio.gather(*(self._deliver(receiver) for receiver in self._receivers.values()))
+
+    async def _follow(self) -> None:
+        """Read the log to its end."""
+        incidents = self._incidents
+        while True:
+            page = await self._store.read(Events(ALERTS_STREAM, incidents.sequence, limit=_PAGE))
+            if unreadable := incidents.take(page, tuple(self._receivers)):
+                self._log.error("alerts.unreadable", count=unreadable, log=ALERTS_STREAM, hint="these are passed over")
+            if len(page) < _PAGE:
+                break
+        for name, trouble in list(self._held.items()):
+            if name not in incidents.open:
+                del self._held[name]
+                if trouble.at > incidents.closed.get(trouble.job, 0):
+                    self._add(trouble)
+
+    async def _report(self) -> None:
+        """Write down what went wrong, if somebody wants to be told of it and it is not known already."""
+        trouble, self._trouble = self._trouble, {}
+        fresh: list[Alert] = []
+        for name, one in trouble.items():
+            if not self._is_wanted(one):
+                continue
+            if name in self._incidents.open:
+                self._held[name] = one
+            else:
+                fresh.append(self._alert(one))
+        try:
+            if fresh:
+                await self._append([seen(alert) for alert in fresh])
+        except StoreError:
+            self._trouble = {**trouble, **self._trouble}
+            raise
+        for alert in fresh:
+            self._log.warning("alert.raised", kind=alert.kind.value, job=alert.job, run=alert.run, why=alert.why)
+        if self._left_out:
+            self._log.error(
+                "alerts.left_out", count=self._left_out, hint="more jobs are in trouble than can be told of"
+            )
+            self._left_out = 0
+
+    async def _append(self, events: Sequence[NewEvent], lease: Lease | None = None) -> bool:
+        """Append to the log, and read it again. False if somebody else has the lease by now."""
+        for first in range(0, len(events), _PAGE):
+            some = events[first : first + _PAGE]
+            if isinstance(await self._store.append(ALERTS_STREAM, ALERTS_STREAM, some, lease), Refusal):
+                self._lease = None
+                return False
+        await self._follow()
+        return True
+
+    def _is_wanted(self, trouble: _Trouble) -> bool:
+        config = self._config(trouble.key.job, trouble.key.instant)
+        if config is None:
+            return trouble.late_by is None or trouble.late_by > self._settings.grace_period
+        return config.alerts and (trouble.late_by is None or trouble.late_by > self._patience(config))
+
+    def _patience(self, config: EffectiveConfig) -> int:
+        return self._settings.grace_period if config.alert_after is None else config.alert_after
+
+    def _config(self, job: JobNumber, instant: int) -> EffectiveConfig | None:
+        """What its job says, at that instant or now; None if that cannot be read."""
+        timeline = self._timeline()
+        try:
+            stretch = timeline.in_force(job, instant) or timeline.in_force(job, self._clock.now())
+            version = timeline.jobs[job].version if stretch is None else stretch.version
+            return resolve(settings=self._defaults, job=timeline.definition(job, version).overrides)
+        except (ItineraryError, KeyError):
+            return None
+
+    def _alert(self, trouble: _Trouble, incident: str | None = None) -> Alert:
+        occurrence = str(trouble.key.id(job_id(trouble.job)))
+        name = f"{trouble.kind}:{occurrence}"
+        instant = trouble.key.instant - trouble.key.instant % SECOND
+        return Alert(
+            alert=name,
+            kind=trouble.kind,
+            job=trouble.job,
+            run=run_id(trouble.job, instant),
+            occurrence=occurrence,
+            scheduled_at=_iso(instant),
+            at=_iso(trouble.at),
+            outcome=None if trouble.outcome is None else trouble.outcome.value,
+            why=self._hide(trouble.why),
+            node=self._name,
+            incident=name if incident is None else incident,
+            at_microseconds=trouble.at,
+        )
+
+    # -- who has the lease -------------------------------------------------------------------------------------------
+
+    async def _look_for_late(self) -> None:
+        """Find what is due, has not begun, and is later than it may be."""
+        found = await self._lookout.look()
+        timeline = self._timeline()
+        for one in found.undecided:
+            late_by = found.now - one.due_at
+            if one.is_skipped or late_by <= _LATE_MIN or one.job not in timeline.jobs:
+                continue
+            if one.status is OccurrenceState.QUEUED and not self._has_deadline(one):
+                continue  # that it waits for its turn is what its job wants
+            how = "has no row" if one.status is None else f"is {one.status}"
+            late = format_duration(_seconds(late_by))
+            why = f"it was due at {_iso(one.due_at)}, and has not begun {late} later: it {how}"
+            key = Key(one.instant, one.job, Kind.SCHEDULED)
+            name = timeline.jobs[one.job].name
+            self._add(_Trouble(AlertKind.MISSED, name, key, one.status, found.now, why, late_by))
+
+    def _has_deadline(self, one: Instant) -> bool:
+        config = self._config(one.job, one.instant)
+        return config is not None and config.alert_after is not None
+
+    async def _look_for_recovery(self) -> None:
+        """Find jobs that are in trouble and whose newest run went well."""
+        jobs = self._next_asked({job for job, _ in self._incidents.open})
+        if not jobs:
+            return
+        numbers = await self._store.read(JobsByName(tuple(jobs)))
+        events: list[NewEvent] = []
+        recovered: list[Alert] = []
+        for job in jobs:
+            if job not in numbers:
+                continue
+            page = await self._store.read(History(numbers[job].number, limit=1, states=_DECISIVE))
+            opened = [alert for (name, _), alert in self._incidents.open.items() if name == job]
+            first = min(opened, key=lambda alert: alert.at_microseconds)
+            if page.rows and _is_success_after(page.rows[0], max(alert.at_microseconds for alert in opened)):
+                alert = self._alert(_recovery(job, page.rows[0]), first.alert)
+                recovered.append(alert)
+                events.append(seen(alert))
+        if events and await self._append(events, self._lease):
+            for alert in recovered:
+                self._log.info("alert.recovered", job=alert.job, run=alert.run)
+
+    def _next_asked(self, jobs: set[str]) -> list[str]:
+        """Some of these jobs: those first that have not been asked for longest."""
+        waiting = sorted(jobs - self._asked.keys())
+        if not waiting:
+            self._asked.clear()
+            waiting = sorted(jobs)
+        some = waiting[:_ASKED_AT_ONCE]
+        self._asked |= dict.fromkeys(some)
+        return some
+
+    async def _deliver(self, receiver: Receiver) -> None:
+        """Bring a receiver what it has not been told, in order, for a while."""
+        until = self._clock.elapsed() + _DELIVER_FOR
+        owed = self._incidents.owed_to(receiver.name)
+        surplus = max(len(owed) - _OWED_MAX, 0)
+        for alert in owed[:surplus]:
+            await self._settle(receiver, alert, "too many wait for this receiver")
+        for alert in owed[surplus:]:
+            place = alert.alert, receiver.name
+            tries, again_at = self._waits.get(place, (0, 0))
+            if self._lease is None or self._clock.elapsed() >= until or self._clock.elapsed() < again_at:
+                return
+            try:
+                await self._webhook.post(receiver, alert.alert, alert.body(), self._clock.now() // SECOND)
+            except Undelivered as error:
+                if self._clock.now() - alert.at_microseconds > GIVE_UP_AFTER:
+                    await self._settle(receiver, alert, str(error))
+                    continue
+                wait = min(_FIRST_WAIT << min(tries, 20), _LONGEST_WAIT)
+                self._waits[place] = tries + 1, self._clock.elapsed() + wait
+                self.counts["retried"] += 1
+                self._log.warning(
+                    "alert.not_delivered",
+                    alert=alert.alert,
+                    why=self._hide(str(error)),
+                    tries=tries + 1,
+                    again_in=wait // SECOND,
+                )
+                return
+            await self._settle(receiver, alert)
+
+    async def _settle(self, receiver: Receiver, alert: Alert, given_up: str | None = None) -> None:
+        """Write down that an alert has arrived, or is given up."""
+        self._waits.pop((alert.alert, receiver.name), None)
+        told = Delivered(alert.alert, receiver.name, given_up is not None)
+        if not await self._append([delivery(told, alert.job)], self._lease):
+            return  # somebody else goes on, and will send it once more
+        if given_up is None:
+            self.counts["delivered"] += 1
+            self._log.info("alert.delivered", alert=alert.alert, job=alert.job)
+        else:
+            self.counts["given_up"] += 1
+            self._log.error("alert.given_up", alert=alert.alert, job=alert.job, why=self._hide(given_up))
+
+
+def _recovery(job: str, row: OccurrenceRow) -> _Trouble:
+    return _Trouble(AlertKind.RECOVERED, job, row.key, row.status, row.ended_at or 0, "it has run, and went well")
+
+
+def _is_success_after(row: OccurrenceRow, at: int) -> bool:
+    return row.status is OccurrenceState.COMPLETED and (row.ended_at or 0) > at
+
+
+def _iso(instant: int) -> str:
+    return datetime.fromtimestamp(instant / SECOND, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _seconds(microseconds: int) -> int:
+    """To whole seconds: nobody reads more of how late something is."""
+    return microseconds - microseconds % SECOND

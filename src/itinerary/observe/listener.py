@@ -1,0 +1,275 @@
+"""The listener: `/health/live`, `/health/ready`, `/health/progress` and `/metrics`, on a thread of their own (U8).
+
+    engine's thread          listener's thread
+    the node        ◄─ask──  a pulse, once a second
+    the store       ◄─read─  a connection of its own (`lookout`)
+                             an HTTP server: one request a connection, and then it is closed
+
+A probe is answered whatever the engine does, so a node that hangs is reported, and does not hang the probe with it.
+
+Off loopback every request must carry a token (Q1): `Authorization: Bearer …`. Requests are never trusted: only GET and
+HEAD, no body, short lines, a few connections at a time, and none lives longer than some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from itinerary.errors import ItineraryError, NodeError, StoreError, StoreUnavailable
+from itinerary.model.queries import Answer, Query
+from itinerary.observe.addresses import ListenAt
+from itinerary.observe.health import Health, Phase, Pulse, Verdict
+from itinerary.observe.lookout import Lookout, Seen
+from itinerary.observe.metrics import CONTENT_TYPE, Gauges, NodeMetrics
+from itinerary.observe.tally import Tally
+from itinerary.observe.watched import Watched
+from itinerary.stores.opening import open_store
+from itinerary.stores.store import EngineStore
+
+__all__ = ["CONNECTIONS_MAX", "CONNECTION_MAX", "Listener"]
+
+CONNECTIONS_MAX: Final = 64
+CONNECTION_MAX: Final = 15.0
+"""How long a connection lives at most, in seconds."""
+_LINE_MAX: Final = 4_096
+_PULSE_INTERVAL: Final = 1.0
+_START_TIMEOUT: Final = 10.0
+_STOP_TIMEOUT: Final = 5.0
+_OPENED_ONCE: Final = ("memory:", "lmdb:")
+"""Stores that a process can open only once: they are asked through the engine."""
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Connection": "close"}
+
+
+class Listener:
+    """Answers probes about one node. Made, started and stopped once; `stop` may be called from any thread."""
+
+    def __init__(
+        self,
+        at: ListenAt,
+        watched: Watched,
+        tally: Tally,
+        *,
+        store: str,
+        heartbeat_interval: int,
+        token: str | None = None,
+    ) -> None:
+        """`token` is what requests must carry; None, which only loopback may have: nothing."""
+        if token is None and not at.is_loopback:
+            raise NodeError(f"health: {at} can be reached from elsewhere, and needs a token; set health_token")
+        self._at, self._watched, self._tally, self._token = at, watched, tally, token
+        self._store, self._interval = store, heartbeat_interval
+        self._thread = threading.Thread(target=self._live, name="itinerary-health", daemon=True)
+        self._started: Future[ListenAt] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event | None = None
+
+    def start(self) -> ListenAt:
+        """Begin to listen. Returns where; raises NodeError if that cannot be."""
+        self._thread.start()
+        return self._started.result(_START_TIMEOUT)
+
+    @property
+    def at(self) -> ListenAt:
+        """Where it listens."""
+        return self._started.result(_START_TIMEOUT)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        loop, end = self._loop, self._end
+        if loop is not None and end is not None:
+            try:
+                loop.call_soon_threadsafe(end.set)
+            except RuntimeError:
+                return  # it has stopped in this very moment
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_STOP_TIMEOUT)
+
+    # -- in its own thread -------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except Exception as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+    async def _run(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        reader = _Reader(self._store, self._watched)
+        lookout = Lookout(reader.read, self._watched.timeline, self._interval)
+        pulse = Pulse(self._watched, self._loop.time)
+        metrics = NodeMetrics(self._tally, _Sources(self._watched, lookout))
+        routes = _Routes(Health(self._watched, pulse, lookout), lookout, metrics, self._token)
+        server = _Bounded(routes.answer, access_log=None, max_line_size=_LINE_MAX, max_field_size=_LINE_MAX)
+        try:
+            listening = await self._loop.create_server(server.accepted, self._at.host, self._at.port)
+        except OSError as error:
+            raise NodeError(f"health: {self._at} cannot be listened on: {error.strerror or error}") from error
+        port = listening.sockets[0].getsockname()[1]
+        self._started.set_result(ListenAt(self._at.host, port))
+        try:
+            while not self._end.is_set():
+                pulse.feel()
+                self._tally.count()
+                await _either(self._end, _PULSE_INTERVAL)
+        finally:
+            listening.close()
+            await server.shutdown(0.0)
+            await lookout.close()
+            await reader.close()
+
+
+async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC109 - how long it waits, not a limit
+    try:
+        async with asyncio.timeout(timeout):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+class _Reader:
+    """Asks the store: through a connection of its own, or, where there can be none, through the engine."""
+
+    def __init__(self, url: str, watched: Watched) -> None:
+        self._url, self._watched = url, watched
+        self._store: EngineStore | None = None
+        self._lock = asyncio.Lock()
+
+    async def read(self, query: Query[Answer]) -> Answer:
+        """What the store answers."""
+        if self._watched.phase is Phase.STARTING:
+            raise StoreUnavailable("the node is starting")
+        if self._url.startswith(_OPENED_ONCE):
+            return await self._through_the_engine(query)
+        async with self._lock:
+            if self._store is None:
+                store = open_store(self._url)
+                await store.open()
+                self._store = store
+        return await self._store.read(query)
+
+    async def _through_the_engine(self, query: Query[Answer]) -> Answer:
+        try:
+            return await asyncio.wrap_future(self._watched.read(query))
+        except NodeError as error:
+            raise StoreUnavailable(str(error)) from error
+
+    async def close(self) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+
+class _Sources:
+    """What is published and not counted."""
+
+    def __init__(self, watched: Watched, lookout: Lookout) -> None:
+        self._watched, self._lookout = watched, lookout
+
+    def gauges(self) -> Gauges:
+        return self._watched.gauges()
+
+    def seen(self) -> Seen | None:
+        return self._lookout.last
+
+
+class _Bounded(web.Server):
+    """A server with a few connections at a time, each of which has an end."""
+
+    _accepted = 0
+    """Many may come before the first is spoken to."""
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        asyncio.get_running_loop().call_later(CONNECTION_MAX, transport.abort)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self._accepted -= 1
+        super().connection_lost(handler, exc)
+
+    def accepted(self) -> asyncio.Protocol:
+        """Who speaks to the next one that comes."""
+        if self._accepted >= CONNECTIONS_MAX:
+            return _Refusing()
+        self._accepted += 1
+        return self()
+
+
+class _Refusing(asyncio.Protocol):
+    """One connection too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport), "it listens on TCP"
+        transport.abort()
+
+
+class _Routes:
+    """Answers requests."""
+
+    def __init__(self, health: Health, lookout: Lookout, metrics: NodeMetrics, token: str | None) -> None:
+        self._lookout, self._metrics = lookout, metrics
+        self._token = None if token is None else f"Bearer {token}".encode()
+        self._routes: dict[str, Callable[[], Awaitable[web.Response]]] = {
+            "/health/live": lambda: _told(_now(health.live())),
+            "/health/ready": lambda: _told(health.ready()),
+            "/health/progress": lambda: _told(health.progress()),
+            "/metrics": self._all_metrics,
+        }
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """Answer one request, and close its connection."""
+        response = await self._answered(request)
+        response.force_close()
+        return response
+
+    async def _answered(self, request: web.BaseRequest) -> web.Response:
+        if not self._may(request.headers.get("Authorization", "")):
+            return _text(401, "this needs a token; send Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+        route = self._routes.get(request.path)
+        if route is None:
+            return _text(404, f"there is only {', '.join(self._routes)}")
+        if request.method not in ("GET", "HEAD"):
+            return _text(405, "this can only be read", {"Allow": "GET, HEAD"})
+        if request.body_exists:
+            return _text(413, "nothing is read here that comes with a request")
+        return await route()
+
+    def _may(self, given: str) -> bool:
+        if self._token is None:
+            return True
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+
+    async def _all_metrics(self) -> web.Response:
+        try:
+            await self._lookout.look()
+        except StoreError:
+            self._lookout.last = None  # what it said before is not so any more: these metrics are missing then
+        return web.Response(
+            body=await asyncio.to_thread(self._metrics.text), headers={**_HEADERS, "Content-Type": CONTENT_TYPE}
+        )
+
+
+async def _now(verdict: Verdict) -> Verdict:
+    return verdict
+
+
+async def _told(asked: Awaitable[Verdict]) -> web.Response:
+    try:
+        verdict = await asked
+    except ItineraryError as error:
+        verdict = Verdict(ok=False, why=str(error))
+    body = msgspec.json.encode({"status": "ok" if verdict.ok else "failing", "why": verdict.why})
+    headers = {**_HEADERS, "Content-Type": "application/json"}
+    return web.Response(status=200 if verdict.ok else 503, body=body, headers=headers)
+
+
+def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(status=status, text=f"{text}\n", headers={**_HEADERS, **(headers or {})})

@@ -1,0 +1,204 @@
+"""Metrics, in the format of Prometheus (U7, E11): every name, its type, its labels, and what it says.
+
+Each node has a registry of its own, so two nodes in one process do not mix. What concerns the node is counted on it
+(`tally`), and is added up over nodes; what concerns the store is read there (`lookout`), and is the same on all nodes:
+ask for its maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final, Literal, Protocol
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from itinerary.observe.lookout import Seen
+from itinerary.observe.tally import Histogram, Tally
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["CONTENT_TYPE", "METRICS", "Described", "Gauges", "NodeMetrics", "Sources"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A metric: what it is called, what kind it is, by what it is told apart, and what it says."""
+
+    name: str
+    kind: Literal["gauge", "counter", "histogram"]
+    labels: tuple[str, ...]
+    says: str
+
+
+METRICS: Final = (
+    Described("scheduler_jobs_running_total", "gauge", (), "occurrences that run on this node"),
+    Described(
+        "scheduler_jobs_retrying_total",
+        "gauge",
+        (),
+        "occurrences that began on this node and wait: for a retry, a requirement, a limit",
+    ),
+    Described(
+        "scheduler_jobs_in_queue_total",
+        "gauge",
+        (),
+        "occurrences that are due and have not begun, in the whole store: for overlap, a slot or a limit",
+    ),
+    Described("scheduler_jobs_paused_total", "gauge", (), "jobs that are paused, in the whole store"),
+    Described(
+        "scheduler_job_execution_duration_seconds", "histogram", ("job",), "from the start of an occurrence to its end"
+    ),
+    Described(
+        "scheduler_task_execution_duration_seconds", "histogram", ("job", "task"), "how long an attempt of a task took"
+    ),
+    Described("scheduler_task_attempts_total", "counter", ("job", "task", "status"), "attempts that have ended"),
+    Described(
+        "scheduler_job_occurrences_total", "counter", ("job", "status"), "occurrences that have ended, by how they did"
+    ),
+    Described("scheduler_recovery_runs_total", "counter", ("job", "strategy"), "runs that make up for missed instants"),
+    Described("scheduler_start_lateness_seconds", "histogram", (), "from when an occurrence was due to its start"),
+    Described(
+        "scheduler_oldest_undecided_seconds",
+        "gauge",
+        (),
+        "for how long something has been due and undecided, in the whole store; 0: nothing is",
+    ),
+    Described("scheduler_inbox_depth", "gauge", (), "messages that wait for the loop of this node"),
+    Described("scheduler_syncer_backlog", "gauge", (), "updates of this node that are not written yet"),
+    Described("scheduler_nodes", "gauge", (), "nodes that are there"),
+    Described("scheduler_clock_jumps_total", "counter", (), "jumps of this node's time, standstills included"),
+    Described("scheduler_alerts_total", "counter", ("outcome",), "alerts of this node: delivered, retried, given_up"),
+    Described("scheduler_records_per_cycle", "gauge", ("desk", "cycle"), "records that the last cycle took up"),
+    Described("scheduler_records_queue_size", "gauge", ("desk",), "records in the queue of this node"),
+    Described("scheduler_records_callback_backlog", "gauge", ("desk",), "callbacks that wait, due or not"),
+    Described("scheduler_records_verification_backlog", "gauge", ("desk",), "verifications that have no result yet"),
+    Described(
+        "scheduler_records_cycle_duration_seconds", "gauge", ("desk", "cycle"), "how long the last cycle of a desk took"
+    ),
+    Described(
+        "scheduler_records_store_outages_total", "counter", ("desk",), "alerts that the event store was away for long"
+    ),
+)
+"""Every metric, in the order in which it is published."""
+
+_BY_NAME: Final = {metric.name: metric for metric in METRICS}
+
+
+class Gauges(msgspec.Struct, frozen=True):
+    """What can be seen of a node at any moment, from any thread."""
+
+    inbox_depth: int = 0
+    syncer_backlog: int = 0
+    clock_jumps: int = 0
+    alerts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    desks: Mapping[str, Mapping[str, float | Mapping[str, float]]] = msgspec.field(default_factory=dict)
+    """The figures of each desk, by the names of their metrics; those of a cycle by its name."""
+
+
+class Sources(Protocol):
+    """Where the figures come from that nobody counts."""
+
+    def gauges(self) -> Gauges:
+        """How the node is."""
+
+    def seen(self) -> Seen | None:
+        """What the store said last; None: it has not answered yet."""
+
+
+class NodeMetrics(Collector):
+    """The metrics of one node."""
+
+    def __init__(self, tally: Tally, sources: Sources) -> None:
+        self._tally, self._sources = tally, sources
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """All of them, as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing that a registry would have to know before the first look."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them, now."""
+        tally, gauges, seen = self._tally.counted(), self._sources.gauges(), self._sources.seen()
+        yield _gauge("scheduler_jobs_running_total", [((), tally.running)])
+        yield _gauge("scheduler_jobs_retrying_total", [((), tally.retrying)])
+        if seen is not None:
+            yield _gauge("scheduler_jobs_in_queue_total", [((), seen.in_queue)])
+            yield _gauge("scheduler_jobs_paused_total", [((), seen.paused)])
+        jobs, tasks = tally.jobs.items(), tally.tasks.items()
+        yield _histogram(
+            "scheduler_job_execution_duration_seconds",
+            (((job,), one.durations) for job, one in jobs if any(one.durations.counts)),
+        )
+        yield _histogram(
+            "scheduler_task_execution_duration_seconds",
+            ((task, one.durations) for task, one in tasks if any(one.durations.counts)),
+        )
+        yield _counter(
+            "scheduler_task_attempts_total",
+            (((*task, status), count) for task, one in tasks for status, count in one.statuses.items()),
+        )
+        yield _counter(
+            "scheduler_job_occurrences_total",
+            (((job, status), count) for job, one in jobs for status, count in one.statuses.items()),
+        )
+        yield _counter(
+            "scheduler_recovery_runs_total",
+            (((job, strategy), count) for job, one in jobs for strategy, count in one.recoveries.items()),
+        )
+        yield _histogram("scheduler_start_lateness_seconds", [((), tally.lateness)])
+        if seen is not None:
+            yield _gauge("scheduler_oldest_undecided_seconds", [((), seen.undecided_for / SECOND)])
+        yield _gauge("scheduler_inbox_depth", [((), gauges.inbox_depth)])
+        yield _gauge("scheduler_syncer_backlog", [((), gauges.syncer_backlog)])
+        if seen is not None:
+            yield _gauge("scheduler_nodes", [((), seen.nodes)])
+        yield _counter("scheduler_clock_jumps_total", [((), gauges.clock_jumps)])
+        yield _counter("scheduler_alerts_total", (((outcome,), count) for outcome, count in gauges.alerts.items()))
+        yield from _of_desks(gauges.desks)
+
+
+def _of_desks(desks: Mapping[str, Mapping[str, float | Mapping[str, float]]]) -> Iterator[Metric]:
+    names = dict.fromkeys(name for published in desks.values() for name in published)
+    for name in names:
+        values: dict[tuple[str, ...], float] = {}
+        for desk, published in desks.items():
+            value = published[name]
+            if isinstance(value, Mapping):
+                values |= {(desk, cycle): one for cycle, one in value.items()}
+            else:
+                values[desk,] = value
+        yield (_counter if _BY_NAME[name].kind == "counter" else _gauge)(name, values.items())
+
+
+def _gauge(name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    described = _BY_NAME[name]
+    family = GaugeMetricFamily(name, described.says, labels=described.labels)
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family
+
+
+def _counter(name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    described = _BY_NAME[name]
+    family = CounterMetricFamily(name, described.says, labels=described.labels)
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family
+
+
+def _histogram(name: str, values: Iterable[tuple[tuple[str, ...], Histogram]]) -> Metric:
+    described = _BY_NAME[name]
+    family = HistogramMetricFamily(name, described.says, labels=described.labels)
+    for labels, one in values:
+        bounds = [*(f"{bound / SECOND:g}" for bound in one.buckets), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, accumulate(one.counts), strict=True)), one.total / SECOND)
+    return family

@@ -1,0 +1,122 @@
+"""Webhooks: an alert is posted to a URL, signed, to an address that was checked (U12, Q5).
+
+    resolve once ──► check each address ──► connect to what was checked ──► POST ──► 2xx: it has arrived
+
+The same rules as for HTTP tasks hold: private and link-local addresses are refused unless the operator allows the host
+by name, and redirects are not followed. A URL is often a secret itself; it may be a reference, and messages name only
+the host. The signature is HMAC-SHA256 over the timestamp, a dot, and the body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Collection
+from typing import Final, Protocol
+
+import aiohttp
+import msgspec
+
+from itinerary.errors import ConfigError, ItineraryError
+from itinerary.executors.addresses import HostLookup, Pinned, checked_addresses, read_allowed, system_lookup
+from itinerary.executors.http_definition import read_http
+from itinerary.executors.references import Secret, SecretResolver, Value, environment_secret, resolve_values
+from itinerary.model.text import clean_text
+
+__all__ = ["Posts", "Receiver", "Undelivered", "Webhook", "receiver_of", "signature"]
+
+_TIMEOUT: Final = 10.0
+"""How long a receiver may take, in seconds."""
+_URL: Final = "url"
+_ERROR_MAX: Final = 300
+
+
+class Undelivered(ItineraryError):
+    """An alert that did not arrive."""
+
+
+class Receiver(msgspec.Struct, frozen=True):
+    """Where alerts go."""
+
+    url: Value
+    name: str
+    """What it is called in the log of deliveries: nothing that could be read back to a URL."""
+
+
+def receiver_of(url: Value) -> Receiver:
+    """A receiver, known by the digest of its URL, or of the name of the secret that it is."""
+    text = f"secret {url.name}" if isinstance(url, Secret) else url
+    return Receiver(url, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """What a receiver computes, too, to know who sent it."""
+    digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return f"sha256={digest}"
+
+
+class Posts(Protocol):
+    """Brings a body to a receiver."""
+
+    async def post(self, receiver: Receiver, alert: str, body: bytes, timestamp: int) -> None:
+        """Bring it there, once. Raises Undelivered."""
+
+
+class Webhook:
+    """Brings alerts by HTTP."""
+
+    def __init__(
+        self,
+        *,
+        allowed_hosts: Collection[str] = (),
+        signing: Secret | None = None,
+        secrets: SecretResolver = environment_secret,
+        lookup: HostLookup = system_lookup,
+    ) -> None:
+        """`signing` is the secret that bodies are signed with; None: they are not."""
+        self._allowed, self._signing = read_allowed(allowed_hosts), signing
+        self._secrets, self._lookup = secrets, lookup
+
+    async def post(self, receiver: Receiver, alert: str, body: bytes, timestamp: int) -> None:
+        """Post a body, once. Raises Undelivered, which names the host and nothing more of the URL."""
+        host = "the receiver"
+        try:
+            call = read_http({"http": self._resolved(receiver.url), "method": "POST"})
+            host = call.host
+            addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
+            connector = aiohttp.TCPConnector(
+                resolver=Pinned(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
+            )
+            timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
+            headers = self._headers(alert, body, str(timestamp))
+            async with (
+                aiohttp.ClientSession(connector=connector, trust_env=False, timeout=timeout) as session,
+                session.post(call.url, data=body, headers=headers, allow_redirects=False) as response,
+            ):
+                status = response.status
+        except TimeoutError:
+            raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
+        except ConfigError:  # it may quote the URL, which may be a secret
+            raise Undelivered("the URL of a receiver, or the secret that it is, cannot be used; check it") from None
+        except ItineraryError as error:
+            raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Undelivered(f"{host} cannot be reached: {type(error).__name__}") from None
+        if not 200 <= status <= 299:
+            redirect = "; redirects are not followed" if 300 <= status <= 399 else ""
+            raise Undelivered(f"{host} answered {status}{redirect}")
+
+    def _resolved(self, url: Value) -> str:
+        return resolve_values({_URL: url}, self._secrets)[0][_URL]
+
+    def _headers(self, alert: str, body: bytes, timestamp: str) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "itinerary",
+            "Idempotency-Key": alert,
+            "Itinerary-Timestamp": timestamp,
+        }
+        if self._signing is not None:
+            secret = resolve_values({_URL: self._signing}, self._secrets)[0][_URL]
+            headers["Itinerary-Signature"] = signature(secret, timestamp, body)
+        return headers

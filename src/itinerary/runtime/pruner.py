@@ -1,0 +1,70 @@
+"""The pruner: forgets what is older than it must be kept (D8).
+
+    every hour, on one node:    step ─► pause ─► step ─► … ─► the end of the round
+
+A step is one short transaction of the store, which removes a thousand rows at the most. After each it pauses for as
+long as the step took, so that forgetting never takes more than half of a store. What is removed is for the store to say
+(`ledger.pruning`): never what the watermark needs, and never a job's last run.
+
+One node is enough. It is the one that has been there for longest among those which this node counts on; if two think
+that of themselves for a while, both forget the same, and no harm is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from itinerary.errors import StoreError
+from itinerary.model.retention import PruneCursor, Retention
+from itinerary.model.settings import Settings
+from itinerary.ports import Clock, Store
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["PRUNE_INTERVAL", "Pruner"]
+
+PRUNE_INTERVAL: Final = 3_600.0
+"""Seconds from the end of a round to the next, and from the start of a node to its first."""
+_PAUSE_MIN: Final = 0.01
+
+
+class Pruner:
+    """Forgets, when it is this node's turn."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock, is_first: Callable[[], bool], log: Any) -> None:
+        """`is_first` says whether no node that is there has been there for longer."""
+        self._store, self._clock, self._is_first, self._log = store, clock, is_first, log
+        self.rules = _rules_of(settings)
+        """What the next step goes by."""
+
+    def take_settings(self, settings: Settings) -> None:
+        """Keep as much as these say."""
+        self.rules = _rules_of(settings)
+
+    async def run(self) -> None:
+        """Forget, for ever."""
+        while True:
+            await asyncio.sleep(PRUNE_INTERVAL)
+            if self._is_first():
+                try:
+                    await self.prune()
+                except StoreError as error:
+                    self._log.warning("history.not_pruned", error=str(error), hint="it is tried again in an hour")
+
+    async def prune(self) -> int:
+        """One round. Returns how many rows are gone."""
+        removed, begun_at = 0, self._clock.elapsed()
+        cursor: PruneCursor | None = PruneCursor()
+        while cursor is not None:
+            asked_at = self._clock.elapsed()
+            step = await self._store.prune(self.rules, cursor)
+            removed, cursor = removed + step.removed, step.next
+            await asyncio.sleep(max((self._clock.elapsed() - asked_at) / SECOND, _PAUSE_MIN))
+        if removed:
+            self._log.info("history.pruned", removed=removed, seconds=(self._clock.elapsed() - begun_at) / SECOND)
+        return removed
+
+
+def _rules_of(settings: Settings) -> Retention:
+    return Retention(keep_for=settings.keep_for, keep_failed_for=settings.keep_failed_for, keep_max=settings.keep_max)
