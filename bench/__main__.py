@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import backlog, claims, cron, herd, history, idle, index, records, startup
+from bench import audit, backlog, claims, cron, herd, history, idle, index, records, startup
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
+    "audit": ("a day of 500,000 occurrences, audited, and then with one of them deleted and one doubled", audit.run),
     "backlog": ("a node that starts with 100,000 occurrences to be made up for", backlog.run),
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),
     "claims": ("occurrences claimed, started and finished, and raced for, on each store", claims.run),
