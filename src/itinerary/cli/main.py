@@ -3,6 +3,7 @@
     itinerary up app.py              run a node, and see occurrences happen
     itinerary audit                  was everything that was due decided, exactly once?
     itinerary pause JOB …            change a job, ask for runs: see `operating`
+    itinerary simulate app.py        what will happen, before it does
     itinerary records                desks and their logs
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`: something is lost, doubled or wrong);
@@ -33,6 +34,7 @@ from itinerary.cli.operating import add_commands
 from itinerary.cli.planning import plan_as_json, plan_in_words
 from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
+from itinerary.cli.simulating import add_simulate
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
@@ -157,6 +159,7 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 
 add_commands(app)
 add_records(app)
+add_simulate(app)
 
 
 def main() -> None:
