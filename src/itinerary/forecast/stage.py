@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, assert_never
 
@@ -135,7 +135,7 @@ class Stage:
         self.grace_period = settings.grace_period
         self._takes = takes
         self._lasting: dict[str, dict[str, int]] = {}
-        self._alone: dict[JobNumber, Alone] = {}
+        self._alone: dict[tuple[Hashable, ...], Alone] = {}
         self.performances = self.played = 0
         """How many there were, and how many runs they had in all."""
 
@@ -154,13 +154,19 @@ class Stage:
 
     def alone(self, job: JobNumber) -> Alone:
         """What becomes of a run of a job that nothing touches."""
-        known = self._alone.get(job)
+        plan = self.plan(job)
+        definition = plan.definition
+        lasting = tuple(self.lasts(job, plan.name, task.name) for task in plan.tasks)
+        hooks = (len(definition.requires), len(definition.on_start), len(definition.on_complete))
+        # Whatever its name, a job that is set up like another one and takes as long goes like that one.
+        like = (plan.terms.json, plan.terms.limits, lasting, hooks)
+        known = self._alone.get(like)
         if known is None:
             instant = self.plans.timeline.jobs[job].registered_at // SECOND * SECOND + SECOND
             performance = self.play(Runs(np.array([job]), np.array([instant])))
             (row,) = performance.rows
             assert row.ended_at is not None, "a performance goes on until all have ended"
-            known = self._alone[job] = Alone(row.ended_at - row.due_at, row.status, performance.retried)
+            known = self._alone[like] = Alone(row.ended_at - row.due_at, row.status, performance.retried)
         return known
 
     def play(
