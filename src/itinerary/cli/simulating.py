@@ -133,13 +133,15 @@ def forecast_in_words(forecast: Forecast, width: int) -> str:
             f"{forecast.assumed:,} jobs have no known duration; their tasks are taken to take {forecast.assumed_s:g} s"
             " each (say --takes JOB=30s, or --store with a history)"
         )
-    lines += [
-        "",
-        "Load",
-        f"  {_chart(load.chart, load.peak)}",
-        f"  at most {load.peak:,} in one minute, at {load.peak_at}; p95 {load.p95:g}; the node has {load.slots} slots",
-        f"  most begin at {load.busiest_minute}: {load.starts_in_it:,}",
-    ]
+    if forecast.occurrences:
+        lines += [
+            "",
+            "Load",
+            f"  {_chart(load.chart, load.peak)}",
+            f"  at most {load.peak:,} run in one minute, at {load.peak_at}; p95 {load.p95:g}",
+            f"  at most {load.at_once:,} at one moment; the node has {load.slots} slots",
+            f"  most begin at {load.busiest_minute}: {load.starts_in_it:,}",
+        ]
     lines += _section(
         "Overlaps", [f"{o.job}: {o.count:,} of {o.of:,} ({o.overlap}): {o.what}" for o in forecast.overlaps]
     )

@@ -74,15 +74,14 @@ class Crowds:
         """All of them."""
         return self._runs
 
-    @property
-    def restless(self) -> Which:
-        """Which of them give their slot back meanwhile, and need it again."""
-        return self._alone.is_restless[self._places]
-
-    @property
-    def ends(self) -> Numbers:
-        """When they end, if there are slots enough."""
-        return self._course.ends
+    def unquiet(self) -> tuple[Which, Numbers]:
+        """Which runs are not quiet for themselves, and until when: the restless, and those whose jitter holds them
+        back."""
+        restless = self._alone.is_restless[self._places]
+        if self._delays is None:
+            return restless, self._course.ends
+        until = np.where(restless, self._course.ends, self._runs.instants + self._delays)
+        return restless | (self._delays > 0), until
 
     @property
     def alone(self) -> AllAlone:
@@ -221,21 +220,21 @@ class _Quiet:
     def __init__(self, crowds: Crowds, families: Numbers, groups: Numbers) -> None:
         self._runs, self._alone = crowds.runs, crowds.alone
         self._next_of_family = _next_of(families, self._runs.instants)
-        self._low, self._high = self._chains(groups, crowds.restless, crowds.ends)
+        self._low, self._high = self._chains(groups, *crowds.unquiet())
         self._batches = np.unique(self._runs.instants)
         inside = np.searchsorted(self._low, self._batches, "left") - 1
         is_quiet = (inside < 0) | (self._high[np.maximum(inside, 0)] < self._batches)
         self._last_quiet = np.maximum.accumulate(np.where(is_quiet, np.arange(len(self._batches)), -1))
 
-    def _chains(self, groups: Numbers, restless: Which, ends: Numbers) -> tuple[Numbers, Numbers]:
-        """The times from the first to the last run of those that were played together, and those of restless runs;
-        what overlaps is one."""
+    def _chains(self, groups: Numbers, unquiet: Which, until: Numbers) -> tuple[Numbers, Numbers]:
+        """The times from the first to the last run of those that were played together, and those of runs that are
+        not quiet for themselves; what overlaps is one."""
         _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         lows, highs = np.full(len(sizes), _FOREVER), np.zeros(len(sizes), np.int64)
         np.minimum.at(lows, numbers, self._runs.instants)
         np.maximum.at(highs, numbers, self._runs.instants)
-        lows = np.concatenate([lows[sizes > 1], self._runs.instants[restless]])
-        highs = np.concatenate([highs[sizes > 1], ends[restless]])
+        lows = np.concatenate([lows[sizes > 1], self._runs.instants[unquiet]])
+        highs = np.concatenate([highs[sizes > 1], until[unquiet]])
         if not len(lows):
             return np.array([_FOREVER]), np.array([_FOREVER])
         order = np.argsort(lows)

@@ -33,6 +33,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     peak: int
     """The most that run in one minute."""
     peak_at: str
+    at_once: int
+    """The most that run at one moment."""
     p95: float
     """In nineteen minutes of twenty there are no more."""
     busiest_minute: str
@@ -174,12 +176,20 @@ def _load(stage: Stage, found: Foreseen) -> Load:
     return Load(
         peak=int(under_way[peak]),
         peak_at=_shown((first + peak) * _MINUTE),
+        at_once=_at_once(found.course.starts[begun], found.course.ends[begun]),
         p95=float(np.percentile(under_way, _P95)),
         busiest_minute=_shown((first + busiest) * _MINUTE),
         starts_in_it=int(beginning[busiest]),
         slots=stage.settings.max_concurrent_jobs,
         chart=tuple(int(part.max()) for part in parts),
     )
+
+
+def _at_once(starts: Numbers, ends: Numbers) -> int:
+    """The most that are under way at one moment; who ends makes room for who begins."""
+    begins = np.sort(starts)
+    under_way = np.arange(1, len(begins) + 1) - np.searchsorted(np.sort(ends), begins, "right")
+    return int(under_way.max(initial=0))
 
 
 # -- overlaps and waits ----------------------------------------------------------------------------------------------

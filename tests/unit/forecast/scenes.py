@@ -53,7 +53,8 @@ def random_app(seed: int) -> tuple[Itinerary, dict[str, int]]:
     app = Itinerary(max_concurrent_jobs=dice.choice([1, 2, 3, 5, 8, 50]), limits={"api": 2})
     said: dict[str, int] = {}
     for number in range(dice.randrange(2, 14)):
-        schedules = [every(f"{dice.randrange(1, 30)}s"), every(f"{dice.randrange(1, 10)}m")]
+        jitter = dice.choice(["0s", "0s", "20s"])
+        schedules = [every(f"{dice.randrange(1, 30)}s"), every(f"{dice.randrange(1, 10)}m", jitter=jitter)]
         options: dict[str, Any] = {"overlap": dice.choice(["skip", "queue", "allow", "replace"])}
         if dice.random() < 0.2:
             options["limits"] = ["api"]
