@@ -18,6 +18,7 @@ from itinerary.cli.shared import AsJson, errors_told, instant_of
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
 from itinerary.forecast.reporting import OutageTold
+from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules.durations import SECOND, parse_duration
 
 __all__ = ["add_simulate", "forecast_in_words"]
@@ -64,6 +65,7 @@ def simulate(
         end = start + _duration("--for", lasting)
         outages = [_outage(text) for text in outage or ()]
         said = dict(_said(text, [job.name for job in found]) for text in takes or ())
+        relax_collector()
         forecast, rows = _foreseen(found, start, end, outages, said, store)
         if as_json:
             whole: dict[str, Any] = msgspec.to_builtins(forecast)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, assert_never
 
@@ -29,22 +30,25 @@ from itinerary.core import commands as c
 from itinerary.core import messages as m
 from itinerary.core.course import Here
 from itinerary.core.index import JobTable, ScheduledRunIndex, ScheduledRuns
+from itinerary.core.pace import kept_free
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.scheduler import Scheduler
 from itinerary.core.sweeping import Sweep
 from itinerary.forecast.takes import Takes
 from itinerary.model.overrides import Overrides
+from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, ByRef, Waiting
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.work import Assignment, AttemptKey, Ended, Outcome, Stopped, Succeeded
-from itinerary.model.writes import Refusal, Refused, Start, Wanted
+from itinerary.model.writes import Refusal, Start, Wanted
 from itinerary.schedules.durations import SECOND
+from itinerary.stores import ledger
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import LINES, OCCURRENCES, WAITING
+from itinerary.stores.tables import LINES, OCCURRENCES, WAITING, Table
 
 __all__ = ["Alone", "Backlog", "Enough", "Performance", "Runs", "Stage", "Taken", "done"]
 
@@ -135,6 +139,9 @@ class Stage:
         self.grace_period = settings.grace_period
         self._takes = takes
         self._lasting: dict[str, dict[str, int]] = {}
+        bodies = {self.plan(job).terms.json for job in plans.timeline.jobs}
+        self.configs = done(engine.write(lambda tx: ledger.number_configs(tx, bodies)))
+        """The numbers of configurations."""
         self._alone: dict[tuple[Hashable, ...], Alone] = {}
         self.performances = self.played = 0
         """How many there were, and how many runs they had in all."""
@@ -254,6 +261,14 @@ class _Play:
         """How many of the node's slots others leave it now."""
         return self.stage.settings.max_concurrent_jobs - self.taken
 
+    @property
+    def room(self) -> int:
+        """For how many of those that anybody may start there is room: as many as the core takes of a backlog, which is
+        the only thing that nobody owns here."""
+        if self.backlog is None and self.running:
+            return 0
+        return self.slots - kept_free(self.slots) - len(self.followed)
+
     def _tell_slots(self) -> None:
         self.inbox.append(m.SettingsChanged(replace(self.stage.settings, max_concurrent_jobs=self.slots)))
 
@@ -261,7 +276,7 @@ class _Play:
         """Whether nobody waits, and it is enough; or nothing is left at all."""
         if len(self.followed) >= self.slots > 0:
             return False  # somebody may wait for a slot
-        if done(self.engine.read(lambda tx: bool(tx.scan(LINES, limit=1)) or bool(tx.scan(WAITING, limit=1)))):
+        if self._has(LINES) or self._has(WAITING):
             return False
         under_way = done(self.store.read(Active()))
         if not under_way and self.fed == len(self.runs):
@@ -276,9 +291,13 @@ class _Play:
             times.append(self.changes[0][0])
         if self.fed < len(self.runs):
             times.append(int(self.runs.instants[self.fed]))
-        if self.backlog is not None or not self.running:
-            times.append(max(self.offers_at, self.now + 1))  # somebody may wait to be offered to the core
+        if self.room > 0 and self._has(WAITING):
+            times.append(max(self.offers_at, self.now + 1))  # somebody waits to be offered to the core
         return max(min(at for at in times if at is not None), self.now)
+
+    def _has(self, table: Table[Any]) -> bool:
+        """Whether anything is in a table."""
+        return bool(done(self.engine.read(lambda tx: tx.scan(table, limit=1))))
 
     # -- the core, and what it asks for ------------------------------------------------------------------------------
 
@@ -310,11 +329,9 @@ class _Play:
             self.inbox.append(m.Heartbeats(list(self.followed)))
         if reports:
             self.inbox.append(m.AttemptsReported(reports))
-        if (self.backlog is not None or not self.running) and self.offers_at <= self.now:
+        if self.offers_at <= self.now and self.room > 0:
             self.offers_at = self.now + self.stage.settings.loop_interval
-            settings = self.stage.settings
-            offered = min(settings.recovery_pace, settings.max_concurrent_jobs)  # for more there is no room
-            if waiting := done(self.store.read(Waiting(self.now, offered))):
+            if waiting := done(self.store.read(Waiting(self.now, self.room))):
                 self.inbox.append(m.WorkOffered(waiting))
         if not self.inbox:
             self.inbox.append(m.Heartbeats(()))  # time has passed, and the core shall look
@@ -331,7 +348,8 @@ class _Play:
             case c.Write(changes):
                 if changes:
                     self.retried |= any(step.to is OccurrenceState.RETRYING for one in changes for step in one.steps)
-                    self.inbox.append(m.WritesAnswered(changes, done(self.store.write(self.stage.node, changes))))
+                    answers = done(self.engine.write(partial(ledger.write, owner=self.stage.node, changes=changes)))
+                    self.inbox.append(m.WritesAnswered(changes, answers))
             case c.Launch(assignments):
                 for assignment in assignments:
                     self._launch(assignment)
@@ -356,9 +374,11 @@ class _Play:
                 assert_never(command)
 
     def _start(self, revision: int, starts: Sequence[Start]) -> None:
-        answers = done(self.store.start(self.stage.node, revision, starts, self.stage.settings.takeover_after))
+        node, takeover_after, configs = self.stage.node, self.stage.settings.takeover_after, self.stage.configs
+        work = partial(ledger.start, owner=node, revision=revision, starts=starts, takeover_after=takeover_after)
+        answers = done(self.engine.write(lambda tx: work(tx, configs=configs)))
         self.inbox.append(m.StartsAnswered(starts, answers))
-        if any(isinstance(answer, Refused) for answer in answers) and (
+        if any(request.overlap is Overlap.REPLACE for request in starts) and (
             mail := done(self.store.beat(self.stage.node)).mail
         ):
             done(self.store.beat(self.stage.node, mail))
