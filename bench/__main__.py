@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import backlog, claims, cron, herd, history, idle, index, records, startup
+from bench import audit, backlog, claims, cron, herd, history, idle, index, records, simulate, startup
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
+    "audit": ("a day of 500,000 occurrences, audited, and then with one of them deleted and one doubled", audit.run),
     "backlog": ("a node that starts with 100,000 occurrences to be made up for", backlog.run),
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),
     "claims": ("occurrences claimed, started and finished, and raced for, on each store", claims.run),
@@ -20,6 +21,7 @@ BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "idle": ("a node with 100,000 jobs of which none is due", idle.run),
     "index": ("the scheduled run index, built and asked", index.run),
     "records": ("records from the log to the queue, and a cycle beside 10,000 and 1,000,000 of them", records.run),
+    "simulate": ("1,000 jobs over 30 days, foreseen, with an outage and two clock changes", simulate.run),
     "startup": ("jobs registered, and a node that is ready to run them", startup.run),
 }
 HEADINGS = ("bench", "measure", "ours", "peer", "theirs", "ratio", "differing")

@@ -17,3 +17,9 @@ def structlog_as_it_comes() -> Iterator[None]:
     """A test that sets structlog up, or captures it, must not set it up for those after it."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No width is told: `readline`, which some tests import, says how wide the terminal of the tests is."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -26,6 +26,7 @@ from itinerary.app.contexts import ITERATED, Channels
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.engine import Engine, Observer
+from itinerary.app.forecasting import stage_for
 from itinerary.app.ground import Ground
 from itinerary.app.jobfiles.loading import JobFile
 from itinerary.app.jobs import Job
@@ -43,6 +44,8 @@ from itinerary.app.updating import Change, Diff
 from itinerary.core.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
+from itinerary.forecast import Takes
+from itinerary.forecast.stage import Stage
 from itinerary.model.settings import Reread
 from itinerary.model.text import shown
 from itinerary.records.declared import DeskDeclaration, ZoneLike
@@ -262,6 +265,11 @@ class Itinerary:
         is written for that."""
         self._refuse_while_running("be asked for its boot plan")
         return await planned_boot(self.configuration)
+
+    async def stage(self, start: int, said: Mapping[str, int], history: str | None = None) -> tuple[Stage, Takes]:
+        """Where what will happen to the declared jobs is played through: see `itinerary.forecast`. They count as
+        registered at `start`, in microseconds; `said` is how long jobs take, and `history` a store that knows it."""
+        return await stage_for(self.configuration, self._declared, self._rules.zone_data, start, said, history)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ Bounded: a page of occurrences, the keys of a piece, the lines as long as they w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ import msgspec
 from itinerary.audit.findings import Check, Finding, Findings, shown_instant
 from itinerary.audit.instants import Decision, Instants
 from itinerary.audit.lines import Lines
-from itinerary.audit.rows import check_entry, check_evidence
+from itinerary.audit.rows import check_entry, check_evidence, is_sound
 from itinerary.core.auditing import AuditReport, audit, excused
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, WindowError
@@ -169,11 +169,11 @@ class _Audit:
         while True:
             page = await self._store.read(Inspect(self._start, self._end, begin, limit))
             for evidence in page.found:
-                if evidence.row.ref not in seen:
+                if not seen or evidence.row.ref not in seen:
                     self._look(evidence, page.now)
             if page.next is None:
                 break
-            seen = frozenset(evidence.row.ref for evidence in page.found if evidence.row.key == page.next)
+            seen = frozenset(_last_of(page.found, page.next))
             limit = limit * 2 if page.next == begin else EVIDENCE_PAGE  # a key that fills a page is there too often
             begin = page.next
             if len(self._decided) >= _PIECE_ROWS or begin.instant - self._upto >= _PIECE:
@@ -183,11 +183,14 @@ class _Audit:
 
     def _look(self, evidence: Evidence, now: int) -> None:
         row = evidence.row
-        if self._decided and self._decided[-1].key == row.key:
+        decision = Decision(row.key, row.ref)
+        if self._decided and self._decided[-1].key == decision.key:
             other = self._decided[-1].ref
             self._findings.add_row(Check.ONE_ROW, row, f"has the key of occurrence {other}")
         self._count += 1
-        self._decided.append(Decision(row.key, row.ref))
+        self._decided.append(decision)
+        if is_sound(evidence) and not self._lines.stands_in_line(row.job):
+            return
         check_evidence(evidence, self._findings)
         self._lines.look(evidence, now)
 
@@ -227,6 +230,14 @@ class _Audit:
         for first in range(0, len(report.unexpected), EVIDENCE_PAGE):
             found |= await self._store.read(ByKey(report.unexpected[first : first + EVIDENCE_PAGE]))
         return excused(report, found)
+
+
+def _last_of(found: Sequence[Evidence], key: Key) -> Iterator[Ref]:
+    """The last of a page, as far back as they have this key."""
+    for evidence in reversed(found):
+        if evidence.row.key != key:
+            return
+        yield evidence.row.ref
 
 
 def _floors(jobs: Iterable[JobRow]) -> dict[JobNumber, int]:

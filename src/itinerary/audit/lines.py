@@ -39,6 +39,10 @@ class Lines:
         self._findings = findings
         self._waits: defaultdict[JobNumber, list[_Wait]] = defaultdict(list)
 
+    def stands_in_line(self, job: JobNumber) -> bool:
+        """Whether somebody stood in line for a job's slot lately: only then does it matter who else was served."""
+        return job in self._waits
+
     def look(self, evidence: Evidence, now: int) -> None:
         """The next one, as it was at `now`: who stands in line then may be served a moment later."""
         row = evidence.row

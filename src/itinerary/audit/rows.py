@@ -30,13 +30,27 @@ from itinerary.model.rows import (
 )
 from itinerary.model.states import FINAL, OccurrenceState, advance
 
-__all__ = ["check_entry", "check_evidence"]
+__all__ = ["check_entry", "check_evidence", "is_sound"]
 
 _WITHDRAWN: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
 _UNSTARTED: Final = (OccurrenceState.PRERUN, OccurrenceState.PENDING)
 _NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
 _WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}
 _NOBODY: Final = JobNumber(0)
+
+
+def is_sound(evidence: Evidence) -> bool:
+    """Whether one look is enough, as with nearly all: a plain life that ended, holds nothing, answers for no window and
+    is where its job's history says. Every check below would pass."""
+    row = evidence.row
+    return (
+        evidence.is_plain
+        and row.place is not None
+        and evidence.listed == row.ref
+        and row.holds is None
+        and row.window_end is None
+        and evidence.slot is not None
+    )
 
 
 def check_evidence(evidence: Evidence, findings: Findings) -> None:

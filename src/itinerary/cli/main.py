@@ -5,6 +5,7 @@
     itinerary pause JOB …            change a job, ask for runs: see `operating`
     itinerary jobs, show, history …  what there is in a store: see `listing` and `showing`
     itinerary doctor …               look after a store: see `caring`
+    itinerary simulate app.py        what will happen, before it does
     itinerary records                desks and their logs
     itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
     itinerary explain JOB            why it ran, ran late, or did not
@@ -42,6 +43,7 @@ from itinerary.cli.planning import plan_as_json, print_plan
 from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.cli.showing import add_showing
+from itinerary.cli.simulating import add_simulate
 from itinerary.cli.watching import Ticker, header
 from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
@@ -181,6 +183,7 @@ add_caring(app)
 add_job_files(app)
 add_crontab(app)
 add_explain(app)
+add_simulate(app)
 
 
 def main() -> None:

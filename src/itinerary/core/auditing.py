@@ -114,10 +114,11 @@ def _was_withdrawn(row: OccurrenceRow) -> bool:
 def _own_rows(expected: Expected, decided: Sequence[Key], windows: Sequence[OccurrenceRow]) -> list[Key]:
     """The keys that answer for their own instants; each row that has a window is taken out once."""
     with_window = Counter(row.key for row in windows if row.window is not None)
+    own = [key for key in decided if expected.start <= key.instant < expected.end and stands_for_itself(key)]
+    if not with_window:
+        return own  # nearly always
     found = []
-    for key in decided:
-        if not stands_for_itself(key) or not expected.start <= key.instant < expected.end:
-            continue
+    for key in own:
         if with_window[key] > 0:
             with_window[key] -= 1
         else:

@@ -115,6 +115,11 @@ class JobPlan:
         named = (Limit(name, self._shares[name]) for name in config.limits if name in self._shares)
         return tuple(sorted((*own, *named), key=lambda limit: limit.name))
 
+    @property
+    def jitters(self) -> bool:
+        """Whether its occurrences may start later than at their instants."""
+        return self._job_id is not None
+
     def due_at(self, instant: int) -> int:
         """When the occurrence of an instant may start: later by its jitter, which is the same on every node (S6)."""
         if self._job_id is None:

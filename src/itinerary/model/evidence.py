@@ -27,32 +27,46 @@ from itinerary.model.rows import (
     WaitingRow,
     WindowRow,
 )
+from itinerary.model.trails import is_plain_life, whole_trail
 
 __all__ = ["EVIDENCE_PAGE", "Entry", "Evidence", "Inspect", "Inspected", "Pointed", "PointerTable", "Pointers"]
 
-EVIDENCE_PAGE: Final = 1_000
-"""How many occurrences or entries one page has: few enough that reading it is nothing to a store that is in use."""
+EVIDENCE_PAGE: Final = 4_000
+"""How many occurrences or entries one page has: few enough that reading it is nothing to a store that is in use, and so
+many that what all of a job's occurrences share is not read for each few of them."""
 
 Entry: TypeAlias = ActiveRow | LineRow | WaitingRow | WindowRow | ShareRow | SlotRow
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """An occurrence, and what the other tables say of it."""
 
     row: OccurrenceRow
     config: str | None
     """What it was started with."""
-    trail: tuple[TransitionRow, ...]
-    """With its first line, which is not kept where the row itself says it."""
+    kept: tuple[TransitionRow, ...]
+    """The lines of its trail that are kept: all but those that the row itself says (see `trails`)."""
     active: ActiveRow | LineRow | None
-    """Of one that stands in line: its place there."""
+    """Of one that stands in line: its place there. Of one that has ended nobody asks: the table itself is looked at."""
     waiting: WaitingRow | None
+    """The same: None of one that has ended."""
     window: WindowRow | None
     shares: tuple[str, ...]
     """The limits that it says it holds a share of, and does."""
     listed: Ref | None
     """Who is at its place in its job's history."""
     slot: SlotRow | None
+
+    @property
+    def trail(self) -> tuple[TransitionRow, ...]:
+        """All lines of its trail, in order."""
+        return whole_trail(self.row, self.kept)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it was made, started and completed, and nothing else is said of it: nearly always. Then its trail is
+        read off the row, and there is nothing in it that could contradict the row."""
+        return not self.kept and is_plain_life(self.row)
 
 
 class Inspected(msgspec.Struct, frozen=True):

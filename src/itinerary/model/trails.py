@@ -22,7 +22,15 @@ from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow, Ref, Tra
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Start, Step
 
-__all__ = ["all_attempts", "is_plain_end", "is_plain_start", "is_plainly_made", "unsaid_attempts", "whole_trail"]
+__all__ = [
+    "all_attempts",
+    "is_plain_end",
+    "is_plain_life",
+    "is_plain_start",
+    "is_plainly_made",
+    "unsaid_attempts",
+    "whole_trail",
+]
 
 _FIRST_FENCE = 1
 _RUNNING = TaskState.RUNNING
@@ -66,6 +74,11 @@ def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | Non
         and by is not None
         and row.owner == by
     )
+
+
+def is_plain_life(row: OccurrenceRow) -> bool:
+    """Whether a row of which no line is kept says the whole of a life: made, started and completed."""
+    return row.status is _COMPLETED and row.started_at is not None and row.ended_at is not None
 
 
 def _is_first(attempt: AttemptRow) -> bool:

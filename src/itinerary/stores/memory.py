@@ -38,6 +38,18 @@ class _Stored:
         self.names: list[Values] = []
         self.last_number = 0
 
+    def copied(self) -> _Stored:
+        """The same, to be changed on its own: rows are values, and are shared."""
+        copy = _Stored()
+        copy.rows, copy.keys, copy.by_name, copy.names = (
+            self.rows.copy(),
+            self.keys.copy(),
+            self.by_name.copy(),
+            self.names.copy(),
+        )
+        copy.last_number = self.last_number
+        return copy
+
 
 class MemoryEngine(Engine):
     """Everything in this process, and only there."""
@@ -45,6 +57,12 @@ class MemoryEngine(Engine):
     def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
         self._clock = clock
         self._tables = {table.title: _Stored() for table in ALL}
+
+    def copied(self, clock: Callable[[], int]) -> MemoryEngine:
+        """All that is in here, in an engine with another clock: from now on each goes its own way."""
+        copy = MemoryEngine(clock)
+        copy._tables = {title: stored.copied() for title, stored in self._tables.items()}
+        return copy
 
     @property
     def url(self) -> str:

@@ -7,8 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from itinerary.audit import Audited, Check, Progress, audit_store
+from itinerary.cli.main import app as command_line
+from itinerary.model.evidence import EVIDENCE_PAGE
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 from tests.integration.audit.ledgers import BEGINNING, PERIOD, Past
@@ -78,7 +81,8 @@ def test_a_good_store_with_ten_thousand_occurrences_passes(tmp_path: Path) -> No
     assert told(found) == []
     assert found.is_clean
     assert (found.occurrences, found.expected, found.matched) == (10_000, 10_000, 10_000)
-    assert [progress.occurrences for progress in heard][:2] == [1_000, 1_999], "a page at a time, one row twice"
+    page = EVIDENCE_PAGE
+    assert [progress.occurrences for progress in heard][:2] == [page, 2 * page - 1], "a page at a time, one row twice"
     assert heard[-1].upto == heard[-1].end
     part, _ = audited(path, BEGINNING + 5 * PERIOD, BEGINNING + 8 * PERIOD)
     assert (part.occurrences, part.expected, part.matched, part.is_clean) == (3, 3, 3, True)
@@ -97,6 +101,17 @@ def test_an_instant_that_two_rows_decide_is_doubled(path: Path) -> None:
         "often:1767225670 (2026-01-01T00:01:10Z) is decided more than once: by occurrence 8 and occurrence 99"
         in told(found)
     )
+
+
+def test_the_command_names_what_was_deleted_and_what_was_doubled_by_hand_and_ends_with_1(path: Path) -> None:
+    damaged(path, "DELETE FROM itinerary_occurrences WHERE ref = 5", COPIED)
+    ended = CliRunner().invoke(command_line, ["audit", "--store", f"sqlite:///{path}"])
+    assert ended.exit_code == 1
+    summary, *lines = ended.stdout.splitlines()
+    assert "40 expected, 38 decided exactly once, 1 lost, 1 doubled" in summary
+    assert "  often:1767225640 (2026-01-01T00:00:40Z) is lost: nothing was decided about it" in lines
+    twice = "is decided more than once: by occurrence 8 and occurrence 99"
+    assert f"  often:1767225670 (2026-01-01T00:01:10Z) {twice}" in lines
 
 
 def test_an_instant_that_a_window_decides_again_is_doubled(path: Path) -> None:

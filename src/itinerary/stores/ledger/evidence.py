@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.model.evidence import Entry, Evidence, Inspect, Inspected, Pointed, Pointers, PointerTable
-from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
-from itinerary.model.states import OccurrenceState
-from itinerary.model.trails import whole_trail
+from itinerary.model.rows import JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.history import CHAPTER, refs_in
 from itinerary.stores.ledger.lines import line_row
 from itinerary.stores.tables import (
@@ -52,24 +51,23 @@ def inspect(tx: Transaction, query: Inspect) -> Inspected:
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
     queued = [line_row(row) for row in rows if row.status is OccurrenceState.QUEUED]
     in_line = {place.ref: place for place in tx.get(LINES, list(LINES.keys_of(queued))).values()}
-    active = {entry.ref: entry for entry in tx.get(ACTIVE, [(row.job, row.ref) for row in rows]).values()}
-    waiting = tx.get(WAITING, [(row.due_at, row.ref) for row in rows])
+    going_on = [row for row in rows if row.status not in FINAL]
+    active = {entry.ref: entry for entry in tx.get(ACTIVE, [(row.job, row.ref) for row in going_on]).values()}
+    waiting = tx.get(WAITING, [(row.due_at, row.ref) for row in going_on])
     windows = tx.get(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
     shares = tx.get(SHARES, [(name, row.ref) for row in rows for name in _held(row)])
     slots = {slot.job: slot for slot in tx.get(SLOTS, {(row.job,) for row in rows}).values()}
-    chapters = tx.get(
-        CHAPTERS, {(row.job, row.place // CHAPTER) for row in rows if row.place is not None and row.place >= 0}
-    )
+    histories = _Histories(tx, rows, slots)
     found = tuple(
         Evidence(
             row,
             row.own_config if row.config is None or (row.config,) not in configs else configs[row.config,].body,
-            whole_trail(row, trails[row.ref]),
+            tuple(trails[row.ref]) if row.ref in trails else (),
             in_line.get(row.ref) or active.get(row.ref),
             waiting.get((row.due_at, row.ref)),
             windows.get((row.window_end, row.ref)),
-            tuple(name for name in _held(row) if (name, row.ref) in shares),
-            _listed(row, slots, chapters),
+            tuple(name for name in _held(row) if (name, row.ref) in shares) if row.holds is not None else (),
+            histories.listed(row),
             slots.get(row.job),
         )
         for row in rows
@@ -82,7 +80,7 @@ def _held(row: OccurrenceRow) -> list[str]:
     return names
 
 
-def _trails(tx: Transaction, refs: Sequence[Ref]) -> defaultdict[Ref, list[TransitionRow]]:
+def _trails(tx: Transaction, refs: Sequence[Ref]) -> Mapping[Ref, list[TransitionRow]]:
     wanted = set(refs)
     trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
     for first, last in _runs(sorted(wanted)):
@@ -108,23 +106,26 @@ def _runs(refs: Sequence[Ref]) -> Iterator[tuple[Ref, Ref]]:
             begin = place
 
 
-def _listed(
-    row: OccurrenceRow, slots: Mapping[JobNumber, SlotRow], chapters: Mapping[tuple[Any, ...], ChapterRow]
-) -> Ref | None:
-    """Who is at a row's place in its job's history."""
-    if row.place is None or row.place < 0:
-        return None
-    number, offset = divmod(row.place, CHAPTER)
-    chapter = chapters.get((row.job, number))
-    if chapter is not None:
-        refs = refs_in(chapter.refs)
-        return refs[offset] if offset < len(refs) else None
-    slot = slots.get(row.job)
-    if slot is None:
-        return None
-    recent = refs_in(slot.recent)
-    place = row.place - (slot.count - len(recent))
-    return recent[place] if 0 <= place < len(recent) else None
+class _Histories:
+    """The parts of jobs' histories that some rows should be in, each of them unpacked once."""
+
+    def __init__(self, tx: Transaction, rows: Sequence[OccurrenceRow], slots: Mapping[JobNumber, SlotRow]) -> None:
+        wanted = {(row.job, row.place // CHAPTER) for row in rows if row.place is not None and row.place >= 0}
+        self._chapters = {key: refs_in(chapter.refs) for key, chapter in tx.get(CHAPTERS, wanted).items()}
+        self._recent = {job: (slot.count, refs_in(slot.recent)) for job, slot in slots.items()}
+
+    def listed(self, row: OccurrenceRow) -> Ref | None:
+        """Who is at a row's place in its job's history."""
+        if row.place is None or row.place < 0:
+            return None
+        number, place = divmod(row.place, CHAPTER)
+        refs = self._chapters.get((row.job, number))
+        if refs is None:
+            if row.job not in self._recent:
+                return None
+            count, refs = self._recent[row.job]
+            place = row.place - (count - len(refs))
+        return refs[place] if 0 <= place < len(refs) else None
 
 
 def pointers(tx: Transaction, query: Pointers) -> Pointed:
