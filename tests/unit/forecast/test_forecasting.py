@@ -152,7 +152,7 @@ def test_load_overlaps_and_waits_are_told() -> None:
     assert forecast.load.peak == 7
     assert forecast.load.starts_in_it == 7
     assert (forecast.load.at_once, forecast.load.slots) == (2, 2)
-    assert len(forecast.load.chart) == 60
+    assert len(forecast.load.chart) == 48
     (overlaps,) = forecast.overlaps
     assert (overlaps.job, overlaps.count, overlaps.what) == ("slow", 6, "6 skipped")
     assert len(forecast.waits) == 5
