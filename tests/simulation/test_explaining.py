@@ -13,10 +13,9 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.observe.explaining import Cause, Explanation, Fate, explain
-from itinerary.observe.explaining.words import in_utc
 from itinerary.reading import read_timeline
 from itinerary.schedules.durations import SECOND
-from itinerary.schedules.instants import Moment
+from itinerary.schedules.instants import Moment, shown_instant
 from itinerary.simulate.binding import real_life
 from itinerary.simulate.options import Options, derive
 from itinerary.simulate.world import World
@@ -92,7 +91,7 @@ class AskingWorld(World):
         """Everything is decided by now: an expected instant has a row that has ended, or lies in a window."""
         row = self._row(job, instant)
         allowed = {Fate.DID_NOT_RUN} if row is None else ENDED_AS[row.status]
-        if found.instant != in_utc(instant) or found.fate not in allowed:
+        if found.instant != shown_instant(instant) or found.fate not in allowed:
             self.contradictions.append(f"{job.name}:{instant // SECOND} is {row and row.status}, and it says {found}")
 
     def _compare_any(self, job: JobRow, asked: int, found: Explanation, *, is_expected: bool) -> None:
@@ -101,7 +100,7 @@ class AskingWorld(World):
             row.job == job.number and row.instant // SECOND == asked // SECOND
             for row in self.backend.rows(OCCURRENCES).values()
         )
-        if not is_there and found.instant == in_utc(asked) and found.fate is not Fate.NOT_DUE:
+        if not is_there and found.instant == shown_instant(asked) and found.fate is not Fate.NOT_DUE:
             self.contradictions.append(f"{job.name} at {asked // SECOND} was never due, and it says {found}")
 
     def _row(self, job: JobRow, instant: int) -> OccurrenceRow | None:

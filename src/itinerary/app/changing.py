@@ -23,9 +23,9 @@ from itinerary.model.rows import EntryKind, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
-from itinerary.schedules.instants import from_seconds
+from itinerary.schedules.instants import shown_instant
 
-__all__ = ["ROUNDS_MAX", "Changes", "shown_instant"]
+__all__ = ["ROUNDS_MAX", "Changes"]
 
 ROUNDS_MAX: Final = 50
 """How often others may change the timeline meanwhile before this gives up."""
@@ -108,8 +108,3 @@ class Changes:
         if denied.why is not Denial.MOVED:
             raise NodeError(f"job {name!r}: the {kind} was refused: {denied.why}")
         await self._view.read()
-
-
-def shown_instant(instant: int) -> str:
-    """An instant as messages show it."""
-    return from_seconds(instant // SECOND).isoformat()

@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from itinerary.app.backfills import Backfill, BackfillWish, check_version
-from itinerary.app.changing import ROUNDS_MAX, shown_instant
+from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.occurrences import Finder, Run, RunLike
 from itinerary.app.views import View
 from itinerary.core.backfilling import Choice, Which, chosen, due_between
@@ -41,7 +41,7 @@ from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted
 from itinerary.ports import Store
 from itinerary.reading import decided_between, windows_after
 from itinerary.schedules.durations import SECOND
-from itinerary.schedules.instants import from_seconds
+from itinerary.schedules.instants import from_seconds, shown_instant
 
 __all__ = ["Requests"]
 

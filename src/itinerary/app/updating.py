@@ -25,7 +25,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from itinerary.app.changing import ROUNDS_MAX, shown_instant
+from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.declaring import DEFINITION_MAX, Rules
 from itinerary.app.registering import anchor_of, is_same
 from itinerary.app.views import View
@@ -47,7 +47,7 @@ from itinerary.model.values import one_of
 from itinerary.ports import Store
 from itinerary.schedules import Binding, Schedule
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
-from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of
+from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of, shown_instant
 
 __all__ = ["Change", "Diff", "Terms", "Updates", "is_removed"]
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from itinerary.audit.findings import Check, Finding, Findings, shown_instant
+from itinerary.audit.findings import Check, Finding, Findings
 from itinerary.audit.instants import Decision, Instants
 from itinerary.audit.lines import Lines
 from itinerary.audit.rows import check_entry, check_evidence, is_sound
@@ -35,6 +35,7 @@ from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow, Ref
 from itinerary.ports import Store
 from itinerary.reading import jobs_after, read_timeline
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["Audited", "Progress", "audit_store", "audit_window"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -13,8 +12,9 @@ import msgspec
 from itinerary.model.ids import run_id
 from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow, Ref
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
-__all__ = ["LISTED_MAX", "Check", "Finding", "Findings", "shown_instant"]
+__all__ = ["LISTED_MAX", "Check", "Finding", "Findings"]
 
 LISTED_MAX: Final = 10_000
 """The most findings that are listed; all are counted."""
@@ -83,8 +83,3 @@ class Findings:
     def run(self, job: JobNumber, instant: int) -> str:
         """How an instant is named."""
         return run_id(self.name(job), instant)
-
-
-def shown_instant(instant: int) -> str:
-    """An instant as people read it."""
-    return datetime.fromtimestamp(instant // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from itinerary.audit import Audited, Progress
-from itinerary.audit.findings import shown_instant
 from itinerary.cli.bars import Hear
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["heard_by", "words"]
 

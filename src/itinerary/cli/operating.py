@@ -19,7 +19,6 @@ import msgspec
 import typer
 
 from itinerary.app.backfills import Backfill, BackfillWish
-from itinerary.app.changing import shown_instant
 from itinerary.app.occurrences import Run
 from itinerary.app.operators import Operator
 from itinerary.app.signals import EXIT_ERROR
@@ -29,6 +28,7 @@ from itinerary.cli.output import print_json, print_lines, say, screen
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.core.backfilling import Which
 from itinerary.model.states import OccurrenceState
+from itinerary.schedules.instants import shown_instant
 from itinerary.stores.opening import open_store
 
 __all__ = ["add_commands"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from itinerary.audit.findings import shown_instant
 from itinerary.cli.layout import Column, print_table
 from itinerary.cli.output import say
 from itinerary.core.boot_plan import BootPlan, PlannedJob
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["plan_as_json", "print_plan"]
 

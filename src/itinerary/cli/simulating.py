@@ -19,6 +19,7 @@ from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
 from itinerary.forecast.reporting import OutageTold
 from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules.durations import SECOND, parse_duration
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["add_simulate", "forecast_in_words"]
 
@@ -146,7 +147,7 @@ def forecast_in_words(forecast: Forecast) -> str:
     lines += _section("Waits for a slot or a limit", waits)
     for night in forecast.nights:
         way = "forward" if night.forward > 0 else "back"
-        title = f"{night.zone}: clocks go {way} by {abs(night.forward) // 60} min at {_instant(night.at)}"
+        title = f"{night.zone}: clocks go {way} by {abs(night.forward) // 60} min at {shown_instant(night.at)}"
         lines += _section(title, [f"{one.job}: {one.what}" for one in night.jobs] or ["no job is affected"])
     for told_of in forecast.outages:
         lines += _outage_lines(told_of)
@@ -184,7 +185,3 @@ def _rows(rows: list[str], indent: str) -> list[str]:
 def _chart(values: tuple[int, ...], peak: int) -> str:
     top = len(_BARS) - 1
     return "".join(_BARS[-(-value * top // peak) if peak else 0] for value in values)
-
-
-def _instant(at: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // SECOND))

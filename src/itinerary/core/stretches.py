@@ -35,7 +35,7 @@ from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.text import clean_text, shown
 from itinerary.schedules import Schedule
-from itinerary.schedules.instants import LATEST, MICROSECONDS, from_seconds
+from itinerary.schedules.instants import LATEST, MICROSECONDS, shown_instant
 
 __all__ = [
     "FOREVER",
@@ -68,7 +68,7 @@ class Paused(msgspec.Struct, frozen=True, gc=False):
     """When it ends by itself; None: when somebody resumes the job."""
 
     def __str__(self) -> str:
-        return _words(f"paused by {self.by} since {_shown_instant(self.since)}", self.reason)
+        return _words(f"paused by {self.by} since {shown_instant(self.since)}", self.reason)
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +79,7 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
     def __str__(self) -> str:
-        return _words(f"stopped by {self.by} since {_shown_instant(self.since)}", self.reason)
+        return _words(f"stopped by {self.by} since {shown_instant(self.since)}", self.reason)
 
 
 class Removed(msgspec.Struct, frozen=True, gc=False):
@@ -90,7 +90,7 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
     def __str__(self) -> str:
-        return _words(f"removed by {self.by} at {_shown_instant(self.since)}", self.reason)
+        return _words(f"removed by {self.by} at {shown_instant(self.since)}", self.reason)
 
 
 Standing: TypeAlias = Active | Paused | Stopped | Removed
@@ -266,7 +266,3 @@ def _named_instant(entry: EntryRow) -> int:
 def _words(what: str, reason: str | None) -> str:
     # Stores clean what they keep; these words are compared with what was kept, so they are clean already.
     return clean_text(f"{what}: {reason}" if reason else what)
-
-
-def _shown_instant(instant: int) -> str:
-    return from_seconds(instant // MICROSECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final, assert_never
 
 import msgspec
@@ -20,6 +19,7 @@ from itinerary.model.policies import Overlap, Recovery
 from itinerary.model.rows import JobNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["Forecast", "Load", "Occurrence", "OutageTold", "Overlaps", "Recovered", "Waits", "occurrences", "told"]
 
@@ -142,8 +142,8 @@ def told(stage: Stage, found: Foreseen, outages: Sequence[Outage], takes: Takes)
     states, counts = np.unique(found.course.states, return_counts=True)
     assumed = sum(takes.source(stage.plan(number)) == "assumed" for number in timeline.jobs)
     return Forecast(
-        start=_shown(found.start),
-        end=_shown(found.end),
+        start=shown_instant(found.start),
+        end=shown_instant(found.end),
         jobs=len(timeline.jobs),
         occurrences=len(found),
         states={STATES[state]: count for state, count in zip(states.tolist(), counts.tolist(), strict=True)},
@@ -177,10 +177,10 @@ def _load(stage: Stage, found: Foreseen) -> Load:
     parts = np.array_split(under_way, min(_CHART_PARTS, minutes))
     return Load(
         peak=int(under_way[peak]),
-        peak_at=_shown((first + peak) * _MINUTE),
+        peak_at=shown_instant((first + peak) * _MINUTE),
         at_once=_at_once(found.course.starts[begun], found.course.ends[begun]),
         p95=float(np.percentile(under_way, _P95)),
-        busiest_minute=_shown((first + busiest) * _MINUTE),
+        busiest_minute=shown_instant((first + busiest) * _MINUTE),
         starts_in_it=int(beginning[busiest]),
         slots=stage.settings.max_concurrent_jobs,
         chart=tuple(int(part.max()) for part in parts),
@@ -254,7 +254,7 @@ def _waits(stage: Stage, found: Foreseen) -> tuple[Waits, ...]:
                     job=plan.name,
                     count=len(waiting),
                     longest_s=float(waits[longest]) / SECOND,
-                    longest_at=_shown(int(found.instants[rows[longest]])),
+                    longest_at=shown_instant(int(found.instants[rows[longest]])),
                 )
             )
     return tuple(sorted(told_of, key=lambda one: (-one.longest_s, one.job)))
@@ -291,13 +291,13 @@ def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> O
                 configured.append(replace(one, job=plan.name))
     orphaned = (found.course.states == CODES[OccurrenceState.ORPHANED]) & (found.course.ends == outage.start)
     return OutageTold(
-        start=_shown(outage.start),
-        end=_shown(outage.end),
+        start=shown_instant(outage.start),
+        end=shown_instant(outage.end),
         due=int(expected.is_to_run.sum()),
         orphaned=int(orphaned.sum()),
         if_all_were=tuple(totals.values()),
         as_configured=tuple(sorted(configured, key=lambda one: (-one.runs, -one.missed, one.job))),
-        made_up_at=_shown(made_up_at),
+        made_up_at=shown_instant(made_up_at),
     )
 
 
@@ -315,7 +315,3 @@ def _recovered(stage: Stage, job: JobNumber, instants: Numbers, policy: Policy, 
             runs += 1
             compressed += count - 1
     return Recovered(strategy=policy.recovery.strategy, runs=runs + late, missed=missed, compressed=compressed)
-
-
-def _shown(instant: int) -> str:
-    return datetime.fromtimestamp(instant // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

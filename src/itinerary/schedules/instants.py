@@ -29,6 +29,7 @@ __all__ = [
     "floor_second",
     "from_seconds",
     "microseconds_of",
+    "shown_instant",
     "window_seconds",
 ]
 
@@ -75,6 +76,11 @@ def ceil_second(value: InstantLike) -> int:
 def from_seconds(seconds: int) -> datetime:
     """The aware UTC datetime of a second."""
     return _EPOCH + timedelta(seconds=seconds)
+
+
+def shown_instant(instant: int) -> str:
+    """An instant, in microseconds since the epoch, as people and programs read it: 2026-03-29T01:00:00Z."""
+    return from_seconds(instant // MICROSECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def window_seconds(start: InstantLike, end: InstantLike) -> tuple[int, int]:

@@ -6,7 +6,6 @@ does not listen; what one attempt does is then read off dice that bear that atte
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.schedules import ZoneSource, from_json, packaged_zone
-from itinerary.schedules.instants import microseconds_of
+from itinerary.schedules.instants import microseconds_of, shown_instant
 from itinerary.simulate.dice import one_of, spread
 from itinerary.simulate.tasks import Behaviour
 
@@ -107,7 +106,7 @@ def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> 
 
 def draw_schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
     """A schedule that ends with the day."""
-    return _schedule(dice, begins_at, runs_for) | {"end": _text(begins_at + runs_for - 1_000_000)}
+    return _schedule(dice, begins_at, runs_for) | {"end": shown_instant(begins_at + runs_for - 1_000_000)}
 
 
 def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tuple[SimulatedJob, ...]:
@@ -142,14 +141,10 @@ def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
         return {"cron": one_of(dice, expressions), "tz": zone}
     if kind == "daily":
         return {"cron": f"{minute} {hour} * * *", "tz": zone}
-    moment = _text(begins_at + round(dice.random() * runs_for))
+    moment = shown_instant(begins_at + round(dice.random() * runs_for))
     if kind == "once":
         return {"once": moment}
     return {"iso8601": f"R/{moment}/PT{one_of(dice, (25, 50, 90))}M"}
-
-
-def _text(instant: int) -> str:
-    return datetime.fromtimestamp(instant // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _period(schedule: JsonObject) -> float:

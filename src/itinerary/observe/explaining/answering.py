@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itinerary.observe.explaining.explanation import Explanation, Fact
 from itinerary.observe.explaining.scene import Scene
 from itinerary.observe.explaining.verdict import Verdict
-from itinerary.observe.explaining.words import in_utc
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["answer"]
 
@@ -30,13 +30,13 @@ def answer(
     return Explanation(
         job=scene.job.name,
         run=run,
-        instant=in_utc(instant),
+        instant=shown_instant(instant),
         zone=scene.time.zone.name,
         fate=verdict.fate,
         cause=verdict.cause,
         verdict=said,
         facts=tuple(facts),
         advice=verdict.advice,
-        following=None if scene.following is None else in_utc(scene.following),
+        following=None if scene.following is None else shown_instant(scene.following),
         following_local=None if scene.following is None else scene.time.dated(scene.following),
     )

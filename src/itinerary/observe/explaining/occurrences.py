@@ -24,8 +24,9 @@ from itinerary.observe.explaining.scene import Found, Scene
 from itinerary.observe.explaining.standings import standing_at, standing_words, version_words
 from itinerary.observe.explaining.unfinished import lateness, unfinished
 from itinerary.observe.explaining.verdict import Verdict
-from itinerary.observe.explaining.words import in_utc, spoken
+from itinerary.observe.explaining.words import spoken
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["explained_occurrence"]
 
@@ -294,5 +295,5 @@ def _replay(found: Found) -> str:
 
 
 def _backfill(found: Found) -> str:
-    start, end = in_utc(found.instant), in_utc(found.instant + SECOND)
+    start, end = shown_instant(found.instant), shown_instant(found.instant + SECOND)
     return f"to run it after all: itinerary backfill {found.scene.job.name} --from {start} --to {end}"

@@ -13,8 +13,9 @@ from itinerary.model.reasons import named_occurrences
 from itinerary.model.rows import JobRow, OccurrenceRow, Ref
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.explanation import Fact
-from itinerary.observe.explaining.words import LocalTime, in_utc
+from itinerary.observe.explaining.words import LocalTime
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["Found", "Scene"]
 
@@ -40,7 +41,7 @@ class Scene:
 
     def fact(self, at: int, what: str) -> Fact:
         """Something that happened at an instant."""
-        return Fact(what, in_utc(at), self.time.dated(at))
+        return Fact(what, shown_instant(at), self.time.dated(at))
 
     def run_id(self, row: OccurrenceRow) -> str:
         """How an occurrence is named on the command line. Only what is due by its schedule has such a name; others have

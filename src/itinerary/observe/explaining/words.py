@@ -10,11 +10,11 @@ from typing import Final
 
 from itinerary.model.states import TaskState
 from itinerary.schedules.durations import SECOND
-from itinerary.schedules.instants import DAY, from_seconds
+from itinerary.schedules.instants import DAY
 from itinerary.schedules.wallclock import Gap, Policy, Repeat, instants_at
 from itinerary.schedules.zones import Zone
 
-__all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "in_utc", "listed", "spoken"]
+__all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "listed", "spoken"]
 
 AS_THE_CLOCK_SHOWS: Final = Policy(Gap.SKIP, Repeat.BOTH)
 """Every instant at which a clock really shows a reading."""
@@ -73,11 +73,6 @@ class LocalTime:
         ahead = self._ahead(second)
         hours, minutes = divmod(abs(ahead) // 60, 60)
         return f"{'-' if ahead < 0 else '+'}{hours:02}:{minutes:02}"
-
-
-def in_utc(instant: int) -> str:
-    """An instant for programs: 2026-03-29T01:00:00Z."""
-    return from_seconds(instant // SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def spoken(duration: int) -> str:
