@@ -59,7 +59,7 @@ CAUGHT_BY: Final = {
     "older_zone_data": _known(3, Rule.ZONE_DATA),
     "no_gate": _known(21, Rule.EXPECTED, Rule.OWED),
     "same_fence": _known(0, Rule.FENCE),
-    "no_plan": _known(21, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
+    "no_plan": _known(93, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
     "wall_clock_death": _known(10, Rule.DEAD),
     "no_giving_way": _known(399, Rule.ONE_PLACE),
 }
