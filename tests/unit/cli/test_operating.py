@@ -67,7 +67,8 @@ def entries(url: str) -> list[EntryRow]:
 def test_a_pause_without_a_node_is_an_entry_with_who_when_and_why(url: str) -> None:
     until = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     assert said(url, "pause", "etl", "--reason", "migration") == (0, "paused etl")
-    assert said(url, "pause", "etl", "--until", until.isoformat()) == (0, f"paused etl until {until:%Y-%m-%dT%H:%M:%SZ}")
+    shown = f"{until:%Y-%m-%dT%H:%M:%SZ}"
+    assert said(url, "pause", "etl", "--until", until.isoformat()) == (0, f"paused etl until {shown}")
     assert said(url, "resume", "etl", "--reason", "done") == (0, "resumed etl")
     assert [(entry.kind, entry.reason) for entry in entries(url)[1:]] == [
         (EntryKind.PAUSE, "migration"),
