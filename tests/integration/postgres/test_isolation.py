@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from itinerary.errors import StoreBusy, TransactionError
 from itinerary.model.rows import ConfigRow, StreamRow
@@ -228,6 +229,40 @@ def test_who_is_frozen_in_the_middle_of_a_transaction_does_not_keep_others_from_
             await freezing
             assert len(tries) == 2, "and was done again"
             assert await engine.read(lambda tx: tx.scan(STREAMS, limit=10)) == ROWS[:1]
+
+    asyncio.run(main())
+
+
+def test_who_may_not_end_sessions_waits_for_a_frozen_one_as_for_any_other_lock(url: str) -> None:
+    async def main() -> None:
+        async with PostgresEngine(url, connections=1, idle_timeout=30) as owner:
+            is_frozen, thaws = threading.Event(), threading.Event()
+
+            def work(tx: Transaction) -> None:
+                tx.gate()
+                tx.now()
+                tx.put(STREAMS, ROWS[:1])
+                is_frozen.set()
+                assert thaws.wait(60)
+
+            ask(url, "REVOKE EXECUTE ON FUNCTION pg_terminate_backend(integer, bigint) FROM PUBLIC")
+            ask(url, "CREATE ROLE plain LOGIN")
+            try:
+                ask(url, "GRANT USAGE ON SCHEMA itinerary TO plain")
+                ask(url, "GRANT ALL ON ALL TABLES IN SCHEMA itinerary TO plain")
+                freezing = asyncio.create_task(owner.write(work))
+                await asyncio.to_thread(is_frozen.wait)
+                plain = PostgresEngine(make_conninfo(url, user="plain"), idle_timeout=0.2, lock_timeout=0.1)
+                async with plain as engine:
+                    waiting = asyncio.create_task(engine.write(lambda tx: tx.gate(exclusive=True)))
+                    assert not (await asyncio.wait([waiting], timeout=2.0))[0], "it waits, and is told nothing wrong"
+                    thaws.set()
+                    await waiting
+                await freezing
+            finally:
+                thaws.set()
+                ask(url, "DROP OWNED BY plain")
+                ask(url, "DROP ROLE plain")
 
     asyncio.run(main())
 

@@ -140,13 +140,10 @@ class Runner:
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _patiently(self, step: Step[A]) -> A:
-        begun = time.monotonic()
-        tries, until, frozen_since = 0, begun + self._patience, begun
+        looked_at = time.monotonic()
+        tries, until = 0, looked_at + self._patience
         while True:
             try:
-                if tries and time.monotonic() - frozen_since > self._idle_timeout:
-                    frozen_since = time.monotonic()
-                    self._once(self._end_frozen)
                 return self._once(step)
             except psycopg.Error as error:
                 what = meaning(error)
@@ -154,10 +151,16 @@ class Runner:
                     self._connections.close_idle()
                 if not what.is_passing or not self._may_try_again(what, tries, until):
                     raise as_store_error(error, self._address.shown, self._patience) from error
+                if what is Meaning.BUSY and time.monotonic() - looked_at > self._idle_timeout:
+                    looked_at = time.monotonic()
+                    self._end_frozen()
             tries += 1
 
-    def _end_frozen(self, connection: psycopg.Connection[Any]) -> int:
-        return end_frozen(connection, self._address.schema, self._idle_timeout)
+    def _end_frozen(self) -> None:
+        """See whether somebody frozen is in the way. Who may not end sessions waits, as for any other lock; and if the
+        server is gone by now, the next try of the work says so."""
+        with suppress(psycopg.Error):
+            self._once(lambda connection: end_frozen(connection, self._address.schema, self._idle_timeout))
 
     def _may_try_again(self, what: Meaning, tries: int, until: float) -> bool:
         """Wait a little, unless the patience is over, or somebody wants to close."""
