@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from itinerary.core.news import Began, Finished, News, Settled
@@ -39,6 +38,7 @@ from itinerary.observe.undecided import Elsewhere, Instant, here
 from itinerary.observe.webhooks import Posts, Receiver, Undelivered
 from itinerary.ports import Clock, Store
 from itinerary.schedules.durations import SECOND, format_duration
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["GIVE_UP_AFTER", "WENT_WRONG", "Alerts"]
 
@@ -130,7 +130,8 @@ class Alerts:
             elif type(item) is Began:
                 late_by = item.started_at - item.due_at
                 if late_by > _LATE_MIN and item.key.kind is Kind.SCHEDULED:
-                    why = f"it was due at {_iso(item.due_at)}, and began {format_duration(_seconds(late_by))} late"
+                    late = format_duration(_seconds(late_by))
+                    why = f"it was due at {shown_instant(item.due_at)}, and began {late} late"
                     self._add(_Trouble(AlertKind.MISSED, item.job, item.key, None, item.started_at, why, late_by))
 
     def _note(self, kind: AlertKind, item: Finished | Settled) -> None:
@@ -268,8 +269,8 @@ class Alerts:
             job=trouble.job,
             run=run_id(trouble.job, instant),
             occurrence=occurrence,
-            scheduled_at=_iso(instant),
-            at=_iso(trouble.at),
+            scheduled_at=shown_instant(instant),
+            at=shown_instant(trouble.at),
             outcome=None if trouble.outcome is None else trouble.outcome.value,
             why=self._hide(trouble.why),
             node=self._name,
@@ -291,7 +292,7 @@ class Alerts:
                 continue  # that it waits for its turn is what its job wants
             how = "has no row" if one.status is None else f"is {one.status}"
             late = format_duration(_seconds(late_by))
-            why = f"it was due at {_iso(one.due_at)}, and has not begun {late} later: it {how}"
+            why = f"it was due at {shown_instant(one.due_at)}, and has not begun {late} later: it {how}"
             key = Key(one.instant, one.job, Kind.SCHEDULED)
             name = timeline.jobs[one.job].name
             self._add(_Trouble(AlertKind.MISSED, name, key, one.status, found.now, why, late_by))
@@ -383,10 +384,6 @@ def _recovery(job: str, row: OccurrenceRow) -> _Trouble:
 
 def _is_success_after(row: OccurrenceRow, at: int) -> bool:
     return row.status is OccurrenceState.COMPLETED and (row.ended_at or 0) > at
-
-
-def _iso(instant: int) -> str:
-    return datetime.fromtimestamp(instant / SECOND, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _seconds(microseconds: int) -> int:

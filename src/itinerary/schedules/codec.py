@@ -112,21 +112,21 @@ def _cron(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - one s
     return replace(schedule, written=written) if isinstance(schedule, Cron) and written is not None else schedule
 
 
-def _reboot(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
+def _reboot(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - readers of all kinds are called alike
     if data.pop("reboot") is not True:
         raise ScheduleError("reboot schedule: write reboot = true")
     return cron("@reboot", **data)
 
 
-def _every(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
+def _every(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - readers of all kinds are called alike
     return every(data.pop("every"), **data)
 
 
-def _once(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
+def _once(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - readers of all kinds are called alike
     return once(data.pop("once"), **data)
 
 
-def _iso8601(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
+def _iso8601(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - readers of all kinds are called alike
     anchored = data.pop("anchored", None)
     schedule = iso8601(data.pop("iso8601"), **data)
     return schedule if anchored is None else replace(schedule, anchored=Moment.of(anchored, "anchored"))
@@ -148,7 +148,7 @@ def _excluding(data: dict[str, Any], depth: int) -> Schedule:
     return excluding(_read(data.pop("schedule"), depth + 1), calendar, **data)
 
 
-def _custom(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001
+def _custom(data: dict[str, Any], depth: int) -> Schedule:  # noqa: ARG001 - readers of all kinds are called alike
     kind = data.pop("custom")
     if not isinstance(kind, str):
         raise ScheduleError(f"custom schedule: custom is the name of a kind, not {shown(kind)}")
