@@ -87,7 +87,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
         program.until(lambda line: "backup" in line and "completed" in line)
         program.signal(signal.SIGTERM)
         assert program.end() == 0
-    assert program.output[1].startswith("4 jobs; next: heartbeat ")
+    said, _, upcoming = program.output[1].partition("; next: ")
+    assert said == "4 jobs"
+    assert {each.partition(" ")[0] for each in upcoming.split(", ")} == {"backup", "heartbeat", "invoices", "report"}
 
 
 @pytest.mark.spec("U2", "errors name file, line and key")
