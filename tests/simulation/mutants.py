@@ -15,6 +15,7 @@ runs on such a store must not be able to hide it.
     line_not_woken        14       a slot is freed, and not handed to those who stand in line
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
+    late_ones_skipped     14       what is late is skipped for one that began after it was due
     shares_kept           13       what ends keeps its shares of limits
     unjudged_zones        3        new zone data is entered, and what was claimed by the old one stays
     own_zone_data         5        every node computes with the zone data that is installed on its machine
@@ -270,6 +271,15 @@ def line_not_woken() -> Any:
     return _put((ledger, "write", ended), (ledger, "intervene", taken))
 
 
+def late_ones_skipped() -> Any:
+    start: Any = ledger.start
+
+    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+        return start(tx, owner, revision, [replace(request, late_until=0) for request in starts], *rest)
+
+    return _put((ledger, "start", begin))
+
+
 def shares_kept() -> Any:
     remove: Any = MemoryTransaction.remove
 
@@ -448,6 +458,7 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         line_not_woken,
         early_watermark,
         node_clock,
+        late_ones_skipped,
         shares_kept,
         unjudged_zones,
         own_zone_data,

@@ -181,6 +181,7 @@ class PlainNode:
             tuple(shares),
             tasks=(TaskRow(row.ref, 0, self.definitions[row.job].tasks[0].name, TaskState.RUNNING),),
             attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, self.clock.now()),),
+            late_until=row.due_at + self.settings.grace_period,
         )
         while not self.ending.is_set():
             try:

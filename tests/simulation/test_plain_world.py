@@ -68,7 +68,7 @@ def test_a_plain_node_lives_through_a_day_without_a_violation(seed: int) -> None
 
 def test_seeds_have_crashes_freezes_outages_and_lost_answers_in_them() -> None:
     missing = {*map(str, TroubleKind), "boots", "fails (lost)", "arrives after all", "is lost with its process", "died"}
-    for seed in range(30):
+    for seed in range(1, 31):  # the very first is a long one
         history = "\n".join(lived(seed).history)
         missing = {trouble for trouble in missing if f" {trouble}" not in history}
         if not missing:

@@ -157,6 +157,8 @@ def take_offers(board: Board, now: int, out: Outbox) -> None:
     for row in offers:
         if (begun >= ready) if row.is_recovery else (room <= 0 and row.owner != board.here.node):
             board.offers.append(row)
+        elif _is_being_claimed(board, row):
+            board.offers.append(row)  # at the start of a node, say, which knows in a moment that it is there already
         elif row.due_at <= now and _is_for_anybody(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
             begun += row.is_recovery
@@ -189,8 +191,13 @@ def _is_new(board: Board, row: OccurrenceRow) -> bool:
     here = board.by_ref.get(row.ref)
     if here is not None:
         return here.stage is Stage.OVER and row.fence > here.last_fence
+    known = board.known.get(row.key)
+    return known is None or known.stage is Stage.OVER
+
+
+def _is_being_claimed(board: Board, row: OccurrenceRow) -> bool:
     wanted = board.known.get(row.key)
-    return wanted is None or wanted.stage is Stage.OVER
+    return wanted is not None and wanted.stage is Stage.WANTED
 
 
 def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:

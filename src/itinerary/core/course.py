@@ -84,6 +84,8 @@ class Here(NamedTuple):
     node: NodeNumber
     name: str
     kill_grace: int
+    grace_period: int
+    """How late an instant may be and still simply run."""
     turn: int = SECOND
     """The longest time between two iterations: whoever asks for something again and again does so in such steps."""
 
@@ -303,6 +305,7 @@ class Course:
             attempts,
             None if self.fence is not None else self.last_fence,
             self.skip,
+            self.due_at + self.here.grace_period,
         )
 
     def may_take(self) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "lacks_slot",
     "named_occurrences",
     "overlaps",
+    "queues_for",
     "read_reason",
     "replaced_by",
     "waits_for",
@@ -64,6 +65,11 @@ def overlaps(ref: Ref) -> str:
 def waits_for(ref: Ref) -> str:
     """Why one stands in line: another one is in its job's slot."""
     return f"waits for occurrence {ref}"
+
+
+def queues_for(ref: Ref) -> str:
+    """Why one that is late stands in line, and is not skipped: the other one began, or was called, after it was due."""
+    return f"{waits_for(ref)}, which was not running yet when this one was due"
 
 
 def called_by(ref: Ref) -> str:

@@ -123,6 +123,9 @@ class Start(_Value, frozen=True):
     skip: str | None = None
     """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
     here, when it is due, and by the newest timeline (PROTOCOL 3)."""
+    late_until: int = 0
+    """Until then it is merely late: for one that got their job's slot only after it was due it stands in line, whatever
+    its overlap policy. Nothing ran when it was due, so nothing overlapped."""
 
 
 class Started(_Value, frozen=True):

@@ -149,7 +149,9 @@ class Node:
         await self._learn_the_time()
         self.number = number = await self._store.join(self._incarnation, self.name, self._about)
         store, settings, inbox, log = self._store, self._settings, self.inbox, self._log
-        self.scheduler = Scheduler(settings, Here(number, self.name, settings.kill_grace, settings.loop_interval))
+        self.scheduler = Scheduler(
+            settings, Here(number, self.name, settings.kill_grace, settings.grace_period, settings.loop_interval)
+        )
         self.builder = IndexBuilder(store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log)
         self._claimer = Claimer(store, number, settings, self.clock, inbox, log)
         self._syncer = Syncer(store, number, settings, inbox, log)

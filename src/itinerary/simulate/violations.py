@@ -29,6 +29,7 @@ class Rule(StrEnum):
     EARLY = "nothing starts before its instant"
     EXPECTED = "nothing starts by schedule that its job does not have, or that is paused"
     OVERLAP = "a job runs once at a time, unless it allows more"
+    SKIPPED = "who is skipped for another one was due while that one had the slot, or is older than the grace period"
     LIMIT = "no limit is exceeded"
     ATTEMPT = "an attempt that has ended does not change"
     WATERMARK = "the watermark never goes back, and never passes the store's time, or what is not decided"

@@ -18,6 +18,7 @@ import msgspec
 from itinerary.model.config import FrozenConfig
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
+from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.trails import all_attempts
@@ -58,12 +59,13 @@ class Witness:
         violations: Violations,
         *,
         silence_min: int,
+        grace_period: int,
         zone_data: Mapping[str, ZoneSource] | None = None,
     ) -> None:
-        """`silence_min` is how long a node must have been silent before its work in flight is taken from it;
-        `zone_data` are the releases that there are in this world, by name."""
+        """`silence_min` is how long a node must have been silent before its work in flight is taken from it; within the
+        `grace_period` an instant is merely late; `zone_data` are the releases that there are in this world, by name."""
         self._backend = backend
-        self._silence_min = silence_min
+        self._silence_min, self._grace_period = silence_min, grace_period
         self.silence = Silence()
         self._limits = limits
         """The shares of each named limit."""
@@ -79,6 +81,8 @@ class Witness:
         self._keys: dict[Key, Ref] = {}
         self._running: defaultdict[JobNumber, dict[Ref, None]] = defaultdict(dict)
         """What has started, is not final, and has a slot."""
+        self._in_slot_since: dict[Ref, int] = {}
+        """When each got its job's slot: was called, or else began."""
         self._holders: defaultdict[str, dict[Ref, None]] = defaultdict(dict)
         """Who holds a share of each limit."""
         self._launchable: dict[AttemptKey, tuple[Process | None, int]] = {}
@@ -169,8 +173,13 @@ class Witness:
         self._fence(at, by, before, after)
         if before.started_at is not None and after.status in _TAKEN_AS:
             self._in_flight(at, by, before, after)
+        if before.status is OccurrenceState.QUEUED and after.status is OccurrenceState.PENDING:
+            self._in_slot_since[after.ref] = at
         if before.started_at is None and after.started_at is not None:
+            self._in_slot_since.setdefault(after.ref, at)
             self._start(at, before, after)
+        if after.status is OccurrenceState.SKIPPED and before.status is not OccurrenceState.SKIPPED:
+            self._skip(at, after)
         if after.status in FINAL:
             self._running[after.job].pop(after.ref, None)
         if after.holds != before.holds:
@@ -226,6 +235,16 @@ class Witness:
             others = ", ".join(str(ref) for ref in running)
             self._add(Rule.OVERLAP, f"{_shown(after)} started while occurrence {others} of its job was running", at)
         running[after.ref] = None
+
+    def _skip(self, at: int, row: OccurrenceRow) -> None:
+        """It is not skipped for one that got the slot only after it was due, and it is merely late (X6)."""
+        reason = read_reason(row.reason)
+        if reason is None or reason.kind is not ReasonKind.OVERLAPS or reason.ref is None:
+            return
+        since = self._in_slot_since.get(reason.ref, 0)
+        if since >= row.due_at and at <= row.due_at + self._grace_period:
+            late = since - row.due_at
+            self._add(Rule.SKIPPED, f"{_shown(row)} was due {late} µs before occurrence {reason.ref} got the slot", at)
 
     def _overlap(self, row: OccurrenceRow) -> Overlap:
         return self._config(row).job.overlap

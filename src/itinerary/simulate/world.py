@@ -90,6 +90,7 @@ class World:
             options.settings.limits,
             self.violations,
             silence_min=silence_min,
+            grace_period=options.settings.grace_period,
             zone_data={data.release: data.zone for data in self.zone_data},
         )
         self.backend.witness = self.witness

@@ -47,7 +47,15 @@ async def claim(
 
 
 async def start(
-    world: World, *, node: int | None, which: Sequence[int], takes: str, overlap: Overlap, limits: int, overdue: bool
+    world: World,
+    *,
+    node: int | None,
+    which: Sequence[int],
+    takes: str,
+    overlap: Overlap,
+    limits: int,
+    overdue: bool,
+    late: bool,
 ) -> Any:
     rows = [row for number in which if (row := await world.row(number, _is_unstarted)) is not None]
     if not rows:
@@ -70,6 +78,7 @@ async def start(
             max_queued=2,
             limits=tuple(Limit(f"limit {number}", 1) for number in range(limits)),
             attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, (row.instant // SECOND) % 2 or None),),
+            late_until=row.due_at + FAR if late else 0,
         )
         for row in {row.ref: row for row in rows}.values()
     ]
@@ -263,6 +272,7 @@ starts = _called(
     overlap=st.sampled_from([*Overlap, Overlap.QUEUE]),
     limits=st.sampled_from([0] * 5 + [1, 2]),
     overdue=maybe,
+    late=maybe,
 )
 writes = _called(
     write,

@@ -24,6 +24,7 @@ from itinerary.stores.tables import (
     SHARES,
     SIGNALS,
     SLOTS,
+    TOKENS,
     WAITING,
     Table,
     Values,
@@ -31,7 +32,7 @@ from itinerary.stores.tables import (
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.conftest import Opened
 
-TABLES: tuple[Table[Any], ...] = (ACTIVE, WAITING, SLOTS, SHARES, EVENTS, ENTRIES, JOBS, OCCURRENCES)
+TABLES: tuple[Table[Any], ...] = (ACTIVE, WAITING, SLOTS, SHARES, EVENTS, ENTRIES, JOBS, OCCURRENCES, TOKENS)
 
 # Few values, so that rows meet.
 NUMBERS = st.sampled_from([0, 1, -300, 2**63 - 1])

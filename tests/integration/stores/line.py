@@ -24,7 +24,7 @@ __all__ = ["Line", "Watched"]
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 60.0
 """Seconds after which a process that says nothing has hung."""
 
 

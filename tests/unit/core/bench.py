@@ -58,7 +58,8 @@ class World(Hands):
             beside.others.append(self)
         super().__init__(store, shared, name, Settings(**settings))
         self.others: list[World] = []
-        self.scheduler = Scheduler(self.settings, Here(self.node, name, self.settings.kill_grace))
+        here = Here(self.node, name, self.settings.kill_grace, self.settings.grace_period)
+        self.scheduler = Scheduler(self.settings, here)
         self.commands: list[c.Command] = []
         """Everything that the core has asked for."""
         self.is_silent = False

@@ -49,6 +49,7 @@ SKIP, ALLOW = 1, 2
 A, B = Process("a", 1), Process("b", 1)
 S = OccurrenceState
 SILENCE = 15_000_000
+GRACE = 30_000_000
 
 
 class Clock:
@@ -79,6 +80,7 @@ class Court:
             {"api": 1},
             self.violations,
             silence_min=SILENCE,
+            grace_period=GRACE,
             zone_data={release.name: release.zone for release in releases},
         )
         self.backend.witness = self.witness
@@ -212,6 +214,24 @@ def started_beside_another(court: Court) -> None:
     court.rows(started(2))
 
 
+def skipped_for_one_that_began_after_it_was_due(court: Court) -> None:
+    overlaps_the_first(court, due_at=EPOCH, at=EPOCH + GRACE)
+
+
+def skipped_for_one_that_was_called_after_it_was_due(court: Court) -> None:
+    court.rows(row(1, status=S.QUEUED, owner=None), row(2))
+    court.rows(row(1, status=S.PENDING, owner=None, fence=2))
+    court.rows(row(2, status=S.SKIPPED, reason="overlaps occurrence 1"))
+
+
+def overlaps_the_first(court: Court, *, due_at: int, at: int) -> None:
+    """One begins, now; another, due then, is skipped for it at that moment."""
+    court.rows(row(1), row(2, instant=due_at))
+    court.rows(started(1))
+    court.clock.at = at
+    court.rows(row(2, instant=due_at, status=S.SKIPPED, reason="overlaps occurrence 1"))
+
+
 def took_too_many_shares(court: Court) -> None:
     court.rows(row(1), row(2))
     court.rows(started(1, ALLOW, holds='["api"]'), started(2, ALLOW, holds='["api"]'))
@@ -324,6 +344,15 @@ def test_a_life_as_it_should_be_is_not_objected_to() -> None:
     assert [(taken.fence, taken.owner) for taken in court.witness.taken[Ref(1)]] == [(2, 2)]
 
 
+@pytest.mark.parametrize(
+    ("due_at", "at"), [(EPOCH + 1, EPOCH + 2), (EPOCH - 1, EPOCH + GRACE)], ids=["while it ran", "beyond the grace"]
+)
+def test_what_is_skipped_for_one_that_ran_or_when_it_is_too_old_is_not_objected_to(due_at: int, at: int) -> None:
+    court = Court()
+    overlaps_the_first(court, due_at=due_at, at=at)
+    assert court.violations.found == []
+
+
 def test_what_is_taken_from_the_dead_is_not_objected_to() -> None:
     court = Court()
     takes_for_dead(court, silent_for=SILENCE)
@@ -352,6 +381,8 @@ def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
         (started_what_its_zone_does_not_have_any_more, Rule.EXPECTED),
         (entered_older_zone_data, Rule.ZONE_DATA),
         (started_beside_another, Rule.OVERLAP),
+        (skipped_for_one_that_began_after_it_was_due, Rule.SKIPPED),
+        (skipped_for_one_that_was_called_after_it_was_due, Rule.SKIPPED),
         (took_too_many_shares, Rule.LIMIT),
         (was_active_too_often, Rule.LIMIT),
         (wrote_under_a_stale_fence, Rule.STALE),

@@ -264,6 +264,13 @@ class Pages:
         row = self.turn(row, (Step(OccurrenceState.PENDING, why=why),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
+    def in_slot_since(self, holder: OccurrenceRow) -> int:
+        """Since when one has its job's slot: it began then, or has not begun and was handed it then."""
+        if holder.started_at is not None:
+            return holder.started_at
+        lines = [line for line in self._log if line.ref == holder.ref]
+        return (lines or self.tx.scan(TRANSITIONS, (holder.ref,), limit=1, newest_first=True))[-1].at
+
     def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
         """Give a slot, which is locked and has nobody in it who runs, to one in line, if that is the first."""
         is_first = self._line(slot)[0].ref == row.ref

@@ -4,13 +4,18 @@ In one transaction, for each of a batch:
 
     is it still there to be started?      due by the store's clock, not cancelled, not begun, mine by owner and fence,
                                           or free to be taken: nobody's, waiting for anybody, or overdue
-    is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says
+    is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says; but what is
+                                          merely late queues behind whatever got the slot after it was due
     do its limits have a share left?      else it waits as `pending`, and keeps nothing but a slot it was handed
     then it has begun                     slot, shares, tasks, attempts, state and audit are written together
 
 Finding oneself in the slot is success: the slot was handed to it while it stood in line. A batch is worked off in the
-order of keys, so of two occurrences of one job the earlier one gets it. A job's slot is a row that is always there, so
-that whoever finds it taken can lock it and stand in line: there is no moment at which the one who runs ends unseen.
+order of keys, so of two occurrences of one job the earlier one gets it. After a short absence some instants of a job
+are late at the same time: the first of them runs, and the others, which overlapped nothing when they were due, run
+behind it, one after another.
+
+A job's slot is a row that is always there, so that whoever finds it taken can lock it and stand in line: there is no
+moment at which the one who runs ends unseen.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from itinerary.model.policies import Overlap
-from itinerary.model.reasons import lacks_share, overlaps, replaced_by, waits_for
+from itinerary.model.reasons import lacks_share, overlaps, queues_for, replaced_by, waits_for
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import is_plain_start, unsaid_attempts
@@ -208,13 +213,15 @@ class _Starting:
         """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
-        in_the_way = overlaps(slot.ref)
+        in_the_way, holder = overlaps(slot.ref), self._holder(slot.ref)
         is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
         others = [other for other in line if not other.is_recovery]
-        if request.overlap is Overlap.QUEUE:
-            if not is_in_line and len(others) >= (LINE_MAX if request.max_queued is None else request.max_queued):
+        is_late = self._is_late(row, request, holder)
+        if is_late or request.overlap is Overlap.QUEUE:
+            line_max = LINE_MAX if is_late or request.max_queued is None else request.max_queued
+            if not is_in_line and len(others) >= line_max:
                 self._skip(row, f"{in_the_way}, and {len(others)} stand in line already")
-        elif len(others) < len(line) or self._is_recovery(slot.ref):
+        elif len(others) < len(line) or holder.is_recovery:  # what is due meanwhile queues behind recovery (R2)
             if request.overlap is Overlap.REPLACE:
                 self._replace_in_line(row, line)
         elif request.overlap is Overlap.SKIP:
@@ -223,14 +230,19 @@ class _Starting:
             return True
         if row.ref not in self.answer:
             if not is_in_line:
-                line.append(self.pages.join_line(self._mine(row), waits_for(slot.ref)))
+                why = queues_for(slot.ref) if is_late else waits_for(slot.ref)
+                line.append(self.pages.join_line(self._mine(row), why))
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
         return False
 
-    def _is_recovery(self, holder: Ref) -> bool:
-        """Whether the one in the slot is recovery, or more of that is to come: then one queues behind it (R2)."""
-        row = self.pages.rows.get(holder) or self.tx.get(OCCURRENCES, [(holder,)])[holder,]
-        return row.is_recovery
+    def _holder(self, ref: Ref) -> OccurrenceRow:
+        """The one in the slot."""
+        return self.pages.rows.get(ref) or self.tx.get(OCCURRENCES, [(ref,)])[ref,]
+
+    def _is_late(self, row: OccurrenceRow, request: Start, holder: OccurrenceRow) -> bool:
+        """Whether it is merely late, and had the slot been asked for when it was due, another would have been in it, or
+        nobody: it is not skipped for this one, and does not replace it."""
+        return self.pages.now <= request.late_until and self.pages.in_slot_since(holder) >= row.due_at
 
     def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
         """Behind recovery, too, the newest waits alone; but recovery is not asked to end."""
