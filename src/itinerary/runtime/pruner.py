@@ -1,6 +1,9 @@
 """The pruner: forgets what is older than it must be kept (D8).
 
-    every hour, on one node:    step ─► pause ─► step ─► … ─► the end of the round
+    a minute after its turn has come, and then every hour:    step ─► pause ─► step ─► … ─► the end of the round
+
+Its turn is looked at each minute: if a node's first round came an hour after its start, one that is started again more
+often than that would never forget.
 
 A step is one short transaction of the store, which removes a thousand rows at the most. After each it pauses for as
 long as the step took, so that forgetting never takes more than half of a store. What is removed is for the store to say
@@ -22,10 +25,13 @@ from itinerary.model.settings import Settings
 from itinerary.ports import Clock, Store
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["PRUNE_INTERVAL", "Pruner"]
+__all__ = ["PRUNE_INTERVAL", "PRUNE_LOOK_INTERVAL", "Pruner"]
 
+PRUNE_LOOK_INTERVAL: Final = 60.0
+"""Seconds from one look at whose turn it is to the next, and from the start of a node to its first: by then what the
+start itself asks of the store is done."""
 PRUNE_INTERVAL: Final = 3_600.0
-"""Seconds from the end of a round to the next, and from the start of a node to its first."""
+"""Seconds from the end of a round to the next of the same node."""
 _PAUSE_MIN: Final = 0.01
 
 
@@ -44,13 +50,16 @@ class Pruner:
 
     async def run(self) -> None:
         """Forget, for ever."""
+        next_at = self._clock.elapsed()
         while True:
-            await asyncio.sleep(PRUNE_INTERVAL)
-            if self._is_first():
-                try:
-                    await self.prune()
-                except StoreError as error:
-                    self._log.warning("history.not_pruned", error=str(error), hint="it is tried again in an hour")
+            await asyncio.sleep(PRUNE_LOOK_INTERVAL)
+            if self._clock.elapsed() < next_at or not self._is_first():
+                continue
+            try:
+                await self.prune()
+            except StoreError as error:
+                self._log.warning("history.not_pruned", error=str(error), hint="it is tried again in an hour")
+            next_at = self._clock.elapsed() + round(PRUNE_INTERVAL * SECOND)
 
     async def prune(self) -> int:
         """One round. Returns how many rows are gone."""

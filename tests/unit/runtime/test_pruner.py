@@ -13,7 +13,7 @@ from itinerary.model.queries import JobsByName
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.settings import Settings
 from itinerary.runtime.node import Node
-from itinerary.runtime.pruner import PRUNE_INTERVAL, Pruner
+from itinerary.runtime.pruner import PRUNE_INTERVAL, PRUNE_LOOK_INTERVAL, Pruner
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import World, played
@@ -49,7 +49,7 @@ def test_a_node_forgets_by_itself_what_is_old_and_failures_later() -> None:
     async def story(world: World) -> None:
         async with world.running(await lived(world, keep_for=2 * DAY, keep_failed_for=4 * DAY)):
             assert (await kept(world, "good"), await kept(world, "bad")) == (11, 11)
-            await world.sleep_until(620 + PRUNE_INTERVAL)
+            await world.sleep_until(620 + PRUNE_LOOK_INTERVAL)
             assert (await kept(world, "good"), await kept(world, "bad")) == (0, 11)
         (said,) = world.log.said("history.pruned")
         assert said["removed"] >= 11
@@ -114,15 +114,27 @@ def test_it_pauses_after_each_step_for_as_long_as_that_took_and_takes_new_settin
     played(story)
 
 
-def test_the_first_round_is_an_hour_after_the_start_and_not_before() -> None:
+@pytest.mark.spec("D8", "by itself")
+def test_the_first_round_is_a_minute_after_its_turn_has_come_and_the_next_an_hour_later() -> None:
     async def story(world: World) -> None:
         store = Slow()
-        pruner = Pruner(store, Settings(), world, lambda: True, world.log)  # type: ignore[arg-type]  # all that it asks
+        turns_at = 600.0
+        pruner = Pruner(
+            store,  # type: ignore[arg-type]  # all that it asks
+            Settings(),
+            world,
+            lambda: world.loop.time() >= turns_at,
+            world.log,
+        )
         task = asyncio.create_task(pruner.run())
-        await world.sleep_until(PRUNE_INTERVAL - 1)
-        assert not store.rules
-        await world.sleep_until(PRUNE_INTERVAL + 10)
+        await world.sleep_until(turns_at - 1)
+        assert not store.rules, "another node does it"
+        await world.sleep_until(turns_at + PRUNE_LOOK_INTERVAL + 10)
         assert len(store.rules) == 10
+        await world.sleep_until(turns_at + PRUNE_INTERVAL)
+        assert len(store.rules) == 10
+        await world.sleep_until(turns_at + PRUNE_INTERVAL + 2 * PRUNE_LOOK_INTERVAL + 10)
+        assert len(store.rules) == 20
         task.cancel()
         await asyncio.wait([task])
 
