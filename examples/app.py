@@ -1,4 +1,4 @@
-"""A small app that keeps itself busy: run it with `itinerary up examples/app.py`, or `make run`.
+"""A small app that keeps itself busy: run it with `itinerary up examples/app.py` or `make run`, and open its dashboard.
 
 heartbeat     every 2 seconds, a coroutine
 weather       every 5 seconds, fails now and then and is tried again
@@ -6,6 +6,10 @@ backup        every 10 seconds, two commands and a function, one after the other
 reports       every 15 seconds, three functions at the same time
 slow          every 3 seconds though it takes 5: each second one is skipped, and says for whom
 invoices      at the full minute; what was missed while nothing ran is made up for in one run
+parcels       every 20 seconds, when the backup of the same time has gone well; until then it waits
+newsletter    every 30 seconds, and now and then it cannot be helped: its retries are used up, and it fails
+archive       every 45 seconds, and pauses itself for two minutes when the tape is full
+orders        a desk: somebody orders every 4 seconds, orders are picked up in batches, some are called back
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from datetime import UTC, datetime, timedelta
 
 from itinerary import ExecutionContext, Itinerary, Report, Retry, cron, every
+from itinerary.records import Batch
 
 app = Itinerary()
 
@@ -81,6 +87,65 @@ async def slow() -> None:
 def invoices(ctx: ExecutionContext) -> int:
     """Every instant that this run answers for."""
     return len(ctx.window)
+
+
+parcels = app.job("parcels", every("20s"))
+parcels.requires(job="backup", on_unmet="wait", every="2s", deadline="18s")
+
+
+@parcels.task
+async def pack(ctx: ExecutionContext) -> str:
+    """Runs once the backup has."""
+    ctx.log.info("packing", scheduled=ctx.scheduled_at)
+    await asyncio.sleep(random.uniform(1, 4))  # noqa: S311 - no secret
+    return "packed"
+
+
+@parcels.task
+async def ship() -> None:
+    """And this after it."""
+    await asyncio.sleep(random.uniform(0.5, 2))  # noqa: S311 - no secret
+
+
+@app.job(every("30s"), retry=Retry(max_retries=1, retry_interval="2s"))
+def newsletter() -> int:
+    """Fails for good now and then."""
+    print("connecting to the mail server")
+    if random.random() < 0.6:  # noqa: S311 - no secret
+        raise ConnectionRefusedError("the mail server does not want it")
+    return 1_024
+
+
+@app.job(every("45s"))
+async def archive() -> None:
+    """Pauses itself: what falls into a pause is skipped, with the reason."""
+    await asyncio.sleep(2)
+    if random.random() < 0.5:  # noqa: S311 - no secret
+        later = datetime.now(UTC) + timedelta(minutes=2)
+        await app["archive"].pause(reason="the tape is full; somebody changes it", until=later)
+
+
+orders = app.records("orders", schedule_interval="5s", callback_check_interval="5s", startup_delay="1s")
+
+
+@app.job(every("4s"))
+async def shop(ctx: ExecutionContext) -> str:
+    """Somebody orders. The key is that of the run: tried again, it is the same order."""
+    order = f"O-{ctx.scheduled_at:%H%M%S}"
+    bill = {"amount": random.randint(5, 500)}  # noqa: S311 - no secret
+    await orders.append("RecordCreated", record=order, data=bill, key=f"{ctx.task_run_id}")
+    return order
+
+
+@orders.handler
+async def settle(batch: Batch) -> None:
+    """One batch: small orders are done, those who ordered much are called back."""
+    for order in batch:
+        if order.data["amount"] < 300 or order.is_retry:
+            await orders.append("RecordCompleted", record=order.id, final_status="paid", key=f"{order.id}/paid")
+        else:
+            later = datetime.now(UTC) + timedelta(seconds=20)
+            await orders.append("CallbackScheduled", record=order.id, target_time=later, key=f"{order.id}/call")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 FUZZ_SEED = int(os.environ.get("FUZZ_SEED", "1987"))
 FUZZ_SCALE = float(os.environ.get("FUZZ_SCALE", "1"))
+CAMPAIGN_SCALE = float(os.environ.get("FUZZ_SCALE", "0.3"))
+"""Of the campaign, which is long, `make test` runs its first part, and `make fuzz` all of it."""
 
 
 class Dice(Random):
@@ -28,6 +30,6 @@ class Dice(Random):
         return self.choices([choice for _, choice in choices], [weight for weight, _ in choices])[0]
 
 
-def scaled(count: int) -> int:
+def scaled(count: int, scale: float = FUZZ_SCALE) -> int:
     """How many of `count` this run tries."""
-    return round(count * FUZZ_SCALE)
+    return round(count * scale)

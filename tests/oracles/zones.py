@@ -59,8 +59,10 @@ def transitions_of(key: str, first_year: int = FIRST_YEAR, last_year: int = LAST
     zone = zone_named(key)
     found = []
     day, end = datetime(first_year, 1, 1, tzinfo=UTC), datetime(last_year, 12, 31, tzinfo=UTC)
+    offset = offset_at(day, zone)
     while day < end:
-        if offset_at(day, zone) != offset_at(day + DAY, zone):
+        before, offset = offset, offset_at(day + DAY, zone)
+        if before != offset:
             found.append(_transition_between(day, day + DAY, zone))
         day += DAY
     return tuple(found)

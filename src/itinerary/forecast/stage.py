@@ -228,7 +228,7 @@ class _Play:
         self.engine = stage.engine.copied(lambda: self.now)
         self.store = EngineStore(self.engine)
         settings = stage.settings
-        self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace))
+        self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace, stage.grace_period))
         self.inbox: list[m.Message] = []
         self.ends: list[tuple[int, int, AttemptKey, Outcome]] = []
         """What ends when; those that were stopped meanwhile are passed over."""

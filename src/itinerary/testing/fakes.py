@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from itinerary.errors import ClockError
 from itinerary.executors import ExecutionContext
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
+from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["Fake", "Fakes", "Raises"]
 
@@ -94,6 +94,5 @@ def _meant(name: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     names: list[Any] = ["/".join(pair) for pair in found or everything]
     if found:
         raise ClockError(f"{name!r} may be several tasks; say which: {', '.join(names[:_SHOWN])}")
-    close = get_close_matches(name, [*names, *tasks], n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names[:_SHOWN])}"
+    hint = did_you_mean(name, [*names, *tasks], otherwise=f"there are {', '.join(names[:_SHOWN])}")
     raise ClockError(f"there is no task {name!r} to be faked; {hint}")

@@ -14,7 +14,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
@@ -33,6 +32,7 @@ from itinerary.model.telling import report_of
 from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import Moment, MomentLike
+from itinerary.schedules.nearest import did_you_mean
 from itinerary.simulate.processes import Process, in_process
 from itinerary.testing.clockwork import Clockwork, looks_ahead
 from itinerary.testing.fakes import Fake, Raises
@@ -337,8 +337,7 @@ class Rehearsal:
         if job in found:
             return found[job].number
         names = [one.name for one in self._ground.engine.now_answer(Jobs())]
-        close = get_close_matches(job, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names[:_NAMES_SHOWN]) or 'none'}"
+        hint = did_you_mean(job, names, otherwise=f"there are {', '.join(names[:_NAMES_SHOWN]) or 'none'}")
         raise ClockError(f"there is no job {job!r} in this app; {hint}")
 
     def describe(self) -> str:

@@ -21,8 +21,10 @@ PATIENCE = 60.0
 class Program:
     """A running `itinerary …`. It is killed when the test is done with it, if it has not ended by then."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, web: str = "") -> None:
+        """`web` is where its dashboard is; there is none otherwise, since loading it takes a second."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")}
+        environment["ITINERARY_WEB"] = web
         environment["PYTHONPATH"] = str(Path(itinerary.__file__).parent.parent)
         self.process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "itinerary", *arguments],

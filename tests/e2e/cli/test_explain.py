@@ -30,8 +30,7 @@ def told(directory: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.spec("U4", "on the command line")
 def test_after_kill_nine_it_says_what_was_late_and_from_when_to_when_nobody_was_there(tmp_path: Path) -> None:
-    source = TICKING.replace('every("1s")', 'every("1s"), overlap="queue"')
-    source = source.replace("Itinerary()", 'Itinerary(node_heartbeat_interval="1s")')
+    source = TICKING.replace("Itinerary()", 'Itinerary(node_heartbeat_interval="1s")')
     (tmp_path / "app.py").write_text(source, "utf-8")
     with Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "first") as program:
         program.until(lambda line: "completed" in line)

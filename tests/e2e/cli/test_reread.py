@@ -106,7 +106,7 @@ def test_a_node_whose_terminal_is_gone_ends_gracefully_unless_it_was_told_to_sta
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")}
     environment["PYTHONPATH"] = str(Path(itinerary.__file__).parent.parent)
     script = IN_TERMINAL + (AS_NOHUP if stays else "") + "os.execv(sys.executable, sys.argv[2:])"
-    arguments = [sys.executable, "-m", "itinerary", "up", "app.py", "--store", STORE]
+    arguments = [sys.executable, "-m", "itinerary", "up", "app.py", "--no-web", "--store", STORE]
     with subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-c", script, str(its_end), *arguments], cwd=tmp_path, env=environment, pass_fds=[its_end]
     ) as process:

@@ -24,16 +24,15 @@ STOPPED_FOR = 4.0
 
 @pytest.mark.spec("N6", "a process that was stopped")
 def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing_and_says_so(tmp_path: Path) -> None:
-    source = TICKING.replace('every("1s")', 'every("1s"), overlap="queue"')
-    source = source.replace("Itinerary()", 'Itinerary(node_heartbeat_interval="2s")')  # shorter than the stop
+    source = TICKING.replace("Itinerary()", 'Itinerary(node_heartbeat_interval="2s")')  # shorter than the stop
     (tmp_path / "app.py").write_text(source, "utf-8")
     with Program(tmp_path, "up", "app.py", "--store", STORE) as program:
         program.until(lambda line: "completed" in line)
         program.signal(signal.SIGSTOP)
-        stopped_at = int(time.time())
+        stopped_at, stood_from = int(time.time()), time.monotonic()
         time.sleep(STOPPED_FOR)  # nothing but real time passes for a process that stands still
         program.signal(signal.SIGCONT)
-        goes_on_at = time.time()
+        goes_on_at, stood_still = time.time(), time.monotonic() - stood_from
         done: set[int] = set()
         while not done >= set(range(stopped_at + 1, int(goes_on_at))):
             program.until(lambda line: "completed" in line)
@@ -48,9 +47,10 @@ def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing_and_sa
             report = await audit_store(store, None, None)
             assert (report.lost, report.doubled) == (0, 0)
             (node,) = await store.read(Nodes())
-            (jump,) = json.loads(node.about)["clock_jumps"]["last"]
-            assert jump["why"] == STOPPED
-            assert abs(jump["by"] - STOPPED_FOR * SECOND) < 2 * SECOND
+            jumps = json.loads(node.about)["clock_jumps"]["last"]
+            longest = max(jumps, key=lambda jump: jump["by"])  # a slow machine may have held it up more than once
+            assert longest["why"] == STOPPED
+            assert abs(longest["by"] - stood_still * SECOND) < 2 * SECOND
 
     asyncio.run(audited())
 

@@ -16,6 +16,7 @@ from itinerary.model import Kind, OccurrenceState, TaskState
 from itinerary.model.queries import Entries
 from itinerary.model.rows import EntryKind
 from itinerary.stores import open_store
+from tests.hours import HOURLY
 from tests.integration.app.conftest import PATIENCE, run
 
 MakeApp = Callable[[], Itinerary]
@@ -25,7 +26,7 @@ NEVER = cron("0 0 29 2 *")
 def app_with_hourly(make_app: MakeApp) -> Itinerary:
     app = make_app()
 
-    @app.job(every("1h"))
+    @app.job(HOURLY)
     def hourly() -> None: ...
 
     return app

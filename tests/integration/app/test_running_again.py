@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, cron, every
+from itinerary import ExecutionContext, Itinerary, cron
 from itinerary.app import Backfill
 from itinerary.errors import ConfigError, NodeError, WindowError
 from itinerary.model import Kind, OccurrenceState, TaskState
 from itinerary.model.ids import job_id, replay_id
 from itinerary.model.queries import ByRef
 from itinerary.stores import open_store
+from tests.hours import HOUR, HOURLY, LAST_HOUR
 from tests.integration.app.conftest import run
 
 MakeApp = Callable[[], Itinerary]
@@ -142,7 +143,7 @@ def test_a_backfill_runs_what_nothing_ran_for_in_order_and_then_nothing_is_left(
     seen: list[datetime] = []
     app = make_app()
 
-    @app.job(every("1h"))
+    @app.job(HOURLY)
     async def hourly(ctx: ExecutionContext) -> None:
         seen.append(ctx.scheduled_at)
 
@@ -150,9 +151,9 @@ def test_a_backfill_runs_what_nothing_ran_for_in_order_and_then_nothing_is_left(
 
     async def program() -> None:
         async with app.running():
-            end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-            start = end - timedelta(hours=5)
-            expected = [start + timedelta(hours=n) for n in range(5)]
+            end = LAST_HOUR - HOUR
+            start = end - 5 * HOUR
+            expected = [start + n * HOUR for n in range(5)]
             dry = await app["hourly"].backfill(start, end, dry_run=True)
             assert (list(dry.instants), dry.created, dry.is_dry, seen) == (expected, 0, True, [])
             done = await app["hourly"].backfill(
@@ -194,7 +195,7 @@ def test_a_backfill_of_what_failed_runs_that_again_and_nothing_else(make_app: Ma
     breaks = True
     seen: list[datetime] = []
 
-    @app.job(every("1h"))
+    @app.job(HOURLY)
     async def hourly(ctx: ExecutionContext) -> None:
         seen.append(ctx.scheduled_at)
         if breaks and ctx.scheduled_at.hour % 2:
@@ -203,8 +204,8 @@ def test_a_backfill_of_what_failed_runs_that_again_and_nothing_else(make_app: Ma
     async def program() -> None:
         nonlocal breaks
         async with app.running():
-            end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-            start = end - timedelta(hours=4)
+            end = LAST_HOUR - HOUR
+            start = end - 4 * HOUR
             first = await app["hourly"].backfill(start, end)
             assert first.ended == {S.COMPLETED: 2, S.FAILED: 2}
             breaks = False

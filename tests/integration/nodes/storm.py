@@ -96,7 +96,7 @@ class _Node:
         with (self._directory / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "itinerary", "up", "tests.integration.nodes.app:app", "--quiet"),
-                *("--log", "json", "--name", self.name, "--store", self._url),
+                *("--log", "json", "--name", self.name, "--store", self._url, "--no-web"),
                 cwd=self._directory,
                 env=environment,
                 stdout=asyncio.subprocess.DEVNULL,

@@ -75,7 +75,7 @@ def serving(answers: int = 204) -> Iterator[Server]:
         found.server.server_close()
 
 
-def until(found: Server, kind: str, within: float = 25.0) -> dict[str, Any]:
+def until(found: Server, kind: str, within: float = 60.0) -> dict[str, Any]:
     last = time.monotonic() + within
     while time.monotonic() < last:
         for post in found.posts:

@@ -72,7 +72,7 @@ def test_a_desk_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pat
     with program(url, seen) as process:
         rows = _settled(url)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     emitted: Counter[Any] = Counter()
     for row in rows:
         said = read_fields(row)
@@ -123,7 +123,7 @@ def test_a_process_that_was_frozen_while_another_took_over_doubles_nothing_when_
             rows = _settled(url)
             for process in (frozen, other):
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(30) == 0
+                assert process.wait(PATIENCE) == 0
     emitted = Counter((row.record, read_fields(row).target_time) for row in rows if row.kind == "RecordQueued")
     assert set(emitted.values()) == {1}
     results = Counter(row.record for row in rows if row.kind == "VerificationCompleted")

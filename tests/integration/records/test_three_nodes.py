@@ -121,7 +121,7 @@ def test_three_processes_share_three_hundred_partitions_and_take_over_from_who_i
         until(lambda: sorted(log.shares().values()) == [150, 150], f"uneven: {log.shares()}")
         for name in ("berta", "clara"):
             nodes[name].send_signal(signal.SIGTERM)
-            assert nodes[name].wait(30) == 0
+            assert nodes[name].wait(PATIENCE) == 0
         assert log.shares() == {}, "who leaves gives back what it holds"
 
 

@@ -68,6 +68,20 @@ def test_an_outage_is_made_up_for_as_the_job_says(recovery: object, states: dict
     assert sorted(late, key=lambda one: one.instant) == sorted(late, key=lambda one: one.ended_at), "in order"
 
 
+@pytest.mark.spec("U5", "what an outage would do under each recovery strategy")
+@pytest.mark.parametrize(
+    "options", [{"overlap": "skip"}, {"overlap": "queue", "max_queued": 1}, {"overlap": "replace"}]
+)
+def test_what_was_due_in_an_outage_shorter_than_the_grace_period_all_runs_in_order(options: dict[str, Any]) -> None:
+    app = Itinerary()
+    app.job("tick", every("2s"), **options).task(work)
+    outage = Outage(START + 21 * SECOND, START + 26 * SECOND + SECOND // 2)
+    forecast, rows = foreseen(app, 0.01, outage, tick=SECOND // 5)
+    assert forecast.states == {"completed": 18}
+    late = [row for row in rows if row.instant in range(START + 22 * SECOND, START + 27 * SECOND)]
+    assert [(row.started_at or 0) - outage.end for row in late] == [0, SECOND // 5, 2 * SECOND // 5]
+
+
 def strategies(outage: OutageTold) -> dict[Recovery, tuple[int, int, int]]:
     return {one.strategy: (one.runs, one.missed, one.compressed) for one in outage.if_all_were}
 

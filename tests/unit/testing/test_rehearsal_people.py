@@ -1,0 +1,127 @@
+"""People and outages in a rehearsal: pauses, triggers, nodes that go and come (U11)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from itinerary import ExecutionContext, Itinerary, every
+from itinerary.errors import ClockError
+from tests.unit.testing.rehearsing import Begin
+
+pytestmark = pytest.mark.spec("U11")
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_skips_and_a_trigger_runs(app: Itinerary, rehearse: Begin) -> None:
+    @app.job(every("1h"))
+    async def hourly() -> None: ...
+
+    run = rehearse(app)
+    run.pause("hourly", reason="migration")
+    run.advance(hours=2, minutes=30)
+    run.resume("hourly")
+    run.skip("hourly", run.upcoming("hourly", count=1)[0].at, reason="holiday")
+    run.advance(hours=2)
+    assert run.history("hourly").statuses == ["skipped", "skipped", "skipped", "completed"]
+    triggered = run.trigger("hourly", reason="by hand")
+    assert triggered.key.request == "trigger 1"
+    assert [str(one.report.kind) for one in run.history("hourly")[-1:]] == ["trigger"]
+    assert run.wait(triggered).outcome == "completed"
+    assert run.call(run.node.wait(run.call(run.node.replay(triggered)))).outcome == "completed"
+
+
+def test_handles_of_the_app_work_too(app: Itinerary, rehearse: Begin) -> None:
+    @app.job(every("1h"))
+    async def hourly() -> None:
+        await asyncio.sleep(600)
+
+    run = rehearse(app)
+    app.blocking(app["hourly"].pause(until=datetime(2026, 1, 1, 2, 30, tzinfo=UTC)))
+    assert app["hourly"].is_paused
+    run.advance(hours=3)
+    assert run.history("hourly").statuses == ["skipped", "skipped", "running"]
+    running = run.trigger("hourly", overlap="allow")
+    assert run.cancel(running, reason="enough")
+    assert run.wait(running).outcome == "cancelled"
+
+
+def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, rehearse: Begin) -> None:
+    ticks = app.job("ticks", every("1h"))
+    seen: list[tuple[str, int]] = []
+
+    async def follow() -> None:
+        async for ctx in ticks:
+            await asyncio.sleep(60)
+            seen.append((ctx.job, ctx.scheduled_at.hour))
+
+    run = rehearse(app)
+    run.spawn(follow())
+    run.advance(hours=3, minutes=2)
+    assert seen == [("ticks", 1), ("ticks", 2), ("ticks", 3)]
+
+
+# -- nodes that go and come --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_was_missed_while_nobody_was_there_is_recovered(app: Itinerary, rehearse: Begin, crash: bool) -> None:
+    recovered = []
+
+    @app.job(every("1h"))
+    async def hourly(ctx: ExecutionContext) -> None:
+        recovered.append(ctx.is_recovery)
+
+    @app.job(every("1h"), recovery="execute_last")
+    async def last() -> None: ...
+
+    run = rehearse(app)
+    run.advance(hours=1)
+    run.down(hours=3, minutes=10, crash=crash)
+    run.advance(minutes=10)
+    assert run.history("hourly").statuses == ["completed"] * 4
+    assert recovered == [False, True, True, True]
+    assert run.history("last").statuses == ["completed", "missed", "missed", "completed"]
+
+
+def test_what_a_killed_node_ran_is_orphaned_and_its_code_goes_no_further(app: Itinerary, rehearse: Begin) -> None:
+    steps = []
+
+    @app.job(every("1d"), task_timeout="20m")
+    async def long() -> None:
+        steps.append("begun")
+        await asyncio.sleep(600)
+        steps.append("ended")
+
+    run = rehearse(app)
+    run.advance(days=1, minutes=5)
+    run.crash()
+    assert not run.is_running
+    with pytest.raises(ClockError, match="no node runs now"):
+        run.trigger("long")
+    run.start()
+    run.advance(minutes=30)
+    assert run.history("long").statuses == ["orphaned"]
+    assert steps == ["begun"]
+
+
+def test_a_graceful_end_cancels_what_runs(app: Itinerary, rehearse: Begin) -> None:
+    ends = []
+
+    @app.job(every("1d"))
+    async def long() -> None:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+
+    run = rehearse(app)
+    run.advance(days=1)
+    run.shut_down()
+    assert run.history("long").statuses == ["cancelled"]
+    assert ends == ["cancelled"]
