@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 from reprlib import repr as shown
 from typing import Any, Final
@@ -28,6 +27,7 @@ from itinerary.schedules.every import every
 from itinerary.schedules.excluding import excluding
 from itinerary.schedules.instants import Moment
 from itinerary.schedules.iso8601 import iso8601
+from itinerary.schedules.nearest import did_you_mean
 from itinerary.schedules.once import once
 from itinerary.schedules.union import union
 
@@ -95,8 +95,7 @@ def _read(data: object, depth: int) -> Schedule:
 def _check_keys(kind: str, data: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     for key in data:
         if key not in allowed:
-            close = get_close_matches(str(key), allowed, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"allowed are {', '.join(allowed)}"
+            hint = did_you_mean(key, allowed, otherwise=f"allowed are {', '.join(allowed)}")
             raise ScheduleError(f"{kind} schedule: key {shown(key)} is unknown; {hint}")
 
 

@@ -19,7 +19,6 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import resources
 from itertools import accumulate, pairwise
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from itinerary.errors import ScheduleError, UnknownZone
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
+from itinerary.schedules.nearest import nearest
 from itinerary.schedules.tzif import Transitions, read_tzif
 
 __all__ = [
@@ -200,12 +200,10 @@ def _unknown(name: object) -> str:
     text_of = name if isinstance(name, str) else shown(name)
     text = text_of[:_NAME_MAX].lower()
     # Only names of like length and beginning are compared, so that a typo is answered as fast as a hit.
-    alike = [known for known in _names_by_folded() if known[:1] == text[:1] and abs(len(known) - len(text)) <= 2]
-    close = get_close_matches(text, alike, n=1, cutoff=0.75)
+    candidates = [known for known in _names_by_folded() if known[:1] == text[:1] and abs(len(known) - len(text)) <= 2]
+    close = nearest(text, candidates, alike=0.75)
     hint = (
-        f"did you mean {_names_by_folded()[close[0]]!r}?"
-        if close
-        else "use an IANA name such as 'Europe/Berlin' or 'UTC'"
+        f"did you mean {_names_by_folded()[close]!r}?" if close else "use an IANA name such as 'Europe/Berlin' or 'UTC'"
     )
     quoted = repr(text_of) if len(text_of) <= _NAME_MAX else repr(text_of[:_NAME_MAX] + "…")
     return f"time zone {quoted} is unknown; {hint}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from itinerary.app.declaring import Declaration, Rules
@@ -19,6 +18,7 @@ from itinerary.app.jobfiles.schedules import schedule_warnings
 from itinerary.app.jobfiles.settings import JOBS, settings_in
 from itinerary.app.sources import Source
 from itinerary.model.text import shown
+from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["JobFile"]
 
@@ -59,8 +59,7 @@ class JobFile:
                 found.add((JOBS, declaration.name, "schedule"), warning)
             for place, required in enumerate(declaration.definition(registered_at=0).requires):
                 if required.job is not None and required.job not in names:
-                    close = get_close_matches(required.job, names, n=1)
-                    hint = f"; did you mean {close[0]!r}?" if close else "; the store must have it from elsewhere"
+                    hint = did_you_mean(required.job, names, otherwise="the store must have it from elsewhere")
                     path = (JOBS, declaration.name, "requires", place, "job")
-                    found.add(path, f"there is no job {shown(required.job)} in this file{hint}")
+                    found.add(path, f"there is no job {shown(required.job)} in this file; {hint}")
         return found.in_order()

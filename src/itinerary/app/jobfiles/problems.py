@@ -12,17 +12,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from itinerary.app.jobfiles.positions import Path
 from itinerary.errors import JobFileError
+from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["Problem", "Problems", "dotted", "unknown_key"]
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _MISSING: Final = re.compile(r"[a-z_]+", re.ASCII)
-_CLOSE_TO_MAX: Final = 64
+_SHOWN_MAX: Final = 64
 _TOLD_MAX: Final = 1_000
 """How many mistakes are told at once."""
 
@@ -87,15 +87,15 @@ def dotted(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            name = part if _BARE.fullmatch(part) else json.dumps(part[:_CLOSE_TO_MAX], ensure_ascii=False)
+            name = part if _BARE.fullmatch(part) else json.dumps(part[:_SHOWN_MAX], ensure_ascii=False)
             text += f".{name}" if text else name
     return text
 
 
 def unknown_key(key: str, allowed: Collection[str]) -> str:
     """What to say of a key that nobody knows."""
-    close = get_close_matches(key[:_CLOSE_TO_MAX], allowed, n=1)
-    return f"unknown key; did you mean {close[0]!r}?" if close else f"unknown key; allowed: {', '.join(allowed)}"
+    hint = did_you_mean(key, allowed, otherwise=f"allowed: {', '.join(allowed)}")
+    return f"unknown key; {hint}"
 
 
 def _followed(table: Any, message: str) -> tuple[Path, str]:

@@ -10,7 +10,6 @@ it, and it becomes a part of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from itinerary.app.jobfiles.positions import NESTING_MAX, Path
@@ -19,6 +18,7 @@ from itinerary.errors import ItineraryError
 from itinerary.model.text import shown
 from itinerary.schedules import Calendar, Cron, Schedule, from_json
 from itinerary.schedules.codec import KINDS, OPTIONS
+from itinerary.schedules.nearest import did_you_mean, nearest
 
 __all__ = ["CALENDAR_KEYS", "read_calendars", "read_schedule", "schedule_warnings"]
 
@@ -79,7 +79,7 @@ def _read(problems: Problems, path: Path, data: Any) -> Schedule | None:
         return found
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if isinstance(data, dict) and not kinds:
-        close = [key for key in data if "did you mean" in unknown_key(key, KINDS)]
+        close = [key for key in data if nearest(key, KINDS)]
         for key in close:
             problems.add((*path, key), unknown_key(key, KINDS))
         if close:
@@ -124,8 +124,7 @@ def _resolved(problems: Problems, path: Path, given: object, calendars: Mapping[
         data["schedule"] = _inner(problems, (*path, "schedule"), data["schedule"], calendars)
     match data.get("excluding"):
         case str(name) if name not in calendars:
-            close = get_close_matches(name[:255], calendars, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "write [calendars.NAME] and dates = [2026-12-25]"
+            hint = did_you_mean(name, calendars, otherwise="write [calendars.NAME] and dates = [2026-12-25]")
             problems.add((*path, "excluding"), f"there is no calendar {shown(name)}; {hint}")
         case str(name):
             calendar = calendars[name]

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from itinerary.app.jobfiles.documents import Document
 from itinerary.app.jobfiles.options import checked_options
-from itinerary.app.jobfiles.problems import Problems, unknown_key
+from itinerary.app.jobfiles.problems import Problems
 from itinerary.app.sources import SETTING_KEYS, Source, blamed_key, check_one, configured
 from itinerary.errors import ConfigError
 from itinerary.model.overrides import Level
+from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["CALENDARS", "JOBS", "settings_in"]
 
@@ -64,5 +65,5 @@ def _check_together(problems: Problems, values: dict[str, Any]) -> None:
 
 
 def _unknown(key: str) -> str:
-    told = unknown_key(key, (JOBS, CALENDARS, *SETTING_KEYS))
-    return told if "did you mean" in told else "unknown key; at the top stand jobs, calendars and settings"
+    allowed = (JOBS, CALENDARS, *SETTING_KEYS)
+    return f"unknown key; {did_you_mean(key, allowed, otherwise='at the top stand jobs, calendars and settings')}"

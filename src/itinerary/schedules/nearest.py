@@ -1,0 +1,33 @@
+"""What somebody probably meant who wrote a name that there is not.
+
+An error that names a mistake offers the nearest thing that would have been right, in the same words everywhere. It lies
+this low because schedules are read by it as well as jobs, settings and commands.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+__all__ = ["did_you_mean", "nearest"]
+
+_COMPARED_MAX: Final = 255
+"""Of a longer text only so many characters are compared: what somebody sent by mistake may be a megabyte."""
+
+_NAMES_MAX: Final = 5_000
+
+
+def nearest(given: object, known: Iterable[str], *, alike: float = 0.6) -> str | None:
+    """Which of the known names is most like the given one; None if none is at least so much `alike`, from 0 to 1."""
+    if not isinstance(given, str):
+        return None
+    wanted, names = given[:_COMPARED_MAX], list(known)
+    if len(names) > _NAMES_MAX:  # those that begin alike are the likely ones, and to compare all would take seconds
+        names = [name for name in names if name[:2].casefold() == wanted[:2].casefold()][:_NAMES_MAX]
+    close = get_close_matches(wanted, names, n=1, cutoff=alike)
+    return close[0] if close else None
+
+
+def did_you_mean(given: object, known: Iterable[str], *, otherwise: str) -> str:
+    """The hint of an error: the nearest name as a question, or, if none is near, something else that helps."""
+    close = nearest(given, known)
+    return otherwise if close is None else f"did you mean {close!r}?"
