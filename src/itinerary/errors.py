@@ -13,7 +13,9 @@ __all__ = [
     "IllegalTransition",
     "ItineraryError",
     "JobFileError",
+    "KeyUsed",
     "NodeError",
+    "NotThere",
     "RecordError",
     "ScheduleError",
     "ScheduleFaulty",
@@ -23,6 +25,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreUnavailable",
+    "TokenError",
     "TransactionError",
     "UnknownZone",
     "Unwritable",
@@ -87,12 +90,24 @@ class NodeError(ItineraryError):
     """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
 
 
+class NotThere(NodeError):
+    """Something was named that there is not: a job, an occurrence. The message has the name that was perhaps meant."""
+
+
+class KeyUsed(NodeError):
+    """A request came with a key that another request was made with already. Nothing was done."""
+
+
 class ClockError(ItineraryError):
     """A clock that a test moves cannot do what it was asked: go back, wait for something real, know an unknown job."""
 
 
 class StaleVersion(ItineraryError):
     """A change that was made from a version which is no longer the newest: which one it missed, and whose that is."""
+
+
+class TokenError(ItineraryError, ValueError):
+    """A token that cannot be made, or is not there: which one, and what to do."""
 
 
 class StoreError(ItineraryError):

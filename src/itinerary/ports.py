@@ -23,9 +23,10 @@ from itinerary.model.events import Lease, NewEvent
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import Answer, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
-from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
+from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
+from itinerary.model.tokens import NewToken, Ungranted
 from itinerary.model.work import Assignment, AttemptKey, Report
 from itinerary.model.writes import (
     Adjustment,
@@ -181,6 +182,16 @@ class Store(Protocol):
 
     async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
         """Take or renew leases that are free, expired or one's own; 0 gives them back."""
+
+    # -- tokens ------------------------------------------------------------------------------------------------------
+
+    async def grant_token(self, new: NewToken) -> TokenRow | Ungranted:
+        """Make a token, once for each hash, unless another one is listed under its name. What has been good for
+        nothing for 90 days is forgotten with that."""
+
+    async def revoke_token(self, name: str, by: str, reason: str | None = None) -> TokenRow | None:
+        """Make a token good for nothing from now on; None if there is none. One that was revoked before stays as it
+        is."""
 
     # -- everything else ---------------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     reason: str | None = None
     request: str | None = None
     """Of a replay or a backfill: what makes two requests the same one."""
+    fingerprint: str | None = None
+    """Of one that came with a key: a digest of what was asked for, so that another request with that key is noticed."""
     replay_of: UUID | None = None
     """The occurrence that is run again."""
     replay_number: int | None = None

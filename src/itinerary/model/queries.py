@@ -29,6 +29,7 @@ from itinerary.model.rows import (
     TransitionRow,
 )
 from itinerary.model.states import OccurrenceState
+from itinerary.model.tokens import TokenSeen, TokensSeen
 
 __all__ = [
     "PAGE_MAX",
@@ -47,6 +48,7 @@ __all__ = [
     "Jobs",
     "JobsByName",
     "LimitUse",
+    "Made",
     "Mail",
     "Nodes",
     "Offers",
@@ -56,10 +58,14 @@ __all__ = [
     "Page",
     "Partitions",
     "Query",
+    "Recent",
     "Standing",
     "Statistics",
     "Status",
     "Streams",
+    "TokenNamed",
+    "TokenOf",
+    "Tokens",
     "Waiting",
 ]
 
@@ -124,6 +130,21 @@ class History(Query[Page], frozen=True):
     limit: int = PAGE_MAX
     states: frozenset[OccurrenceState] = frozenset()
     """Only these, or all if empty."""
+    looked_at_max: int = 10_000
+    """How many occurrences are looked at for them, however few there are: a page may be empty and have a `next`."""
+
+
+class Recent(Query[Mapping[JobNumber, Sequence[OccurrenceRow]]], frozen=True):
+    """The last few occurrences that have ended of each of these jobs, the last first: many jobs in one question.
+
+    What has been forgotten is passed over, so there may be fewer; a job that has none is left out.
+    """
+
+    jobs: tuple[JobNumber, ...]
+    limit: int = 1
+    ended_before: int | None = None
+    """Of those that ended before this. Nearly: occurrences end in order but for a moment, and a few that ended just
+    then may be too many or too few."""
 
 
 class Active(Query[Sequence[OccurrenceRow]], frozen=True):
@@ -191,6 +212,14 @@ class ByRef(Query[Mapping[Ref, OccurrenceRow]], frozen=True):
     """These occurrences, where they are still there."""
 
     refs: tuple[Ref, ...]
+
+
+class Made(Query[Sequence[OccurrenceRow]], frozen=True):
+    """The occurrences after a number, in the order of numbers; without one the newest, and no other. They are given out
+    in that order and may be committed in another: what seems to be left out may still come."""
+
+    after: Ref | None = None
+    limit: int = 10_000
 
 
 class Decided(Query[Sequence[Key]], frozen=True):
@@ -282,3 +311,19 @@ class Streams(Query[Sequence[StreamRow]], frozen=True):
 
     stream: str | None = None
     limit: int = PAGE_MAX
+
+
+class Tokens(Query[TokensSeen], frozen=True):
+    """All tokens that are listed, good or not, in the order of their names."""
+
+
+class TokenOf(Query[TokenSeen], frozen=True):
+    """The token whose text has this SHA-256."""
+
+    digest: str
+
+
+class TokenNamed(Query[TokenSeen], frozen=True):
+    """The token of this name."""
+
+    name: str

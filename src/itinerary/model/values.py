@@ -11,7 +11,6 @@ number means seconds where people write it and microseconds inside, and text can
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ from msgspec.structs import force_setattr
 from itinerary.errors import ConfigError, DurationError
 from itinerary.model.text import shown
 from itinerary.schedules.durations import format_duration, parse_duration
+from itinerary.schedules.nearest import nearest
 
 __all__ = [
     "DURATION_MAX",
@@ -68,9 +68,8 @@ def check_keys(where: str, given: object, known: Collection[str], prefix: str = 
         raise ConfigError(f"{where}: {shown(given)} is not a table; allowed keys: {', '.join(known)}")
     for key in given:
         if key not in known:
-            close = get_close_matches(key[:_KEY_MAX], known, n=1) if isinstance(key, str) else []
-            hint = f"did you mean {close[0]!r}? " if close else ""
             name = shown(key).strip("'")
+            hint = f"did you mean {close!r}? " if (close := nearest(key, known)) else ""
             raise ConfigError(f"{prefix}{name}: unknown key; {hint}allowed keys: {', '.join(known)}")
     return given
 
@@ -126,8 +125,7 @@ def one_of(choices: type[Choice]) -> Callable[[str, object], Choice]:
     def check(key: str, value: object) -> Choice:
         allowed = [member.value for member in choices]
         if not isinstance(value, str) or value not in allowed:
-            close = get_close_matches(value[:_KEY_MAX], allowed, n=1) if isinstance(value, str) else []
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint = f"did you mean {close!r}? " if (close := nearest(value, allowed)) else ""
             raise ConfigError(f"{key}: {shown(value)} is unknown; {hint}allowed: {', '.join(allowed)}")
         return choices(value)
 

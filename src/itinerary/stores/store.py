@@ -18,10 +18,11 @@ from itinerary.model.events import Lease, NewEvent
 from itinerary.model.nodes import Beat
 from itinerary.model.queries import Answer, ByRef, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
-from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
+from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
+from itinerary.model.tokens import NewToken, Ungranted
 from itinerary.model.writes import (
     BATCH_MAX,
     Adjustment,
@@ -218,6 +219,14 @@ class EngineStore:
 
     async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
         return await self._engine.write(lambda tx: ledger.lease_partitions(tx, node, stream, partitions, lease_for))
+
+    # -- tokens ------------------------------------------------------------------------------------------------------
+
+    async def grant_token(self, new: NewToken) -> TokenRow | Ungranted:
+        return await self._engine.write(lambda tx: ledger.grant_token(tx, new))
+
+    async def revoke_token(self, name: str, by: str, reason: str | None = None) -> TokenRow | None:
+        return await self._engine.write(lambda tx: ledger.revoke_token(tx, name, by, reason))
 
     # -- everything else ---------------------------------------------------------------------------------------------
 

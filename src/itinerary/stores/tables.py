@@ -143,4 +143,6 @@ PARTITIONS: Final = Table("partitions", rows.PartitionRow, key=("stream", "parti
 EVENTS: Final = Table("events", rows.EventRow, key=("stream", "partition", "sequence"), name=("stream", "sequence"))
 CAUSES: Final = Table("causes", rows.CauseRow, key=("stream", "cause"))
 
+TOKENS: Final = Table("tokens", rows.TokenRow, key=("name",), name=("hash",))
+
 ALL: Final = tuple(value for value in list(globals().values()) if isinstance(value, Table))

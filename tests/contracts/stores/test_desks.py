@@ -109,7 +109,7 @@ async def test_two_nodes_share_the_partitions_and_a_tick_on_one_runs_the_cycle_o
     await asyncio.sleep(0.5)
     done = await clerks[0].tick(next(iter(clerks[0].figures.per_cycle)))
     assert done == Cycled(queued=60)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(handled) < 120:  # noqa: ASYNC110 - another node, of which only the store tells
             await asyncio.sleep(0.05)
     for service, task in zip(services, tasks, strict=True):

@@ -6,9 +6,11 @@ import pytest
 
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
+from itinerary.model.queries import Standing
 from itinerary.model.rows import EntryKind, JobNumber, Ref
 from itinerary.model.timeline import Entered, NewEntry
-from itinerary.observe.explaining import Cause, Explanation, Fate, explain
+from itinerary.observe.explaining import Cause, Explanation, Fate, explain, explain_occurrence
+from itinerary.reading import read_timeline
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
@@ -42,6 +44,9 @@ async def test_what_runs_and_what_was_in_its_way_are_named(desk: Desk) -> None:
     assert f"({runs.run}) was still running" in skipped.verdict
     await desk.finish(node, running)
     ran = await asked(desk, running.ref)
+    row, status = await desk.row(running.ref), await desk.store.read(Standing())
+    about = await explain_occurrence(desk.store, await read_timeline(desk.store.read), status, row)
+    assert (about.verdict, about.facts) == (ran.verdict, ran.facts)
     assert (ran.fate, "completed after" in ran.verdict) == (Fate.RAN_LATE, True)
     assert [fact.what for fact in ran.facts][-1] == "completed, node a"
 

@@ -17,6 +17,7 @@ from itinerary.model.queries import (
     History,
     JobsByName,
     Nodes,
+    Recent,
     Standing,
     Statistics,
 )
@@ -25,7 +26,7 @@ from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.writes import Cancellation, Wanted
-from itinerary.reading import windows_after
+from itinerary.reading import occurrences_of, windows_after
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import Desk, told
 
@@ -90,6 +91,58 @@ def test_history_pages_are_whole_newest_first_and_without_repeats(engine: object
 
 
 @told
+async def test_the_last_of_many_jobs_are_those_that_their_histories_begin_with(desk: Desk) -> None:
+    counts = {await desk.job(f"job {count}"): count for count in (0, 1, 15, 16, 17, 31, 32, 33, 50)}
+    for job, count in counts.items():
+        await missed(desk, job, count)
+    jobs = (*counts, JobNumber(987))
+    for limit in (1, 16, 20, 100):
+        found = await desk.store.read(Recent(jobs, limit))
+        expected = {job: (await desk.store.read(History(job, limit=limit))).rows for job in jobs}
+        assert {job: tuple(rows) for job, rows in found.items()} == {
+            job: rows for job, rows in expected.items() if rows
+        }
+
+
+@told
+async def test_the_last_that_ended_before_an_instant_are_found_in_a_long_history(desk: Desk) -> None:
+    jobs = (await desk.job("long"), await desk.job("short"), await desk.job("none"))
+    for number in range(12):
+        await missed_at(desk, jobs[0], number * 10, 10)
+        if number < 2:
+            await missed_at(desk, jobs[1], number * 10, 3)
+    rows = {job: (await desk.store.read(History(job))).rows for job in jobs}
+    for instant in sorted({row.ended_at for row in rows[jobs[0]] if row.ended_at is not None}):
+        for limit in (1, 7, 30):
+            found = await desk.store.read(Recent(jobs, limit, instant))
+            for job in jobs:
+                before = [row for row in rows[job] if row.ended_at is not None and row.ended_at < instant]
+                assert list(found.get(job, ())) == before[:limit]
+
+
+async def missed_at(desk: Desk, job: JobNumber, number: int, count: int) -> None:
+    """So many that end together, and after all that ended before."""
+    first = await desk.now() // SECOND - 86_400 + number
+    keys = [Key((first + one) * SECOND, job, Kind.SCHEDULED) for one in range(count)]
+    await desk.claim(None, *[Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
+
+
+@told
+async def test_the_last_of_a_job_whose_history_was_forgotten_are_those_that_are_left(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await missed(desk, job, 40)
+    await sweep(desk, node)
+    await pruned(desk, NOTHING_KEPT)
+    started = await desk.run(node, job)
+    await desk.finish(node, started)
+    found = await desk.store.read(Recent((job,), 20))
+    assert found[job][0].ref == started.ref
+    assert [row.ref for row in found[job]] == [
+        row.ref for row in (await desk.store.read(History(job, limit=20))).rows[: len(found[job])]
+    ]
+
+
+@told
 async def test_history_can_be_asked_for_some_states_only(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     await missed(desk, job, 20)
@@ -97,6 +150,31 @@ async def test_history_can_be_asked_for_some_states_only(desk: Desk) -> None:
     await desk.finish(node, started)
     page = await desk.store.read(History(job, states=frozenset({OccurrenceState.COMPLETED})))
     assert [row.ref for row in page.rows] == [started.ref]
+
+
+@told
+async def test_a_rare_state_is_looked_for_in_steps_that_go_on_where_the_last_one_ended(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    started = await desk.run(node, job)
+    await desk.finish(node, started)
+    await missed(desk, job, 40)
+    completed = frozenset({OccurrenceState.COMPLETED})
+    first = await desk.store.read(History(job, states=completed, looked_at_max=16))
+    assert (first.rows, first.next) == ((), 16)
+    second = await desk.store.read(History(job, first.next, states=completed, looked_at_max=16))
+    assert ([row.ref for row in second.rows], second.next) == ([started.ref], None)
+
+
+@told
+async def test_the_occurrences_of_one_instant_are_found_beside_those_of_other_jobs(desk: Desk) -> None:
+    job, before, after = [await desk.job(name) for name in ("b", "a", "c")]
+    instant = (await desk.now() // SECOND - 3_600) * SECOND
+    keys = [Key(instant, number, Kind.SCHEDULED) for number in (job, before, after)]
+    keys += [Key(instant, job, Kind.REPLAY, "x/1"), Key(instant + SECOND, job, Kind.SCHEDULED)]
+    await desk.claim(None, *[Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
+    found = await occurrences_of(desk.store.read, job, instant)
+    assert {row.key for row in found} == {keys[0], keys[3]}
+    assert await occurrences_of(desk.store.read, job, instant - SECOND) == []
 
 
 @told

@@ -10,8 +10,8 @@ import pytest
 from itinerary.errors import RecordError
 from itinerary.model.evidence import Pointed, Pointers
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.queries import Answer, Decided, Query
-from itinerary.model.rows import JobNumber, Key
+from itinerary.model.queries import Answer, Decided, Made, Query
+from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
 from itinerary.reading import Read, decided_between, jobs_after, news_since, read_timeline, windows_after
@@ -100,6 +100,17 @@ async def test_the_timeline_is_read_to_its_end_with_all_of_its_jobs(desk: Desk) 
         assert timeline.revision == desk.revision
         assert [row.name for row in await jobs_after(desk.store.read, JobNumber(0), page_size)] == names
     assert (await read_timeline(desk.store.read)).revision == desk.revision
+
+
+@told
+async def test_occurrences_are_read_in_the_order_of_their_numbers(desk: Desk) -> None:
+    assert await desk.store.read(Made()) == []
+    node, job = await desk.node(), await desk.job()
+    refs = sorted([claimed.ref for _ in range(5) for claimed in await desk.claim(node, await desk.wanted(job))])
+    assert [row.ref for row in await desk.store.read(Made())] == refs[-1:]
+    assert [row.ref for row in await desk.store.read(Made(Ref(0)))] == refs
+    assert [row.ref for row in await desk.store.read(Made(refs[1], 2))] == refs[2:4]
+    assert await desk.store.read(Made(refs[-1])) == []
 
 
 def test_a_store_that_says_there_is_more_and_gives_no_more_is_found_out() -> None:

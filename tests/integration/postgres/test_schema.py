@@ -11,6 +11,7 @@ from psycopg import RawCursor
 
 from itinerary.errors import SchemaError
 from itinerary.stores.migrations import migrations_of
+from itinerary.stores.opening import schema_at
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.postgres.statements import SETTINGS, TYPES, Span, Statements
 from itinerary.stores.tables import ALL, BOOKS, Table
@@ -31,6 +32,20 @@ def test_of_eight_who_come_first_one_migrates_and_the_others_wait(url: str) -> N
 
     asyncio.run(main())
     assert ask(url, "SELECT count(*), max(number) FROM itinerary.migrations") == [(NEWEST, NEWEST)]
+
+
+@pytest.mark.spec("D7")
+def test_a_schema_of_the_first_release_is_brought_to_the_newest_with_what_is_in_it(url: str) -> None:
+    _open_once(url)
+    ask(url, "DROP TABLE itinerary.tokens")  # what later migrations have made
+    ask(url, "DELETE FROM itinerary.migrations WHERE number > 1")
+    ask(url, "INSERT INTO itinerary.limits (name) VALUES ('api')")
+    seen = asyncio.run(schema_at(url))
+    assert (seen.found, seen.known, seen.pending[:1]) == (1, NEWEST, ("0002 tokens",))
+    _open_once(url)
+    assert ask(url, "SELECT count(*), max(number) FROM itinerary.migrations") == [(NEWEST, NEWEST)]
+    assert ask(url, "SELECT name FROM itinerary.limits") == [("api",)]
+    assert ask(url, "SELECT count(*) FROM itinerary.tokens") == [(0,)]
 
 
 @pytest.mark.spec("D7")

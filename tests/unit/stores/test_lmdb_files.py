@@ -16,8 +16,10 @@ import lmdb
 import pytest
 
 from itinerary.errors import SchemaError, StoreBusy, StoreError
+from itinerary.stores.base import SchemaSeen
 from itinerary.stores.lmdb import LmdbEngine
 from itinerary.stores.lmdb.layout import MARK
+from itinerary.stores.lmdb.transaction import SCHEMA
 from itinerary.stores.tables import JOBS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.samples import sample
@@ -152,8 +154,36 @@ def test_a_newer_schema_is_refused_with_both_numbers(tmp_path: Path) -> None:
     asyncio.run(contents(tmp_path / "store"))
     with lmdb.open(str(tmp_path / "store")) as env, env.begin(write=True) as txn:
         txn.put(MARK, (7).to_bytes(4))
-    with pytest.raises(SchemaError, match="has schema 7, this program knows 1"):
+    with pytest.raises(SchemaError, match=f"has schema 7, this program knows {SCHEMA}"):
         asyncio.run(contents(tmp_path / "store"))
+
+
+@pytest.mark.spec("D7")
+def test_an_older_schema_is_seen_without_touching_it_and_migrated_when_it_is_opened(tmp_path: Path) -> None:
+    async def seen() -> SchemaSeen:
+        return await LmdbEngine(tmp_path / "store").schema()
+
+    made = asyncio.run(seen())
+    assert (made.found, made.known, made.pending) == (None, SCHEMA, ("0001 first tables", "0002 tokens"))
+    with process(HOLDER, tmp_path / "store"):
+        pass
+    with lmdb.open(str(tmp_path / "store")) as env, env.begin(write=True) as txn:
+        txn.put(MARK, (1).to_bytes(4))
+    for _ in range(2):
+        assert asyncio.run(seen()) == SchemaSeen(1, SCHEMA, ("0002 tokens",))
+    assert asyncio.run(contents(tmp_path / "store")) == ["of the other"]
+    assert asyncio.run(seen()).is_current
+
+
+@pytest.mark.spec("D7")
+def test_a_schema_is_seen_while_the_store_is_open_here_or_elsewhere(tmp_path: Path) -> None:
+    async def seen_twice() -> list[SchemaSeen]:
+        async with LmdbEngine(tmp_path / "store") as engine:
+            return [await engine.schema(), await LmdbEngine(tmp_path / "store").schema()]
+
+    assert asyncio.run(seen_twice()) == [SchemaSeen(SCHEMA, SCHEMA)] * 2
+    with process(HOLDER, tmp_path / "store"):
+        assert asyncio.run(LmdbEngine(tmp_path / "store").schema()) == SchemaSeen(SCHEMA, SCHEMA)
 
 
 @pytest.mark.spec("D7")
@@ -161,8 +191,8 @@ def test_a_schema_that_changes_under_a_running_node_stops_it_at_the_gate(tmp_pat
     async def upgrade() -> None:
         async with LmdbEngine(tmp_path / "store") as engine:
             await engine.write(lambda tx: tx.gate())
-            await engine.write(lambda tx: tx._txn.put(MARK, (2).to_bytes(4)))  # type: ignore[attr-defined]
-            with pytest.raises(SchemaError, match="has schema 2"):
+            await engine.write(lambda tx: tx._txn.put(MARK, (99).to_bytes(4)))  # type: ignore[attr-defined]
+            with pytest.raises(SchemaError, match="has schema 99"):
                 await engine.write(lambda tx: tx.gate(exclusive=True))
 
     asyncio.run(upgrade())

@@ -100,6 +100,24 @@ def test_only_what_has_not_been_run_is_run_and_all_of_it_or_nothing(path: Path) 
 
 
 @pytest.mark.spec("D7")
+def test_a_store_of_each_earlier_schema_is_brought_to_the_newest_with_what_is_in_it(path: Path) -> None:
+    for number in range(1, schema.NUMBER):
+        older = path.with_name(f"schema_{number}.db")
+        connection = sqlite3.connect(older, isolation_level=None)
+        schema.migrate(connection, older, schema.MIGRATIONS[:number])
+        connection.execute("INSERT INTO itinerary_limits (name) VALUES ('api')")
+        connection.close()
+        assert schema.seen(older, 1.0).pending == tuple(map(str, schema.MIGRATIONS[number:]))
+        open_and_close(older)
+        connection = sqlite3.connect(older)
+        assert schema.number_of(connection) == schema.NUMBER
+        assert connection.execute("SELECT name FROM itinerary_limits").fetchall() == [("api",)]
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        assert tables == {PREFIX + title for title in ["numbers", *(table.title for table in ALL)]}
+        connection.close()
+
+
+@pytest.mark.spec("D7")
 def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     open_and_close(path)
     connection = sqlite3.connect(path)

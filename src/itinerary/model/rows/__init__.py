@@ -10,7 +10,7 @@ other systems use, are computed where they are shown (`Key.id`). As keys they we
 write in memory, and an index of them takes eight times as long to grow at five million rows, since each lands anywhere.
 Instants are microseconds since the epoch.
 
-    keys, jobs, occurrences, nodes, events     the rows, by what they are about
+    keys, jobs, occurrences, nodes, events, tokens     the rows, by what they are about
 
 A row is created thousands of times a second, so these are structs without garbage collection or validation; text from
 outside is cleaned where it comes in (see `writes`).
@@ -41,6 +41,7 @@ from itinerary.model.rows.occurrences import (
     WaitingRow,
     WindowRow,
 )
+from itinerary.model.rows.tokens import TokenRow
 
 __all__ = [
     "FOR_ALL",
@@ -71,6 +72,7 @@ __all__ = [
     "StreamRow",
     "SweepRow",
     "TaskRow",
+    "TokenRow",
     "TransitionRow",
     "WaitingRow",
     "WindowRow",

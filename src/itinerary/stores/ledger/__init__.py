@@ -9,7 +9,7 @@ in which an occurrence meets them:
     starting      due, not cancelled, still mine or free to take; slots and limits; the first attempts
     writing       what the owner reports, every later launch, the end; what others and people do to it
     sweeping      that nothing due is without a row
-    attendance, events, history, pruning, reading     nodes, logs, what was, forgetting, queries
+    attendance, events, history, pruning, reading, tokens     nodes, logs, what was, forgetting, queries, who may
     pages         the rows under lock, and the invariants that hold whoever changes them
     rehearsing    all of it once, to be undone, so that the first time is not the slowest
 
@@ -29,6 +29,7 @@ from itinerary.stores.ledger.reading import answer
 from itinerary.stores.ledger.rehearsing import Rehearsed, rehearse
 from itinerary.stores.ledger.starting import start
 from itinerary.stores.ledger.sweeping import advance_sweep, begin_sweep
+from itinerary.stores.ledger.tokens import grant_token, revoke_token
 from itinerary.stores.ledger.writing import control, has_made, intervene, write, write_once
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "claim",
     "control",
     "count_prunable",
+    "grant_token",
     "has_made",
     "intervene",
     "join",
@@ -54,6 +56,7 @@ __all__ = [
     "prepare",
     "prune",
     "rehearse",
+    "revoke_token",
     "start",
     "stream_topic",
     "tell",

@@ -14,7 +14,8 @@ from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.events import homes_of
 from itinerary.stores.ledger.evidence import inspect, pointers
-from itinerary.stores.ledger.history import history
+from itinerary.stores.ledger.history import history, recent
+from itinerary.stores.ledger.tokens import all_tokens, token_named, token_of
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
@@ -168,6 +169,12 @@ def _by_ref(tx: Transaction, refs: Sequence[Ref]) -> list[OccurrenceRow]:
     return [found[ref,] for ref in refs if (ref,) in found]
 
 
+def _made(tx: Transaction, query: q.Made) -> list[OccurrenceRow]:
+    if query.after is None:
+        return tx.scan(OCCURRENCES, limit=1, newest_first=True)
+    return tx.scan(OCCURRENCES, low=(query.after + 1,), limit=query.limit)
+
+
 def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
     low = (query.start,) if query.begin is None else tuple(query.begin)
     return [Key(*name) for name in tx.names(OCCURRENCES, low=low, high=(query.end,), limit=query.limit)]
@@ -200,11 +207,13 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     q.JobsByName: lambda tx, query: {
         row.name: row for row in tx.named(JOBS, [(name,) for name in query.names]).values()
     },
-    q.History: lambda tx, query: history(tx, query.job, query.before, query.limit, query.states),
+    q.History: history,
+    q.Recent: lambda tx, query: recent(tx, query.jobs, query.limit, query.ended_before),
     q.Active: _active,
     q.Waiting: _waiting,
     q.Open: _open,
     q.Overdue: _overdue,
+    q.Made: _made,
     q.Decided: _decided,
     q.ByKey: lambda tx, query: {
         row.key: row for row in tx.named(OCCURRENCES, [tuple(key) for key in query.keys]).values()
@@ -223,6 +232,9 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     },
     q.Homes: lambda tx, query: homes_of(tx, query.stream, query.records),
     q.Streams: lambda tx, query: tx.scan(STREAMS, () if query.stream is None else (query.stream,), limit=query.limit),
+    q.Tokens: lambda tx, _: all_tokens(tx),
+    q.TokenOf: lambda tx, query: token_of(tx, query.digest),
+    q.TokenNamed: lambda tx, query: token_named(tx, query.name),
     Inspect: inspect,
     Pointers: pointers,
 }

@@ -18,9 +18,9 @@ from typing import Final
 
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.stores.base import Engine, SchemaSeen, T, Work
-from itinerary.stores.lmdb.files import Directory
+from itinerary.stores.lmdb.files import Directory, schema_in
 from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
-from itinerary.stores.lmdb.transaction import SCHEMA
+from itinerary.stores.lmdb.transaction import LAYOUTS, SCHEMA
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
 from itinerary.stores.writer import Writer
@@ -74,8 +74,9 @@ class LmdbEngine(Engine):
         await self._writer.start()
 
     async def schema(self) -> SchemaSeen:
-        is_there = await asyncio.to_thread(self.files[0].exists)
-        return SchemaSeen(SCHEMA if is_there else None, SCHEMA)  # there is one so far; opening it refuses any other
+        found = await asyncio.to_thread(schema_in, self._path)
+        pending = (f"{number:04} {title}" for number, title in enumerate(LAYOUTS, start=1) if number > (found or 0))
+        return SchemaSeen(found, SCHEMA, tuple(pending))
 
     @property
     def files(self) -> tuple[Path, ...]:

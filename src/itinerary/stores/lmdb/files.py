@@ -28,7 +28,7 @@ from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull
 from itinerary.stores.lmdb.layout import MARK
 from itinerary.stores.lmdb.transaction import SCHEMA, check_schema
 
-__all__ = ["READERS_MAX", "Directory", "explained"]
+__all__ = ["READERS_MAX", "Directory", "explained", "schema_in"]
 
 READERS_MAX: Final = 32
 """Read transactions at a time: our reading threads, and whoever looks into the store from outside (`mdb_copy`)."""
@@ -187,16 +187,40 @@ def _has_room(path: Path) -> bool:
 
 
 def _claim(env: lmdb.Environment, path: Path) -> None:
-    """A store without anything in it becomes ours; any other has to be."""
+    """A store without anything in it becomes ours, an older one becomes as ours are; any other has to be."""
     try:
         with env.begin(write=True) as txn:
-            if env.stat()["entries"] == 0:
+            stored = txn.get(MARK)
+            # What an older layout has is where it is in ours, so that to migrate is to raise the number: from then on a
+            # program that knows the older one only stays out.
+            if env.stat()["entries"] == 0 or (stored is not None and 0 < int.from_bytes(stored) < SCHEMA):
                 txn.put(MARK, SCHEMA.to_bytes(4))
             check_schema(txn.get(MARK))
     except SchemaError as error:
         raise SchemaError(f"lmdb:///{path}: {error}") from None
     except lmdb.Error as error:
         raise explained(error, path) from error
+
+
+def schema_in(path: Path) -> int | None:
+    """The schema of the store in a directory, which is only read; None if there is none yet. Raises SchemaError if it
+    is somebody else's."""
+    if not (path / _DATA).exists():
+        return None
+    about = path.stat()
+    if _opened.get((about.st_dev, about.st_ino)) == os.getpid():
+        return SCHEMA  # opened here, and LMDB must not be opened twice in a process
+    try:
+        with lmdb.open(str(path), readonly=True, mode=0o700, max_readers=READERS_MAX) as env, env.begin() as txn:
+            stored = txn.get(MARK)
+            is_empty = env.stat()["entries"] == 0
+    except lmdb.Error as error:
+        raise explained(error, path) from error
+    if is_empty:
+        return None
+    if stored is None:
+        check_schema(None)
+    return int.from_bytes(stored or b"")
 
 
 def _sync_directory(path: Path) -> None:

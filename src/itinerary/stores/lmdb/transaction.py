@@ -23,9 +23,11 @@ from itinerary.stores.lmdb.walking import walk
 from itinerary.stores.news import raise_counts
 from itinerary.stores.tables import R, Table, Values
 
-__all__ = ["SCHEMA", "LmdbTransaction", "check_schema"]
+__all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
-SCHEMA: Final = 1
+LAYOUTS: Final = ("first tables", "tokens")
+"""What came with each layout. All that an older one has is where it is in the newer ones."""
+SCHEMA: Final = len(LAYOUTS)
 """The number of the layout that this program writes."""
 _INT_MAX: Final = (1 << 63) - 1
 """The largest number that every store can hold; MessagePack itself would go up to twice that."""

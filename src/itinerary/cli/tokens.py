@@ -1,0 +1,167 @@
+"""`itinerary token`: make, list and revoke the keys of the web server (Q1).
+
+    token create NAME     prints the new token on standard output, this once; what there is to say about it goes to
+                          standard error, so that `$(itinerary token create ci)` is the token alone
+    token list            all of them, good or not, and never a token's text
+    token revoke NAME     good for nothing from then on; servers that run hear of it within seconds
+
+No node is needed for any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+from rich.text import Text
+
+from itinerary.app.operators import local_user
+from itinerary.app.tokens import Listed, Made, create, listed, revoke
+from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.listing import existing_store
+from itinerary.cli.output import print_json, say, screen, told_at
+from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.errors import ConfigError
+from itinerary.model.access import Scope
+from itinerary.schedules.instants import microseconds_of
+from itinerary.stores.opening import open_store
+from itinerary.stores.store import EngineStore
+
+__all__ = ["add_tokens", "print_tokens"]
+
+T = TypeVar("T")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the history calls whoever uses it: ci, anna-laptop.")]
+
+tokens = typer.Typer(
+    help="Tokens for the web server: make one, list them, revoke one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def add_tokens(app: typer.Typer) -> None:
+    """Add these commands to the others."""
+    app.add_typer(tokens, name="token")
+
+
+@tokens.command("create")
+def make(
+    name: Name,
+    scope: Annotated[
+        Scope, typer.Option("--scope", help="What it is good for; each contains the one before it.")
+    ] = Scope.READ,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="DURATION", help="After how long it expires: 90d; else never.")
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Make a token, and print it: this once, since only its hash is kept. A store that is not there yet is made."""
+
+    async def run(opened: EngineStore) -> Made:
+        return await create(opened, name, scope, by=local_user(), expires=expires)
+
+    with errors_told():
+        made = asyncio.run(_on(store, run, makes=True))
+        if as_json:
+            print_json({**msgspec.structs.asdict(made.token), "token": made.text})
+            return
+        console = screen(errors=True)
+        until = "" if made.token.expires_at is None else f", and expires {_told(made.token.expires_at)}"
+        say(f"token {name} has scope {scope.value}{until}", console)
+        typer.echo(made.text)
+        say("It is shown this once: only its hash is kept. Put it where your secrets are.", console)
+
+
+@tokens.command("list")
+def show(
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """List tokens: what each is good for, since when, by whom, and until when. Revoked and expired ones stay listed
+    for 90 days."""
+
+    async def look(opened: EngineStore) -> list[Listed]:
+        return await listed(opened.read)
+
+    with errors_told():
+        found = asyncio.run(_on(store, look))
+        if as_json:
+            print_json(found)
+        elif found:
+            print_tokens(found)
+        else:
+            say("there are no tokens; `itinerary token create NAME` makes one")
+
+
+@tokens.command("revoke")
+def withdraw(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a token.")],
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Make a token good for nothing, and end the sessions that it began. Servers that run refuse it within seconds."""
+
+    async def run(opened: EngineStore) -> Listed:
+        return await revoke(opened, name, by=local_user(), reason=reason)
+
+    with errors_told():
+        found = asyncio.run(_on(store, run))
+        if as_json:
+            print_json(found)
+            return
+        assert found.revoked_at is not None, "it was just revoked"
+        say(f"token {name} is revoked since {_told(found.revoked_at)}, by {found.revoked_by}")
+
+
+def print_tokens(found: list[Listed]) -> None:
+    """Tokens in a table."""
+    columns = (
+        Column("token"),
+        Column("scope"),
+        Column("state"),
+        Column("until", 1),
+        Column("created", 3),
+        Column("by", 2),
+        Column("why", 4, wraps_at=20),
+    )
+    print_table(columns, [_row(token) for token in found])
+
+
+def _row(token: Listed) -> list[Cell]:
+    ends = [end for end in (token.expires_at, token.revoked_at) if end is not None]
+    revoked = "" if token.revoked_by is None else f"revoked by {token.revoked_by}"
+    why = f"{revoked}: {token.reason}" if token.reason else revoked
+    return [
+        token.name,
+        token.scope.value,
+        Text(token.state, "green" if token.state == "good" else "cyan"),
+        _told(min(ends)) if ends else "no end",
+        _told(token.created_at),
+        token.created_by,
+        why or None,
+    ]
+
+
+def _told(moment: datetime) -> str:
+    return f"{told_at(microseconds_of(moment))} UTC"
+
+
+async def _on(given: str | None, work: Callable[[EngineStore], Awaitable[T]], *, makes: bool = False) -> T:
+    """What comes of work on the store that is meant."""
+    url = store_url(given)
+    if url.startswith("memory:"):
+        raise ConfigError("a token in memory: is gone with this process; name a store that lasts with --store")
+    if not makes:
+        await existing_store(url)
+    async with open_store(url) as opened:
+        return await work(opened)

@@ -1,0 +1,35 @@
+"""Who may do what: the three scopes of a token (Q1).
+
+    read       look at everything, change nothing
+    operate    what is done to runs each day: trigger, pause, resume, skip, cancel, replay, backfill, append events
+    admin      what changes the rules: definitions, updates, removal
+
+Each contains the one before it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["LOCAL", "Scope"]
+
+LOCAL: Final = "local"
+"""The name that stands in the history for whoever asks on loopback without a token (Q2); no token has it."""
+
+
+class Scope(StrEnum):
+    """What a token is good for."""
+
+    READ = "read"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order: the higher, the more it may."""
+        return list(Scope).index(self)
+
+    def covers(self, needed: Scope) -> bool:
+        """Whether who has this scope may do what needs that one."""
+        return self.rank >= needed.rank

@@ -1,0 +1,66 @@
+"""Tokens: made once, revoked once, and listed for a while after that (Q1).
+
+A name is given to one token only, as long as that is listed: the history says "by ci", and whoever reads it should find
+one `ci`. What has been good for nothing for 90 days is forgotten when the next one is made. That is often enough, since
+only then the list can grow.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from itinerary.model.rows import TokenRow
+from itinerary.model.text import clean_text
+from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX, NewToken, TokenSeen, TokensSeen, Ungranted, WhyUngranted
+from itinerary.stores.tables import TOKENS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["all_tokens", "grant_token", "revoke_token", "token_named", "token_of"]
+
+
+def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
+    """Make a token, unless its name is taken. Asked again with the same hash, it is the one that was made."""
+    tx.gate()
+    now = tx.now()
+    listed = tx.scan(TOKENS, limit=TOKENS_MAX)
+    forgotten = [row for row in listed if row.ends_at is not None and row.ends_at <= now - KEPT_FOR]
+    tx.remove(TOKENS, [(row.name,) for row in forgotten])
+    there = tx.lock(TOKENS, [(new.name,)]).get((new.name,))
+    if there is None:
+        if len(listed) - len(forgotten) >= TOKENS_MAX:
+            return Ungranted(WhyUngranted.FULL)
+        until = None if new.expires_after is None else now + new.expires_after
+        row = TokenRow(new.name, new.hash, new.scope, now, clean_text(new.by), until)
+        if tx.add(TOKENS, [row]):
+            return row
+        there = tx.lock(TOKENS, [(new.name,)]).get((new.name,))
+    if there is not None and there.hash == new.hash:
+        return there
+    return Ungranted(WhyUngranted.TAKEN, there)
+
+
+def revoke_token(tx: Transaction, name: str, by: str, reason: str | None) -> TokenRow | None:
+    """Make a token good for nothing, from now on. One that was revoked before stays as it is; None: there is none."""
+    tx.gate()
+    row = tx.lock(TOKENS, [(name,)]).get((name,))
+    if row is None or row.revoked_at is not None:
+        return row
+    why = None if reason is None else clean_text(reason)
+    revoked = replace(row, revoked_at=tx.now(), revoked_by=clean_text(by), reason=why)
+    tx.save(TOKENS, [revoked], ("revoked_at", "revoked_by", "reason"))
+    return revoked
+
+
+def all_tokens(tx: Transaction) -> TokensSeen:
+    """All that are listed."""
+    return TokensSeen(tx.now(), tuple(tx.scan(TOKENS, limit=TOKENS_MAX)))
+
+
+def token_of(tx: Transaction, digest: str) -> TokenSeen:
+    """The one whose text has this hash."""
+    return TokenSeen(tx.now(), tx.named(TOKENS, [(digest,)]).get((digest,)))
+
+
+def token_named(tx: Transaction, name: str) -> TokenSeen:
+    """The one of this name."""
+    return TokenSeen(tx.now(), tx.get(TOKENS, [(name,)]).get((name,)))
