@@ -3,6 +3,7 @@
     entries, then jobs        what is on the timeline after a revision, and the jobs that its entries are about
     keys of occurrences       all of a range of instants
     windows                   all that end after an instant
+    of one instant            a job's occurrences of it: the scheduled one, and what was run again
 
 Everybody who compares what should be with what is reads these: a node, its sweep, an audit, a request. Whoever gets
 less than there is sees something lost that is there, or does it a second time. So nothing here has a limit at which it
@@ -20,10 +21,20 @@ from typing import Final, Protocol
 from itinerary.core.timeline import Timeline
 from itinerary.errors import RecordError
 from itinerary.model.evidence import Pointers, PointerTable
-from itinerary.model.queries import Answer, Decided, Entries, Jobs, Query
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import Answer, ByKey, Decided, Entries, Jobs, Query
 from itinerary.model.rows import EntryRow, JobNumber, JobRow, Key, OccurrenceRow, Ref
 
-__all__ = ["Read", "decided_between", "entries_after", "jobs_after", "news_since", "read_timeline", "windows_after"]
+__all__ = [
+    "Read",
+    "decided_between",
+    "entries_after",
+    "jobs_after",
+    "news_since",
+    "occurrences_of",
+    "read_timeline",
+    "windows_after",
+]
 
 _ROWS: Final = 10_000
 _KEYS: Final = 100_000
@@ -100,3 +111,11 @@ async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> lis
         found |= {row.ref: row for _, row in page.found if row is not None}
         begin = page.next
     return list(found.values())
+
+
+async def occurrences_of(read: Read, job: JobNumber, instant: int, limit: int = 1_000) -> list[OccurrenceRow]:
+    """A job's occurrences of one instant, in the order in which they were made: the one that was due then, and what was
+    run again of it. Of more than `limit`, which nobody has asked for by hand, some are left out."""
+    first = Key(instant, job, min(Kind), "")
+    keys = [key for key in await read(Decided(instant, instant + 1, limit, first)) if key.job == job]
+    return sorted((await read(ByKey(tuple(keys)))).values(), key=lambda row: row.ref)

@@ -77,6 +77,8 @@ class Itinerary:
         allow_hosts: tuple[str, ...] | list[str] | None = None,
         health: str | int | None = None,
         health_token: str | None = None,
+        web: str | int | None = None,
+        web_names: Sequence[str] | None = None,
         alert_urls: Sequence[str | Mapping[str, str]] | None = None,
         alert_secret: str | None = None,
         defaults: JobOptions | None = None,
@@ -98,6 +100,8 @@ class Itinerary:
             "allow_hosts": allow_hosts,
             "health": health,
             "health_token": health_token,
+            "web": web,
+            "web_names": web_names,
             "alert_urls": alert_urls,
             "alert_secret": alert_secret,
             "defaults": defaults,
@@ -137,12 +141,13 @@ class Itinerary:
         store: str | None = None,
         name: str | None = None,
         health: str | None = None,
+        web: str | None = None,
         paths: Mapping[str, str] | None = None,
     ) -> None:
-        """Let somebody who starts the app decide where it keeps things, what it is called and where probes are
-        answered: the command line. `paths` are modules that are files, for worker processes."""
+        """Let somebody who starts the app decide where it keeps things, what it is called, where probes are answered
+        and where the dashboard is: the command line. `paths` are modules that are files, for worker processes."""
         self._refuse_while_running("be configured")
-        given = {"store": store, "name": name, "health": health}
+        given = {"store": store, "name": name, "health": health, "web": web}
         self._arguments |= {key: value for key, value in given.items() if value is not None}
         self.configuration = self._configured()
         self._paths |= paths or {}

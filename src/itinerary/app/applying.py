@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.declaring import Declaration
 from itinerary.app.differences import differences
+from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, declared_request, is_same
 from itinerary.app.updating import Change, Diff, Terms, is_removed
 from itinerary.app.views import StoreView
@@ -100,12 +101,23 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def apply_jobs(
-    store: Store, declared: Mapping[str, Declaration], wish: Wish, *, by: str, zone_data: ZoneData, is_plan: bool
+    store: Store,
+    declared: Mapping[str, Declaration],
+    wish: Wish,
+    *,
+    by: str,
+    zone_data: ZoneData,
+    is_plan: bool,
+    key: RequestKey | None = None,
+    view: StoreView | None = None,
 ) -> Application:
-    """Bring the store to what is declared, or say what that would change."""
-    view = await StoreView.of(store)
+    """Bring the store to what is declared, or say what that would change. With a key that has been applied already, it
+    is said what that came to. `view` is somebody's who has read the timeline."""
+    view = await StoreView.of(store) if view is None else view
     for _ in range(ROUNDS_MAX):
-        plan = _Plan(view, declared, wish, by, zone_data)
+        if key is not None and (made := _made_before(view.timeline, key)):
+            return _Plan(view, declared, wish, by, zone_data, key, made).told(view.timeline, is_applied=True)
+        plan = _Plan(view, declared, wish, by, zone_data, key)
         if is_plan or not plan.entries:
             return plan.told(view.timeline, is_applied=False)
         if len(plan.entries) > BATCH_MAX:
@@ -124,6 +136,12 @@ async def apply_jobs(
     raise NodeError("nothing was applied: the timeline changes all the time; try again")
 
 
+def _made_before(timeline: Timeline, key: RequestKey) -> dict[str, EntryRow]:
+    """What a request has entered already, by the names of the jobs."""
+    found = ((row.name, key.made(timeline.entries(row.number))) for row in timeline.jobs.values())
+    return {name: entry for name, entry in found if entry is not None}
+
+
 class _Planned(msgspec.Struct, frozen=True):
     """What is to become of one job."""
 
@@ -138,9 +156,18 @@ class _Plan:
     """What would be entered now, and what that means."""
 
     def __init__(
-        self, view: StoreView, declared: Mapping[str, Declaration], wish: Wish, by: str, zone_data: ZoneData
+        self,
+        view: StoreView,
+        declared: Mapping[str, Declaration],
+        wish: Wish,
+        by: str,
+        zone_data: ZoneData,
+        key: RequestKey | None = None,
+        made: Mapping[str, EntryRow] | None = None,
     ) -> None:
+        """`made` is what the same request has entered before, if it has: then it is that again, and nothing is new."""
         self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
+        self._key, self._made = key, made
         window = _WINDOW if wish.window is None and wish.policy is not UpdatePolicy.WINDOWED else wish.window
         self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
         self._rows = {row.name: row for row in self._timeline.jobs.values()}
@@ -167,6 +194,8 @@ class _Plan:
 
     def _planned(self, declaration: Declaration, place: int) -> _Planned:
         row = self._rows.get(declaration.name)
+        if row is not None and self._made is not None:
+            return self._as_made(row, self._made.get(row.name))
         if row is None:
             number = JobNumber(max(self._timeline.jobs, default=0) + place)
             row = JobRow(number, declaration.name, self._now, 0, self._now)
@@ -181,6 +210,23 @@ class _Plan:
         effective_from = self._terms.effective_from(self._timeline, row, self._now)
         return _Planned(row, Outcome.CHANGED, self._version(row, body, effective_from), body, stored)
 
+    def _as_made(self, row: JobRow, made: EntryRow | None) -> _Planned:
+        """What became of a job when this was asked for the first time."""
+        earlier = [
+            entry for entry in self._timeline.entries(row.number) if made is None or entry.revision < made.revision
+        ]
+        bodies = [entry.body or "" for entry in earlier if entry.kind is EntryKind.VERSION]
+        before = bodies[-1] if bodies else None
+        if made is None:
+            return _Planned(self._newest(row)[0], Outcome.SAME, None, before or "", before)
+        standing = [entry.kind for entry in earlier if entry.kind in (EntryKind.VERSION, EntryKind.REMOVE)]
+        is_new = not standing or standing[-1] is EntryKind.REMOVE
+        entry = NewEntry(job=row.name, kind=made.kind, request=made.request, by=made.entered_by)
+        if made.kind is EntryKind.REMOVE:
+            return _Planned(row, Outcome.REMOVED, entry, before or "", before)
+        outcome = Outcome.NEW if is_new else Outcome.CHANGED
+        return _Planned(row, outcome, entry, made.body or "", None if is_new else before)
+
     def _newest(self, row: JobRow) -> tuple[JobRow, str | None]:
         """A job as its newest entry leaves it: its row may have been read before that was made."""
         newest = self._timeline.newest(row.number)
@@ -190,7 +236,7 @@ class _Plan:
         return NewEntry(
             job=row.name,
             kind=EntryKind.VERSION,
-            request=declared_request(body, row.version),
+            request=self._request(declared_request(body, row.version)),
             by=self._by,
             effective_from=effective_from,
             from_version=row.version,
@@ -199,12 +245,17 @@ class _Plan:
             reason="applied" if self._wish.reason is None else self._wish.reason,
         )
 
+    def _request(self, what: str) -> str:
+        return what if self._key is None else self._key.request(what)
+
     def _removal(self, name: str, declared: Mapping[str, Declaration]) -> _Planned:
         row = self._rows.get(name)
         if name in declared:
             raise ConfigError(f"job {name!r} is to be removed, and is declared here; take one of the two back")
         if row is None:
             raise ConfigError(f"job {name!r} is to be removed, and is not in the store; see how it is spelt")
+        if self._made is not None:
+            return self._as_made(row, self._made.get(name))
         row, stored = self._newest(row)
         body = stored or ""
         if is_removed(self._timeline, row):
@@ -212,7 +263,7 @@ class _Plan:
         entry = NewEntry(
             job=name,
             kind=EntryKind.REMOVE,
-            request=f"remove/{uuid4()}",
+            request=f"remove/{uuid4()}" if self._key is None else self._key.request("remove"),
             by=self._by,
             revision=self._timeline.revision,
             reason=self._wish.reason,

@@ -26,6 +26,8 @@ class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     """What makes two requests the same one; None: nothing does."""
     version: str = "original"
+    fingerprint: str | None = None
+    """Of one with a key: a digest of what is asked for."""
 
     def __post_init__(self) -> None:
         one_of(Which)("which", self.which)

@@ -15,11 +15,12 @@ from uuid import uuid4
 
 import msgspec
 
+from itinerary.app.keys import RequestKey
 from itinerary.app.views import View
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.errors import ConfigError, NodeError
-from itinerary.model.rows import EntryKind, JobRow
+from itinerary.model.rows import EntryKind, EntryRow, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
@@ -37,30 +38,33 @@ class Changes:
     def __init__(self, store: Store, view: View, by: str) -> None:
         self._store, self._view, self._by = store, view, by
 
-    async def pause(self, name: str, reason: str | None, until: int | None) -> None:
+    async def pause(self, name: str, reason: str | None, until: int | None, key: RequestKey | None = None) -> EntryRow:
         """Skip a job's instants from now on: until somebody resumes it, or until then."""
-        if until is not None and until <= self._view.now():
-            raise ConfigError(f"until: {shown_instant(until)} is past; give an instant that is still to come")
+
+        def check(_: Timeline, __: JobRow) -> None:
+            if until is not None and until <= self._view.now():
+                raise ConfigError(f"until: {shown_instant(until)} is past; give an instant that is still to come")
+
         body = None if until is None else msgspec.json.encode({"until": until}).decode()
-        await self._enter(name, EntryKind.PAUSE, reason, body=body)
+        return await self._enter(name, EntryKind.PAUSE, reason, key, body=body, check=check)
 
-    async def resume(self, name: str, reason: str | None) -> None:
+    async def resume(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Go on."""
-        await self._enter(name, EntryKind.RESUME, reason)
+        return await self._enter(name, EntryKind.RESUME, reason, key)
 
-    async def stop(self, name: str, reason: str | None) -> None:
+    async def stop(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Expect nothing of a job from now on."""
-        await self._enter(name, EntryKind.STOP, reason)
+        return await self._enter(name, EntryKind.STOP, reason, key)
 
-    async def start(self, name: str, reason: str | None) -> None:
+    async def start(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Expect its instants again."""
-        await self._enter(name, EntryKind.START, reason)
+        return await self._enter(name, EntryKind.START, reason, key)
 
-    async def remove(self, name: str, reason: str | None) -> None:
+    async def remove(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Take a job away: what runs finishes, its history stays (D10)."""
-        await self._enter(name, EntryKind.REMOVE, reason)
+        return await self._enter(name, EntryKind.REMOVE, reason, key)
 
-    async def skip(self, name: str, instant: int, reason: str | None) -> None:
+    async def skip(self, name: str, instant: int, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Pass over one named instant."""
         shown = shown_instant(instant)
 
@@ -70,21 +74,25 @@ class Changes:
             if instant % SECOND or not len(timeline.expected(instant, instant + SECOND, [job.number])):
                 raise ConfigError(f"job {name!r} has no occurrence at {shown}; ask next_run() when it has")
 
-        await self._enter(name, EntryKind.SKIP, reason, subject=str(instant), check=check)
+        return await self._enter(name, EntryKind.SKIP, reason, key, subject=str(instant), check=check)
 
     async def _enter(
         self,
         name: str,
         kind: EntryKind,
         reason: str | None,
+        key: RequestKey | None,
         *,
         body: str | None = None,
         subject: str = "",
         check: Callable[[Timeline, JobRow], None] | None = None,
-    ) -> Entered:
-        request = f"{kind}/{uuid4()}"
+    ) -> EntryRow:
+        """Make an entry, and return it: with a key that has made it already, that one."""
+        request = f"{kind}/{uuid4()}" if key is None else key.request(kind)
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
+            if key is not None and (made := key.made(timeline.entries(job.number))) is not None:
+                return made
             if check is not None:
                 check(timeline, job)
             entry = NewEntry(
@@ -100,7 +108,7 @@ class Changes:
             (answer,) = await self._store.amend([entry], judge_by(timeline))
             if isinstance(answer, Entered):
                 await self._view.changed(f"{kind} of {name}")
-                return answer
+                return next(one for one in self._view.timeline.entries(job.number) if one.request == request)
             await self._denied(name, kind, answer)
         raise NodeError(f"job {name!r}: the {kind} was not entered: the timeline changes all the time; try again")
 

@@ -27,7 +27,7 @@ from itinerary.core.answers import ActiveOccurrence, LoopStatistics
 from itinerary.core.messages import ActiveAsked, Message, StatisticsAsked
 from itinerary.core.news import Began, Finished, News
 from itinerary.core.timeline import Timeline
-from itinerary.errors import NodeError
+from itinerary.errors import NotThere
 from itinerary.model import queries
 from itinerary.model.queries import Details
 from itinerary.model.report import Report
@@ -77,7 +77,7 @@ class Desk:
         return self._view.now()
 
     def job(self, name: str) -> JobRow:
-        """The job of that name, from any thread. Raises NodeError where there is none."""
+        """The job of that name, from any thread. Raises NotThere where there is none."""
         return self._view.job(name)
 
     def hear(self, news: Sequence[News]) -> None:
@@ -103,7 +103,7 @@ class Desk:
                 event.clear()
                 details = await self._store.read(Details((run.ref,)))
                 if not details:
-                    raise NodeError(f"occurrence {run} is no longer kept: its history has been pruned")
+                    raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
                 if details[0].row.status in FINAL:
                     return report_of(run.job, details[0])
                 try:

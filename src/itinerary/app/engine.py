@@ -51,6 +51,8 @@ from itinerary.observe.addresses import ListenAt
 from itinerary.observe.alerts import Alerts
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import Gauges
+from itinerary.observe.pulse import Pulse
+from itinerary.observe.tally import Tally
 from itinerary.ports import Executor, Store
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.service import RecordsService
@@ -98,9 +100,13 @@ class Engine:
         self._is_watched = ground is None
         """Whether people look at it: not in a rehearsal, which must reach nobody."""
         at = configuration.health if self._is_watched else None
-        self._health = None if at is None else NodeHealth(configuration, at, self)
-        if self._health is not None:
-            self._observers = (*self._observers, self._health.hear)
+        self._tally: Tally | None = None
+        self._tally_lock = threading.Lock()
+        self._health = None if at is None else NodeHealth(configuration, at, self, self.tally())
+        self.pulse = Pulse()
+        """What it started, and how late; from any thread."""
+        if self._is_watched:
+            self._observers = (*self._observers, self.pulse.hear)
         self._wants_reread = self._is_ending = False
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,6 +153,13 @@ class Engine:
     def has_desks(self) -> bool:
         """Whether records are worked on here."""
         return bool(self._desks)
+
+    @property
+    def store(self) -> Store:
+        """Its store, which belongs to its loop."""
+        if self._store is None:
+            raise NodeError("the node does not run, and its store is not open")
+        return self._store
 
     @property
     def store_url(self) -> str:
@@ -204,6 +217,14 @@ class Engine:
         """Where probes are answered."""
         return None if self._health is None else self._health.at
 
+    def tally(self) -> Tally:
+        """What is counted of the node: since it was made, if it answers probes; else since somebody has asked."""
+        with self._tally_lock:
+            if self._tally is None:
+                self._tally = Tally(self.configuration.settings.metrics_jobs_max)
+                self._observers = (*self._observers, self._tally.hear)
+            return self._tally
+
     def timeline(self) -> Timeline | None:
         """As far as the node has read it; None while it starts."""
         return None if self._node is None or self.phase is Phase.STARTING else self._node.builder.timeline
@@ -224,9 +245,7 @@ class Engine:
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
         """Ask its store, on its loop."""
-        if self._store is None:
-            raise NodeError("the node does not run, and its store is not open")
-        return self.submit(self._store.read(query))
+        return self.submit(self.store.read(query))
 
     def failure(self) -> NodeError | None:
         """Why it could not go on, once it has ended; None: it ended because it was asked to."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from itinerary.app.sources import Configuration
-from itinerary.core.news import News
 from itinerary.executors.references import environment_secret
 from itinerary.observe.addresses import ListenAt
 from itinerary.observe.listener import Listener
@@ -16,23 +13,18 @@ __all__ = ["NodeHealth"]
 
 
 class NodeHealth:
-    """What is counted of a node, and the listener that publishes it."""
+    """The listener that publishes what is counted of a node."""
 
-    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched) -> None:
+    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched, tally: Tally) -> None:
         settings, token = configuration.settings, configuration.health_token
-        self._tally = Tally(settings.metrics_jobs_max)
         self._listener = Listener(
             at,
             watched,
-            self._tally,
+            tally,
             store=configuration.store,
             heartbeat_interval=settings.node_heartbeat_interval,
             token=None if token is None else environment_secret(token),
         )
-
-    def hear(self, news: Sequence[News]) -> None:
-        """On the engine's loop."""
-        self._tally.hear(news)
 
     @property
     def at(self) -> ListenAt:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from itinerary.app.declaring import Rules
 from itinerary.app.desk import Desk, NodeStatistics
+from itinerary.app.lending import lent
 from itinerary.app.occurrences import Run, RunLike
 from itinerary.core.answers import ActiveOccurrence
 from itinerary.model.report import Report
+from itinerary.observe.tally import Tally
+from itinerary.observe.watched import Watched
+from itinerary.ports import Store
 
 if TYPE_CHECKING:
     from itinerary.app.application import Itinerary
@@ -39,6 +44,25 @@ class RunningNode:
         """Where probes are answered and metrics published: `127.0.0.1:9187`; None: nowhere."""
         at = self._app._engine.health_at  # noqa: SLF001 - a node is a part of its app
         return None if at is None else str(at)
+
+    @property
+    def watched(self) -> Watched:
+        """The node, for those who look at it from another thread."""
+        return self._app._engine  # noqa: SLF001 - a node is a part of its app
+
+    @property
+    def rules(self) -> Rules:
+        """What declarations are checked against here: which functions may be named above all."""
+        return self._app._rules  # noqa: SLF001 - a node is a part of its app
+
+    def tally(self) -> Tally:
+        """What is counted of it, from now on, if it was not before."""
+        return self._app._engine.tally()  # noqa: SLF001 - a node is a part of its app
+
+    def lent_store(self) -> Store:
+        """Its store, for somebody on another loop: everything that is asked of it is asked on the engine's."""
+        engine = self._app._engine  # noqa: SLF001 - a node is a part of its app
+        return lent(engine.store, engine.submit)
 
     async def wait(self, occurrence: RunLike) -> Report:
         """Wait until an occurrence has ended, on whichever node, and return what it came to."""

@@ -20,10 +20,10 @@ import msgspec
 from itinerary.app.views import View
 from itinerary.core.news import Began, Finished
 from itinerary.core.timeline import Timeline
-from itinerary.errors import NodeError
+from itinerary.errors import NotThere
 from itinerary.model.ids import OccurrenceId, job_id, run_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, ByKey, Decided
+from itinerary.model.queries import Active, ByKey, ByRef, Decided
 from itinerary.model.rows import Key, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
@@ -34,6 +34,7 @@ __all__ = ["Finder", "Run", "RunLike"]
 _REMEMBERED_MAX: Final = 10_000
 _LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (60, 600, 3_600, 86_400, 7 * 86_400))
 """How far back an id is looked for, step by step: where thousands are due in a second, the last minute comes first."""
+_DIGITS_MAX: Final = 18
 _LOOKED_AT_MAX: Final = 100_000
 """The most ids that are computed in a step: a second's work."""
 
@@ -61,7 +62,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 RunLike: TypeAlias = Run | UUID | str
-"""An occurrence, its id (as text, too), or the run id of a scheduled one."""
+"""An occurrence, its id (as text, too), the run id of a scheduled one, or its number in the store, as text."""
 
 
 class Finder:
@@ -75,7 +76,7 @@ class Finder:
         self._seen.extend(seen)
 
     async def find(self, store: Store, view: View, wanted: RunLike) -> Run:
-        """The occurrence that is meant. Raises NodeError where there is none, or none is known here."""
+        """The occurrence that is meant. Raises NotThere where there is none, or none is known here."""
         match wanted:
             case Run():
                 return wanted
@@ -83,6 +84,8 @@ class Finder:
                 return await self._by_id(store, view, wanted)
             case str() if (identity := _as_id(wanted)) is not None:
                 return await self._by_id(store, view, identity)
+            case str() if wanted.isascii() and wanted.isdigit() and len(wanted) <= _DIGITS_MAX:
+                return await _by_number(store, view.timeline, Ref(int(wanted)))
             case str():
                 return await _by_run_id(store, view.timeline, wanted)
 
@@ -103,7 +106,7 @@ class Finder:
                 return Run(timeline.jobs[key.job].name, key, row.ref)
             if len(keys) == _LOOKED_AT_MAX:
                 break
-        raise NodeError(
+        raise NotThere(
             f"occurrence {wanted} is neither active nor among the last that this node has seen, or that were due; "
             "give what trigger returned, or the run id of a scheduled one, such as 'etl:1767225600'"
         )
@@ -116,13 +119,20 @@ def _as_id(text: str) -> UUID | None:
         return None
 
 
+async def _by_number(store: Store, timeline: Timeline, wanted: Ref) -> Run:
+    row = (await store.read(ByRef((wanted,)))).get(wanted)
+    if row is None:
+        raise NotThere(f"there is no occurrence with the number {wanted} in the store, or it is no longer kept")
+    return Run(timeline.jobs[row.job].name, row.key, row.ref)
+
+
 async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
     name, _, seconds = wanted.rpartition(":")
     number = next((row.number for row in timeline.jobs.values() if row.name == name), None)
     if number is None or not seconds.isascii() or not seconds.isdigit() or len(seconds) > 12:
-        raise NodeError(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
+        raise NotThere(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
     key = Key(int(seconds) * SECOND, number, Kind.SCHEDULED)
     row = (await store.read(ByKey((key,)))).get(key)
     if row is None:
-        raise NodeError(f"job {name!r} has no occurrence of its schedule at {seconds} (seconds since the epoch)")
+        raise NotThere(f"job {name!r} has no occurrence of its schedule at {seconds} (seconds since the epoch)")
     return Run(name, key, row.ref)

@@ -21,11 +21,12 @@ from msgspec.structs import replace
 
 from itinerary.app.backfills import Backfill, BackfillWish, check_version
 from itinerary.app.changing import ROUNDS_MAX
+from itinerary.app.keys import check_same
 from itinerary.app.occurrences import Finder, Run, RunLike
 from itinerary.app.views import View
 from itinerary.core.backfilling import Choice, Which, chosen, due_between
 from itinerary.core.stretches import Removed
-from itinerary.errors import ConfigError, NodeError
+from itinerary.errors import ConfigError, NodeError, NotThere
 from itinerary.model.asked import Asked, asked_json, read_asked
 from itinerary.model.codec import to_json
 from itinerary.model.config import resolve
@@ -56,11 +57,18 @@ class Requests:
     def __init__(self, store: Store, view: View, by: str, finder: Finder) -> None:
         self._store, self._view, self._by, self._finder = store, view, by, finder
 
-    async def trigger(self, name: str, key: str | None, options: Mapping[str, object], reason: str | None) -> Run:
-        """Have a job run now, once for each request key."""
+    async def trigger(
+        self,
+        name: str,
+        key: str | None,
+        options: Mapping[str, object],
+        reason: str | None,
+        fingerprint: str | None = None,
+    ) -> Run:
+        """Have a job run now, once for each request key. Raises KeyUsed where that has another fingerprint."""
         overrides = read_overrides(options, Level.OCCURRENCE)
         request = check_name("request key", uuid4().hex if key is None else key)
-        details = asked_json(Asked(by=self._by, reason=reason))
+        details = asked_json(Asked(by=self._by, reason=reason, fingerprint=fingerprint))
 
         def wanted() -> Wanted:
             now, job = self._view.now(), self._view.job(name)
@@ -73,7 +81,12 @@ class Requests:
                 reason=self._why("triggered", reason),
             )
 
-        return await self._made(name, wanted)
+        run = await self._made(name, wanted)
+        if fingerprint is not None:
+            row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
+            said = None if row is None else read_asked(row.details)
+            check_same(key, None if said is None else said.fingerprint, fingerprint)
+        return run
 
     async def cancel(self, wanted: RunLike, reason: str | None) -> bool:
         """Ask an occurrence to end. False if it has ended otherwise already."""
@@ -88,19 +101,25 @@ class Requests:
     # -- replay ------------------------------------------------------------------------------------------------------
 
     async def replay(
-        self, wanted: RunLike, reason: str | None, tasks: Sequence[str] | None, version: str, key: str | None
+        self,
+        wanted: RunLike,
+        reason: str | None,
+        tasks: Sequence[str] | None,
+        version: str,
+        key: str | None,
+        fingerprint: str | None = None,
     ) -> Run:
-        """Run an occurrence again, or some tasks of it."""
+        """Run an occurrence again, or some tasks of it. Raises KeyUsed where the key has another fingerprint."""
         check_version(version)
         run = await self._finder.find(self._store, self._view, wanted)
         row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
         if row is None:
-            raise NodeError(f"occurrence {run} is no longer kept: its history has been pruned")
+            raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
         if row.status not in FINAL:
             raise NodeError(f"occurrence {run} is {row.status}, and has not ended; cancel it, or wait for its end")
         request = uuid4().hex if key is None else check_name("request key", key)
         only = None if tasks is None else tuple(dict.fromkeys(tasks))
-        asked = Asked(by=self._by, reason=reason, request=request, only_tasks=only)
+        asked = Asked(by=self._by, reason=reason, request=request, fingerprint=fingerprint, only_tasks=only)
         job = self._view.job(run.job)
         use = row.version if version == "original" else self._version_now(job)
         self._check_tasks(job, use, asked.only_tasks)
@@ -125,6 +144,7 @@ class Requests:
             earlier = await self._replays(original, identity)
             for row in earlier:
                 if (said := read_asked(row.details)) is not None and said.request == asked.request:
+                    check_same(asked.request, said.fingerprint, asked.fingerprint)
                     return Run(job.name, row.key, row.ref), False
             number = 1 + max((_number(row) for row in earlier), default=0)
             details = asked_json(replace(asked, replay_of=identity, replay_number=number))
@@ -165,7 +185,7 @@ class Requests:
         if is_dry:
             return far
         request = uuid4().hex if wish.key is None else check_name("request key", wish.key)
-        asked = Asked(by=self._by, reason=wish.reason, request=request)
+        asked = Asked(by=self._by, reason=wish.reason, request=request, fingerprint=wish.fingerprint)
         return await self._worked_off(job, choices, asked, wish, far, progress)
 
     async def _worked_off(
@@ -181,6 +201,7 @@ class Requests:
         active: set[Ref] = set()
         ended: Counter[OccurrenceState] = Counter()
         while waiting or active:
+            before = len(waiting)
             while waiting and len(active) < wish.max_active:
                 run, is_new = await self._backfilled(job, waiting.pop(), asked, wish.version)
                 active.add(run.ref)
@@ -190,13 +211,18 @@ class Requests:
             ended.update(row.status for row in over)
             active -= {row.ref for row in over} | (active - rows.keys())
             far = replace(far, ended=dict(ended))
-            if over and progress is not None:
+            if (over or len(waiting) < before) and progress is not None:
                 progress(far)
             if active and (len(active) >= wish.max_active or not waiting):
                 await asyncio.sleep(0 if over else _LOOK_AGAIN_AFTER)
         return far
 
     async def _backfilled(self, job: JobRow, choice: Choice, asked: Asked, version: str) -> tuple[Run, bool]:
+        if choice.original is not None and choice.original.kind is Kind.BACKFILL:
+            said = read_asked(choice.original.details)
+            if said is not None and said.request == asked.request:  # where nothing was, this request has made it
+                check_same(asked.request, said.fingerprint, asked.fingerprint)
+                return Run(job.name, choice.original.key, choice.original.ref), False
         original = choice.version if choice.original is None else choice.original.version
         use = self._version_now(job) if version == "current" else original
         overrides = self._in_line(job, use)
@@ -208,7 +234,10 @@ class Requests:
         run = await self._made(job.name, lambda: self._asked(key, use, overrides, details, why))
         row = (await self._store.read(ByRef((run.ref,))))[run.ref]
         said = read_asked(row.details)
-        return run, said is not None and said.request == asked.request
+        is_ours = said is not None and said.request == asked.request
+        if said is not None and is_ours:
+            check_same(asked.request, said.fingerprint, asked.fingerprint)
+        return run, is_ours
 
     def _in_line(self, job: JobRow, version: int) -> str | None:
         """Like recovery, a backfill waits for what is in its way, unless its job allows everything."""

@@ -23,6 +23,8 @@ _BUILT_ON: Final = (
     "allow_hosts",
     "health",
     "health_token",
+    "web",
+    "web_names",
     "alert_urls",
     "alert_secret",
     "defaults",

@@ -20,7 +20,6 @@ import re
 import socket
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -38,6 +37,7 @@ from itinerary.model.values import check_keys, zone_name
 from itinerary.observe.addresses import ListenAt, read_listen_at
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
+from itinerary.schedules.nearest import nearest
 
 __all__ = [
     "DEFAULT_STORE",
@@ -64,11 +64,14 @@ _OWN: Final = (
     "allow_hosts",
     "health",
     "health_token",
+    "web",
+    "web_names",
     "alert_urls",
     "alert_secret",
 )
 SETTING_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
 """What may stand in a file."""
+_WEB: Final = "127.0.0.1:8321"
 _LISTED_MAX: Final = 1_000
 _URLS_MAX: Final = 20
 _BY_NAME: Final = "secret:"
@@ -121,6 +124,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Where probes and metrics are answered (U8); None: nowhere."""
     health_token: str | None
     """The name of the secret that requests must carry there."""
+    web: ListenAt | None
+    """Where `itinerary up` serves the dashboard and the HTTP API (U10); None: nowhere."""
+    web_may_move: bool
+    """Whether another port will do if that one is taken, since nobody named it."""
+    web_names: tuple[str, ...]
+    """Further names by which browsers reach it: of a proxy, say."""
     alert_urls: tuple[Value, ...]
     """Where people are told of what went wrong (U12): URLs, or references to them."""
     alert_secret: str | None
@@ -180,6 +189,9 @@ def configured(values: Mapping[str, object]) -> Configuration:
         allow_hosts=_texts("allow_hosts", values.get("allow_hosts", ())),
         health=_health(values.get("health", ""), values.get("health_token")),
         health_token=_secret_name("health_token", values.get("health_token")),
+        web=_web(values.get("web", _WEB)),
+        web_may_move="web" not in values,
+        web_names=_texts("web_names", values.get("web_names", ())),
         alert_urls=_urls(values.get("alert_urls", ())),
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
@@ -215,6 +227,12 @@ def _health(value: object, token: object) -> ListenAt | None:
             f"set health_token to NAME, and {SECRET_PREFIX}NAME in the environment to the token"
         )
     return at
+
+
+def _web(value: object) -> ListenAt | None:
+    if value == "":
+        return None
+    return read_listen_at("web", str(value) if isinstance(value, int) else _text("web", value))
 
 
 def _urls(value: object) -> tuple[Value, ...]:
@@ -284,8 +302,8 @@ def _environment(environ: Mapping[str, str]) -> Source:
             continue
         key = variable.removeprefix(PREFIX).lower()
         if key not in SETTING_KEYS or key == "defaults":
-            close = get_close_matches(key, [known for known in SETTING_KEYS if known != "defaults"], n=1)
-            hint = f"did you mean {PREFIX}{close[0].upper()}?" if close else "see the reference of settings"
+            close = nearest(key, [known for known in SETTING_KEYS if known != "defaults"])
+            hint = f"did you mean {PREFIX}{close.upper()}?" if close else "see the reference of settings"
             raise ConfigError(f"{variable}: no setting has this name; {hint}")
         values[key] = _from_text(variable, key, text)
     return Source(values, lambda key: f"{PREFIX}{key.upper()}: ")
@@ -294,9 +312,9 @@ def _environment(environ: Mapping[str, str]) -> Source:
 def _from_text(variable: str, key: str, text: str) -> object:
     """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
-        case "store" | "timezone" | "name" | "health" | "health_token" | "alert_secret":
+        case "store" | "timezone" | "name" | "health" | "health_token" | "web" | "alert_secret":
             return text
-        case "allow_modules" | "allow_hosts":
+        case "allow_modules" | "allow_hosts" | "web_names":
             return [item.strip() for item in text.split(",") if item.strip()]
         case "alert_urls":
             items = [item.strip() for item in text.split(",") if item.strip()]

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.declaring import DEFINITION_MAX, Rules
+from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, is_same
 from itinerary.app.views import View
 from itinerary.core.bodies import read_definition, read_schedule
@@ -101,15 +102,17 @@ class Updates:
         """`policy` says which one changes have that do not say."""
         self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
 
-    async def update(self, name: str, change: Change, *, is_plan: bool = False) -> Diff:
+    async def update(self, name: str, change: Change, *, is_plan: bool = False, key: RequestKey | None = None) -> Diff:
         """Make a version, or say what it would change."""
         terms = Terms(change, self._policy())
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
+            if key is not None and (made := key.made(timeline.entries(job.number))) is not None:
+                return terms.diff(job, timeline.entries_for(job.number), made, is_applied=True)
             newest = self._newest(timeline, job)
             base = self._base(timeline, job, newest, change.from_version)
             body = self._body(job, timeline, base, change)
-            request = _request(base.version, body, terms)
+            request = _request(base.version, body, terms) if key is None else key.request("update")
             made = next((entry for entry in timeline.entries(job.number) if entry.request == request), None)
             if made is not None:
                 return terms.diff(job, timeline.entries_for(job.number), made, is_applied=True)

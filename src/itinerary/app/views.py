@@ -11,27 +11,26 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 
 from itinerary.core.messages import CancelRequested, WorkOffered
 from itinerary.core.timeline import Timeline
-from itinerary.errors import NodeError
-from itinerary.model.queries import ByRef, Standing
+from itinerary.errors import NotThere
+from itinerary.model.queries import ByRef, Standing, Status
 from itinerary.model.rows import JobNumber, JobRow, NodeNumber, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
 from itinerary.reading import news_since
 from itinerary.runtime.node import Node
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["NodeView", "StoreView", "View", "instead_of"]
 
 
 def instead_of(name: str, names: Collection[str]) -> str:
     """What to tell somebody who names a job that there is not: the name that was perhaps meant."""
-    if close := get_close_matches(name, names, n=1):
-        return f"did you mean {close[0]!r}?"
-    return "see `itinerary jobs`" if names else "it has none: start a node that declares some, or name another store"
+    none = "it has none: start a node that declares some, or name another store"
+    return did_you_mean(name, names, otherwise="see `itinerary jobs`" if names else none)
 
 
 class View(ABC):
@@ -69,14 +68,14 @@ class View(ABC):
         """Somebody wants an occurrence to end, and that is written."""
 
     def job(self, name: str) -> JobRow:
-        """The job of that name, from any thread. Raises NodeError where there is none."""
+        """The job of that name, from any thread. Raises NotThere where there is none."""
         timeline = self.timeline
         number = self._numbers.get(name)
         if number is None:
             self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers are for ever
             number = self._numbers.get(name)
         if number is None:
-            raise NodeError(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
+            raise NotThere(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
         return timeline.jobs[number]
 
 
@@ -114,12 +113,13 @@ class NodeView(View):
 
 
 class StoreView(View):
-    """What a store says. Open it with `StoreView.of`."""
+    """What a store says. Open it with `StoreView.of`, or begin with a timeline that somebody else has read."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, timeline: Timeline | None = None) -> None:
         super().__init__()
-        self._store, self._timeline = store, Timeline()
-        self._told, self._told_at = 0, 0.0
+        self.store = store
+        self._timeline = Timeline() if timeline is None else timeline
+        self._status, self._told_at = Status(0, 0, 0), 0.0
 
     @classmethod
     async def of(cls, store: Store) -> StoreView:
@@ -133,14 +133,19 @@ class StoreView(View):
         return self._timeline
 
     def now(self) -> int:
-        return self._told + int((time.monotonic() - self._told_at) * SECOND)
+        return self._status.now + int((time.monotonic() - self._told_at) * SECOND)
+
+    @property
+    def status(self) -> Status:
+        """How far the store was when it was last read."""
+        return self._status
 
     @property
     def node(self) -> NodeNumber | None:
         return None
 
     async def read(self) -> None:
-        entries, jobs = await news_since(self._store.read, self._timeline)
+        entries, jobs = await news_since(self.store.read, self._timeline)
         if entries:
             self._timeline = self._timeline.extended(entries, jobs)
-        self._told, self._told_at = (await self._store.read(Standing())).now, time.monotonic()
+        self._status, self._told_at = await self.store.read(Standing()), time.monotonic()

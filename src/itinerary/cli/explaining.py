@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Annotated, Final
@@ -24,7 +23,7 @@ import typer
 from rich.text import Text
 
 from itinerary.cli.completing import complete_job
-from itinerary.cli.output import one_line, print_json, screen, width_of
+from itinerary.cli.output import print_json, screen, width_of, wrapped
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.observe.explaining import Explanation, Fact, explain
 from itinerary.schedules.instants import Moment
@@ -97,7 +96,7 @@ def _meant(job: str, time: str | None) -> tuple[str, Moment | None]:
 
 def in_lines(found: Explanation, width: int) -> Iterator[str]:
     """An answer for people: first the whole verdict, wrapped, then line by line what is under it."""
-    yield _wrapped(found.verdict, width)
+    yield _paragraph(found.verdict, width)
     timed = [fact for fact in found.facts if fact.local is not None]
     for day, facts in groupby(timed, key=lambda fact: (fact.local or "").split(" ")[0]):
         yield ""
@@ -106,11 +105,11 @@ def in_lines(found: Explanation, width: int) -> Iterator[str]:
     others = [fact for fact in found.facts if fact.local is None]
     if others:
         yield ""
-        yield from (_wrapped(fact.what, width, "  ", "    ") for fact in others)
+        yield from (_paragraph(fact.what, width, indent=2, hanging=4) for fact in others)
     if found.advice is not None or found.following is not None:
         yield ""
     if found.advice is not None:
-        yield _wrapped(found.advice[0].upper() + found.advice[1:], width, "", "  ")
+        yield _paragraph(found.advice[0].upper() + found.advice[1:], width, hanging=2)
     if found.following is not None:
         yield f"Next: {found.following_local} {found.zone}"
 
@@ -121,16 +120,8 @@ def _timeline(facts: list[Fact], width: int, *, with_utc: bool) -> Iterator[str]
     for fact, time in zip(facts, times, strict=True):
         utc = f"  {(fact.at or '').split('T')[1]}" if with_utc else ""
         begin = f"  {time:<{widest}}{utc}  "
-        yield _wrapped(fact.what, width, begin, " " * len(begin))
+        yield begin + _paragraph(fact.what, width, indent=len(begin)).lstrip()
 
 
-def _wrapped(text: str, width: int, first: str = "", following: str = "") -> str:
-    lines = textwrap.wrap(
-        one_line(text),
-        max(width, 30),
-        initial_indent=first,
-        subsequent_indent=following,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(lines) or first.rstrip()
+def _paragraph(text: str, width: int, *, indent: int = 0, hanging: int | None = None) -> str:
+    return "\n".join(line.plain for line in wrapped(text, width, indent=indent, hanging=hanging))

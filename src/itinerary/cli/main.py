@@ -44,7 +44,9 @@ from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
 from itinerary.cli.showing import add_showing
 from itinerary.cli.simulating import add_simulate
+from itinerary.cli.tokens import add_tokens
 from itinerary.cli.watching import Ticker, header
+from itinerary.cli.webbing import web_server
 from itinerary.errors import ConfigError
 from itinerary.runtime.garbage import relax_collector
 from itinerary.stores.opening import open_store
@@ -95,6 +97,10 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
         str | None,
         typer.Option(metavar="HOST:PORT", help="Answer probes and publish metrics there: 127.0.0.1:9187."),
     ] = None,
+    web: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the dashboard and the HTTP API are: 127.0.0.1:8321.")
+    ] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="No dashboard, and no HTTP API.")] = False,  # noqa: FBT002 - a switch
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
@@ -109,7 +115,9 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
     configure_logging(log.value)
     with errors_told():
         found, paths = load_app(target)
-        found.reconfigure(store=store, name=name, health=health, paths=paths)
+        if web is not None and no_web:
+            raise ConfigError("--web and --no-web contradict each other; give one of them")
+        found.reconfigure(store=store, name=name, health=health, web="" if no_web else web, paths=paths)
         if plan:
             recovery = asyncio.run(found.boot_plan())
             if as_json:
@@ -122,20 +130,26 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 def _run(found: Itinerary, *, quiet: bool) -> int:
-    if quiet:
-        return found.run(lambda _: relax_collector())
     console = screen()
-    ticker = Ticker(console)
-    found.observe(ticker.hear)
+    ticker = None if quiet else Ticker(console)
+    if ticker is not None:
+        found.observe(ticker.hear)
+    web = web_server(found)
 
     def greet(node: RunningNode) -> None:
+        if not quiet:
+            console.print(header(found, node, None if web is None else web.at), end="", soft_wrap=True)
+        if web is not None:
+            web.start(node, found.configuration)
         relax_collector()
-        console.print(header(found, node), end="", soft_wrap=True)
 
     try:
         return found.run(greet)
     finally:
-        ticker.close()
+        if web is not None:
+            web.stop()
+        if ticker is not None:
+            ticker.close()
 
 
 @app.command()
@@ -184,6 +198,7 @@ add_job_files(app)
 add_crontab(app)
 add_explain(app)
 add_simulate(app)
+add_tokens(app)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from itinerary.cli.drawing import drawn_strip
 from itinerary.cli.layout import Cell, Column, print_facts, print_table
 from itinerary.cli.listing import at_in_zone
 from itinerary.cli.output import lines, say, screen, shown_state, told_at, told_for
+from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level
 from itinerary.model.states import FINAL
 from itinerary.schedules.durations import SECOND
@@ -153,7 +154,7 @@ def print_runs(
             _kind(run),
             reason,
             run.node if run.state not in FINAL else None,
-            run.run,
+            run.run if run.kind is Kind.SCHEDULED else str(run.id),  # what `show` finds it by
         )
         for run, reason in zip(runs, reasons, strict=True)
     ]

@@ -12,7 +12,7 @@ import typer
 from itinerary.app import Itinerary
 from itinerary.cli.bars import progress
 from itinerary.cli.loading import load_app
-from itinerary.cli.output import print_json, print_lines
+from itinerary.cli.output import counted, print_json, print_lines
 from itinerary.cli.shared import AsJson, errors_told, instant_of
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
@@ -124,12 +124,12 @@ def forecast_in_words(forecast: Forecast) -> str:
     states = ", ".join(f"{count:,} {state}" for state, count in forecast.states.items()) or "nothing is due"
     lines = [
         f"{forecast.start} to {forecast.end}",
-        f"{forecast.jobs:,} jobs, {forecast.occurrences:,} occurrences: {states}",
+        f"{counted(forecast.jobs, 'job')}, {counted(forecast.occurrences, 'occurrence')}: {states}",
     ]
     if forecast.assumed:
         lines.append(
-            f"{forecast.assumed:,} jobs have no known duration; their tasks are taken to take {forecast.assumed_s:g} s"
-            " each (say --takes JOB=30s, or --store with a history)"
+            f"{counted(forecast.assumed, 'job')} of no known duration: each task is taken to take"
+            f" {forecast.assumed_s:g} s (say --takes JOB=30s, or --store with a history)"
         )
     if forecast.occurrences:
         lines += [

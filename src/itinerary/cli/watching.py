@@ -22,6 +22,7 @@ from itinerary.app import Itinerary, RunningNode
 from itinerary.cli.output import lines, one_line, shown_state
 from itinerary.core.news import Finished, News
 from itinerary.model.occurrence import Kind
+from itinerary.observe.addresses import ListenAt
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Ticker", "header"]
@@ -98,7 +99,7 @@ def _local(instant: int) -> datetime:
     return datetime.fromtimestamp(instant / SECOND).astimezone()
 
 
-def header(app: Itinerary, node: RunningNode) -> Text:
+def header(app: Itinerary, node: RunningNode, web: ListenAt | None = None) -> Text:
     """What runs, where, and what comes next."""
     text = Text()
     text.append("Itinerary ", "bold")
@@ -113,5 +114,7 @@ def header(app: Itinerary, node: RunningNode) -> Text:
         text.append(", …\n" if len(upcoming) > _NEXT_SHOWN else "\n")
     if node.health is not None:
         text.append(f"probes and metrics on http://{node.health}\n")
+    if web is not None:
+        text.append("dashboard on ").append(f"http://{web}\n", "bold")
     text.append("Ctrl-C ends it: once and what runs is given time, twice and it ends at once.\n", "dim")
     return text

@@ -18,17 +18,18 @@ import hmac
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from itinerary.errors import ItineraryError, NodeError, StoreError, StoreUnavailable
+from itinerary.errors import NodeError, StoreUnavailable
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
-from itinerary.observe.health import Health, Phase, Pulse, Verdict
-from itinerary.observe.lookout import Lookout, Seen
-from itinerary.observe.metrics import CONTENT_TYPE, Gauges, NodeMetrics
+from itinerary.observe.health import Phase
+from itinerary.observe.metrics import CONTENT_TYPE
+from itinerary.observe.probes import PROBES, Probes
 from itinerary.observe.tally import Tally
 from itinerary.observe.watched import Watched
 from itinerary.stores.opening import open_store
@@ -105,10 +106,10 @@ class Listener:
     async def _run(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         reader = _Reader(self._store, self._watched)
-        lookout = Lookout(reader.read, self._watched.timeline, self._interval)
-        pulse = Pulse(self._watched, self._loop.time)
-        metrics = NodeMetrics(self._tally, _Sources(self._watched, lookout))
-        routes = _Routes(Health(self._watched, pulse, lookout), lookout, metrics, self._token)
+        probes = Probes(
+            self._watched, self._tally, reader.read, heartbeat_interval=self._interval, time=self._loop.time
+        )
+        routes = _Routes(probes, self._token)
         server = _Bounded(routes.answer, access_log=None, max_line_size=_LINE_MAX, max_field_size=_LINE_MAX)
         try:
             listening = await self._loop.create_server(server.accepted, self._at.host, self._at.port)
@@ -118,13 +119,12 @@ class Listener:
         self._started.set_result(ListenAt(self._at.host, port))
         try:
             while not self._end.is_set():
-                pulse.feel()
-                self._tally.count()
+                probes.feel()
                 await _either(self._end, _PULSE_INTERVAL)
         finally:
             listening.close()
             await server.shutdown(0.0)
-            await lookout.close()
+            await probes.close()
             await reader.close()
 
 
@@ -168,19 +168,6 @@ class _Reader:
             await self._store.close()
 
 
-class _Sources:
-    """What is published and not counted."""
-
-    def __init__(self, watched: Watched, lookout: Lookout) -> None:
-        self._watched, self._lookout = watched, lookout
-
-    def gauges(self) -> Gauges:
-        return self._watched.gauges()
-
-    def seen(self) -> Seen | None:
-        return self._lookout.last
-
-
 class _Bounded(web.Server):
     """A server with a few connections at a time, each of which has an end."""
 
@@ -214,15 +201,13 @@ class _Refusing(asyncio.Protocol):
 class _Routes:
     """Answers requests."""
 
-    def __init__(self, health: Health, lookout: Lookout, metrics: NodeMetrics, token: str | None) -> None:
-        self._lookout, self._metrics = lookout, metrics
+    def __init__(self, probes: Probes, token: str | None) -> None:
+        self._probes = probes
         self._token = None if token is None else f"Bearer {token}".encode()
         self._routes: dict[str, Callable[[], Awaitable[web.Response]]] = {
-            "/health/live": lambda: _told(_now(health.live())),
-            "/health/ready": lambda: _told(health.ready()),
-            "/health/progress": lambda: _told(health.progress()),
-            "/metrics": self._all_metrics,
+            f"/health/{probe}": partial(self._told, probe) for probe in PROBES
         }
+        self._routes["/metrics"] = self._all_metrics
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and close its connection."""
@@ -248,27 +233,14 @@ class _Routes:
         return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
 
     async def _all_metrics(self) -> web.Response:
-        try:
-            await self._lookout.look()
-        except StoreError:
-            self._lookout.last = None  # what it said before is not so any more: these metrics are missing then
-        return web.Response(
-            body=await asyncio.to_thread(self._metrics.text), headers={**_HEADERS, "Content-Type": CONTENT_TYPE}
-        )
+        headers = {**_HEADERS, "Content-Type": CONTENT_TYPE}
+        return web.Response(body=await self._probes.metrics(), headers=headers)
 
-
-async def _now(verdict: Verdict) -> Verdict:
-    return verdict
-
-
-async def _told(asked: Awaitable[Verdict]) -> web.Response:
-    try:
-        verdict = await asked
-    except ItineraryError as error:
-        verdict = Verdict(ok=False, why=str(error))
-    body = msgspec.json.encode({"status": "ok" if verdict.ok else "failing", "why": verdict.why})
-    headers = {**_HEADERS, "Content-Type": "application/json"}
-    return web.Response(status=200 if verdict.ok else 503, body=body, headers=headers)
+    async def _told(self, probe: str) -> web.Response:
+        verdict = await self._probes.verdict(probe)
+        body = msgspec.json.encode({"status": "ok" if verdict.ok else "failing", "why": verdict.why})
+        headers = {**_HEADERS, "Content-Type": "application/json"}
+        return web.Response(status=200 if verdict.ok else 503, body=body, headers=headers)
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -10,6 +10,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import Gauges
+from itinerary.observe.pulse import Pulse
 
 __all__ = ["Watched"]
 
@@ -29,6 +30,10 @@ class Watched(Protocol):
 
     def gauges(self) -> Gauges:
         """How it is."""
+
+    @property
+    def pulse(self) -> Pulse:
+        """How many occurrences it starts, and how late."""
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
         """Ask its store, through the engine's loop. Raises NodeError if there is none."""

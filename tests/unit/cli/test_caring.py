@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from itinerary import Itinerary, every
+from itinerary import Itinerary
 from itinerary.app.doctoring import Examined, Level, examined
 from itinerary.app.sources import read_configuration
 from itinerary.cli.main import app as command_line
 from itinerary.stores.opening import open_store, schema_at
+from tests.hours import HOURLY
 
 
 def said(url: str, *words: str) -> tuple[int, str]:
@@ -48,7 +49,7 @@ def levels(found: Any) -> dict[str, str]:
 @pytest.mark.spec("U3", "doctor")
 def test_a_store_with_a_node_that_runs_is_well(url: str) -> None:
     app = Itinerary(store=url, name="here")
-    app.job("etl", every("1h")).task(len)
+    app.job("etl", HOURLY).task(len)
     with app.running():
         code, found = told(url, "doctor")
     assert (code, found["is_well"]) == (0, True), found
@@ -71,7 +72,7 @@ def test_a_store_with_a_node_that_runs_is_well(url: str) -> None:
 @pytest.mark.spec("U3", "doctor")
 def test_a_doctor_says_what_is_wrong_in_a_sentence_and_what_to_do_about_it(url: str) -> None:
     app = Itinerary(store=url, name="here")
-    app.job("etl", every("1h")).task(len)
+    app.job("etl", HOURLY).task(len)
     with app.running():
         pass
     code, output = said(url, "doctor")
@@ -140,7 +141,11 @@ def test_migrate_makes_a_store_and_says_from_what_to_what(url: str, path: Path) 
     assert (code, planned["before"], planned["is_dry"], path.exists()) == (0, None, True, False)
     code, output = said(url, "migrate")
     assert code == 0
-    assert output.splitlines() == [f"sqlite:///{path} was made, with schema {planned['after']}:", "  0001 first tables"]
+    assert output.splitlines() == [
+        f"sqlite:///{path} was made, with schema {planned['after']}:",
+        "  0001 first tables",
+        "  0002 tokens",
+    ]
     assert told(url, "migrate")[1]["ran"] == []
     assert said(url, "migrate")[1] == f"sqlite:///{path} has schema {planned['after']}; there is nothing to run"
     assert path.stat().st_mode & 0o077 == 0
@@ -165,7 +170,7 @@ def test_a_newer_schema_is_refused_by_all_who_open_and_seen_by_a_doctor(url: str
 @pytest.mark.spec("D8", "on the command line")
 def test_prune_counts_first_and_then_removes_what_is_old(url: str, path: Path) -> None:
     app = Itinerary(store=url, name="here")
-    job = app.job("etl", every("1h"), overlap="allow")
+    job = app.job("etl", HOURLY, overlap="allow")
     job.task(work)
     with app.running() as node:
         for number in range(5):

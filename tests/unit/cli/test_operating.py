@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from itinerary import Itinerary, every
+from itinerary import Itinerary
 from itinerary.app.registering import register
 from itinerary.cli.main import app as command_line
 from itinerary.model.queries import Active, Entries
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores import open_store
+from tests.hours import HOUR, HOURLY, LAST_HOUR
 from tests.unit.app.test_registering import LOG
 
 Tell = Callable[..., Any]
@@ -32,7 +33,7 @@ def url(tmp_path: Path) -> str:
     """A store with a job in it."""
     place = f"sqlite:///{tmp_path}/itinerary.db"
     app = Itinerary(store=place)
-    app.job("etl", every("1h")).task(work)
+    app.job("etl", HOURLY).task(work)
 
     async def declare() -> None:
         async with open_store(place) as store:
@@ -93,7 +94,7 @@ def test_a_pause_that_was_entered_while_no_node_ran_holds_when_one_comes(url: st
 
 @pytest.mark.spec("U3", "pause, resume, skip")
 def test_one_occurrence_is_skipped_by_its_instant(url: str) -> None:
-    following = (datetime.now(UTC) + timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
+    following = LAST_HOUR + 2 * HOUR
     assert said(url, "skip", "etl", following.isoformat())[0] == 0
     assert entries(url)[-1].kind is EntryKind.SKIP
     code, error = said(url, "skip", "etl", (following + timedelta(minutes=1)).isoformat())
@@ -115,7 +116,7 @@ def test_a_trigger_waits_for_a_node_and_can_be_cancelled(url: str) -> None:
 
     assert asyncio.run(active()) == [OccurrenceState.PRERUN]
     app = Itinerary(store=url, name="here")
-    app.job("etl", every("1h")).task(work)
+    app.job("etl", HOURLY).task(work)
     with app.running() as node:
         assert app.blocking(node.wait(first["id"])).outcome is OccurrenceState.COMPLETED
         assert app.blocking(node.wait(second["id"])).outcome is OccurrenceState.CANCELLED
@@ -129,13 +130,11 @@ def test_a_trigger_waits_for_a_node_and_can_be_cancelled(url: str) -> None:
 
 @pytest.mark.spec("R4", "dry run")
 def test_a_dry_backfill_says_what_would_run_and_writes_nothing(url: str) -> None:
-    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    start = end - timedelta(hours=3)
+    end = LAST_HOUR - HOUR
+    start = end - 3 * HOUR
     code, output = said(url, "backfill", "etl", "--from", start.isoformat(), "--to", end.isoformat(), "--dry-run")
     assert (code, output.splitlines()[0]) == (0, "would run 3 of 3 instants of etl")
-    assert [line.strip() for line in output.splitlines()[1:]] == [
-        (start + timedelta(hours=n)).isoformat() for n in range(3)
-    ]
+    assert [line.strip() for line in output.splitlines()[1:]] == [(start + n * HOUR).isoformat() for n in range(3)]
     found = told(url, "backfill", "etl", "--from", start.isoformat(), "--to", end.isoformat(), "--dry-run")
     assert (len(found["instants"]), found["created"], found["is_dry"]) == (3, 0, True)
 

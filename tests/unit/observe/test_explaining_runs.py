@@ -16,7 +16,7 @@ from itinerary.model.overrides import Level, Overrides, read_overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.writes import Cancellation
 from itinerary.observe.explaining import Cause, Fate
-from itinerary.schedules import once
+from itinerary.schedules import every, once
 from itinerary.schedules.durations import SECOND
 from tests.unit.observe.asking import MINUTE, asked, says
 from tests.unit.runtime.world import EPOCH, World, played
@@ -44,6 +44,29 @@ def test_it_ran_on_time() -> None:
             ("2026-03-28 12:01:00", "completed, node a"),
         ]
         assert (found.run, found.following, found.advice) == ("etl:1774699260", "2026-03-28T12:02:00Z", None)
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "ran late: no node")
+def test_it_ran_late_behind_another_that_was_late_too() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(takes=0.2), schedule=every("2s"))
+        async with world.running(world.node("a")):
+            await world.sleep_until(20.5)
+        await world.sleep_until(26.5)
+        async with world.running(world.node("a")):
+            await world.sleep_until(30)
+            found = await asked(world, 24)
+        says(
+            found,
+            Fate.RAN_LATE,
+            Cause.NO_NODE,
+            "etl, due 2026-03-28 12:00:24 UTC, ran 2.7 s late: no node was there from 12:00:20 to 12:00:26. It began "
+            "at 12:00:26 on node a and completed after 200 ms.",
+        )
+        why = "queued, node a: waits for the run due 12:00:22 (etl:1774699222), which was not running yet when this one"
+        assert any(fact.what == f"{why} was due" for fact in found.facts)
 
     played(story)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.app.looking.ground import Ground, at, moment
-from itinerary.app.looking.jobs import JobSeen, Looker
+from itinerary.app.looking.jobs import ACTIVE_COUNTED_MAX, JobSeen, Looker
 from itinerary.app.looking.runs import RunSeen, SettingSeen, active_runs, history_page, why_waiting
 from itinerary.errors import ItineraryError
 from itinerary.model.config import resolve
@@ -74,9 +74,11 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The last that ended."""
 
 
-async def job_detail(ground: Ground, job: JobRow, *, limit: int = 5) -> JobDetail:
-    """A job with everything; of runs and instants at most so many."""
-    seen = await (await Looker.at(ground, job.number)).seen(job)
+async def job_detail(
+    ground: Ground, job: JobRow, *, limit: int = 5, counted_max: int = ACTIVE_COUNTED_MAX
+) -> JobDetail:
+    """A job with everything; of runs and instants at most so many. Of a longer line not all is counted."""
+    seen = await (await Looker.at(ground, job.number, counted_max)).seen(job)
     page = await history_page(ground, job, limit=limit)
     active = await _waiting(ground, job)
     definition = _definition(ground, job)

@@ -10,7 +10,7 @@ from itinerary.app.sources import Configuration
 from itinerary.app.views import instead_of
 from itinerary.core.stretches import Removed, Stretch
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError, NodeError
+from itinerary.errors import ItineraryError, NotThere
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing, Status
 from itinerary.model.rows import EntryKind, JobNumber, JobRow
@@ -62,11 +62,11 @@ class Ground:
         return sorted(found, key=lambda row: row.name)
 
     def job(self, name: str) -> JobRow:
-        """The job of that name. Raises NodeError where there is none, with the name that was perhaps meant."""
+        """The job of that name. Raises NotThere where there is none, with the name that was perhaps meant."""
         found = next((row for row in self.timeline.jobs.values() if row.name == name), None)
         if found is None:
             names = [row.name for row in self.named()]
-            raise NodeError(f"there is no job {shown(name)} in {self.store.url}; {instead_of(name, names)}")
+            raise NotThere(f"there is no job {shown(name)} in {self.store.url}; {instead_of(name, names)}")
         return found
 
     def is_removed(self, job: JobNumber) -> bool:

@@ -24,10 +24,10 @@ from itinerary.model.queries import History, Nodes
 from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["JobSeen", "JobState", "JobsSeen", "LastSeen", "Looker", "jobs_seen"]
+__all__ = ["ACTIVE_COUNTED_MAX", "JobSeen", "JobState", "JobsSeen", "LastSeen", "Looker", "jobs_seen"]
 
 
-_ACTIVE_MAX: Final = 100_000
+ACTIVE_COUNTED_MAX: Final = 100_000
 """The most that is looked at of what is under way."""
 
 
@@ -92,10 +92,10 @@ class Looker:
         self._waiting = Counter(row.job for row in active if row.started_at is None and is_waiting(row, ground.now))
 
     @classmethod
-    async def at(cls, ground: Ground, job: JobNumber | None = None) -> Looker:
+    async def at(cls, ground: Ground, job: JobNumber | None = None, limit: int = ACTIVE_COUNTED_MAX) -> Looker:
         """Read what is under way, of one job or of all, and which jobs nobody has the code of."""
         nodes = await ground.store.read(Nodes())
-        rows = await ground.store.read(ActiveRuns(job, limit=_ACTIVE_MAX))
+        rows = await ground.store.read(ActiveRuns(job, limit=limit))
         return cls(ground, lacked_by_all(nodes, ground.now), rows)
 
     def state(self, job: JobRow) -> tuple[JobState, str | None, int | None]:
@@ -111,6 +111,10 @@ class Looker:
         if job.number in self._lacked and state in {JobState.ACTIVE, JobState.LATER}:
             return JobState.QUARANTINED, "no node that runs has its code", following
         return state, why, following
+
+    def under_way(self, job: JobNumber) -> tuple[int, int]:
+        """How many of a job's occurrences run, and how many wait."""
+        return self._running[job], self._waiting[job]
 
     def _standing(self, stretch: Stretch, following: int | None) -> tuple[JobState, str | None]:
         match stretch.standing:

@@ -12,14 +12,14 @@ import msgspec
 
 from itinerary.app.looking.ground import Ground, moment, seconds
 from itinerary.app.occurrences import Run
-from itinerary.errors import ItineraryError, NodeError
+from itinerary.errors import ItineraryError, NotThere
 from itinerary.model.asked import Asked, read_asked
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level
 from itinerary.model.queries import PAGE_MAX, Active, Detail, Details, History, Nodes
-from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, OccurrenceRow, TaskRow
+from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 
 __all__ = [
@@ -55,6 +55,8 @@ class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
     """One occurrence in a line."""
 
     id: UUID
+    number: Ref
+    """Its number in the store, by which it is found at once."""
     run: str
     job: str
     kind: Kind
@@ -115,6 +117,8 @@ class TaskSeen(msgspec.Struct, frozen=True):
     reason: str | None
     result: msgspec.Raw | None
     attempts: tuple[AttemptSeen, ...]
+    place: int
+    """Its place in the job, by which the store knows it."""
 
 
 class SettingSeen(msgspec.Struct, frozen=True):
@@ -186,6 +190,7 @@ def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -
     window = row.window
     return RunSeen(
         id=run.id,
+        number=row.ref,
         run=run.run_id,
         job=job.name,
         kind=row.kind,
@@ -204,10 +209,10 @@ def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -
 
 
 async def run_detail(ground: Ground, run: Run) -> RunDetail:
-    """An occurrence with everything. Raises NodeError if it is no longer kept."""
+    """An occurrence with everything. Raises NotThere if it is no longer kept."""
     found = await ground.store.read(Details((run.ref,)))
     if not found:
-        raise NodeError(f"occurrence {run} is no longer kept: its history has been pruned")
+        raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
     names = await _node_names(ground)
     detail, job = found[0], ground.timeline.jobs[found[0].row.job]
     return RunDetail(
@@ -250,6 +255,7 @@ def _tasks(detail: Detail, ground: Ground) -> list[TaskSeen]:
             task.reason,
             None if task.result is None else msgspec.Raw(task.result.encode()),
             tuple(_attempt(attempt) for attempt in sorted(attempts[place], key=lambda attempt: attempt.number)),
+            place,
         )
         for place, task in sorted(tasks.items())
     ]

@@ -19,6 +19,6 @@ Only what is durable is told. Where that does not say why, the sentence says so,
 
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.explanation import Explanation, Fact
-from itinerary.observe.explaining.reading import explain
+from itinerary.observe.explaining.reading import explain, explain_occurrence
 
-__all__ = ["Cause", "Explanation", "Fact", "Fate", "explain"]
+__all__ = ["Cause", "Explanation", "Fact", "Fate", "explain", "explain_occurrence"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Final
 
 from itinerary.core import stretches
@@ -49,11 +48,12 @@ from itinerary.observe.explaining.standings import standing_words
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import LocalTime
 from itinerary.ports import Store
-from itinerary.reading import read_timeline, windows_after
+from itinerary.reading import occurrences_of, read_timeline, windows_after
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
+from itinerary.schedules.nearest import did_you_mean
 
-__all__ = ["explain"]
+__all__ = ["explain", "explain_occurrence"]
 
 _FIRST: Final = EARLIEST + 2 * DAY
 _LAST: Final = LATEST - 2 * DAY
@@ -62,25 +62,29 @@ _NODES_MAX: Final = 10_000
 _HOLDERS_MAX: Final = 20
 
 
-async def explain(store: Store, job: str, when: Moment | None = None) -> Explanation:
+async def explain(store: Store, job: str, when: Moment | None = None, timeline: Timeline | None = None) -> Explanation:
     """Why a job ran, ran late, or did not, at a time; without one, the last time that it did or should have.
 
     A local time is one of the clock of the job's zone. Raises NodeError if there is no such job, and
-    WindowError for a time outside of the supported years.
+    WindowError for a time outside of the supported years. `timeline` is the store's, if somebody has read it.
     """
     if when is not None and not _FIRST <= when.seconds < _LAST:
         raise WindowError(f"{when} lies outside of the supported years 1900 to 2199")
-    timeline = await read_timeline(store.read)
+    timeline = await read_timeline(store.read) if timeline is None else timeline
     row = _job(timeline, job)
     return await _Asking(store, timeline, row, await store.read(Standing())).answer(when)
+
+
+async def explain_occurrence(store: Store, timeline: Timeline, status: Status, row: OccurrenceRow) -> Explanation:
+    """Why one occurrence is as it is, for who has it, and the timeline, already."""
+    return await _Asking(store, timeline, timeline.jobs[row.job], status).about(row)
 
 
 def _job(timeline: Timeline, name: str) -> JobRow:
     by_name = {row.name: row for row in timeline.jobs.values()}
     if name in by_name:
         return by_name[name]
-    near = get_close_matches(name, by_name, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "see how it is spelt, or which store is asked"
+    hint = did_you_mean(name, by_name, otherwise="see how it is spelt, or which store is asked")
     raise NodeError(f"there is no job {name!r} in the store; {hint}")
 
 
@@ -102,6 +106,14 @@ class _Asking:
             return await self._newest(attendance)
         asked = meant(self._timeline, self._job.number, when)
         return await self._at(self._scene(asked.instant, attendance), asked)
+
+    async def about(self, row: OccurrenceRow) -> Explanation:
+        same_instant = await occurrences_of(self._store.read, self._job.number, row.instant)
+        active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
+        self._rows = {one.ref: one for one in (*same_instant, *active)}
+        self._has_all_active = len(active) < PAGE_MAX
+        attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
+        return await self._found(self._scene(row.instant, attendance), row, row.instant)
 
     def _scene(self, about: int, attendance: Attendance) -> Scene:
         time = LocalTime(zone_of(self._timeline, self._job.number, about), about)

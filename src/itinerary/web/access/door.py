@@ -1,0 +1,210 @@
+"""The door: every request comes here first, and nothing is done for it before it has passed.
+
+    headers   too many, too large, twice, unreadable          431, 400
+    method    unknown                                         405
+    host      meant for another server                        421
+    origin    made by a page of another site                  403
+    route     has not said what it needs                      403
+    who       a token, a session, this machine; nobody        401, 429, 503
+    how much  more than the rate                              429
+    what      more than the scope                             403
+    proof     a change that is of none of our pages           403
+
+The cheap questions come first, and the body is not read before the last. Each says no with a sentence. A token that is
+given must be good, even where none is needed: who makes a mistake hears of it, and is not taken for somebody else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection
+from typing import Final
+
+from itinerary.app.tokens import Found, TokenBook
+from itinerary.errors import StoreError
+from itinerary.model.access import LOCAL, Scope
+from itinerary.observe.addresses import ListenAt
+from itinerary.runtime.clock import boot_time
+from itinerary.web.access import rejections
+from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Rejection, Visit
+from itinerary.web.access.heads import Heads, read_heads
+from itinerary.web.access.hosts import Hosts
+from itinerary.web.access.limits import Buckets, RateLimits, client_key
+from itinerary.web.access.origins import BROWSER_MARKS, foreign_origin
+from itinerary.web.access.sessions import Session, Sessions
+
+__all__ = ["CSRF_FIELD", "CSRF_HEADER", "Door"]
+
+CSRF_HEADER: Final = "X-CSRF-Token"
+CSRF_FIELD: Final = "_csrf"
+_BEARER: Final = "bearer "
+_FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
+"""What a proxy adds: then the address that connects is the proxy's, and says nothing about who asks."""
+_JSON: Final = "application/json"
+
+
+class Door:
+    """Says of each request who it is from, or why it is turned away. One for each server, used from one loop."""
+
+    def __init__(
+        self,
+        at: ListenAt,
+        tokens: TokenBook,
+        *,
+        names: Collection[str] = (),
+        limits: RateLimits | None = None,
+        key: bytes | None = None,
+        elapsed: Callable[[], int] = boot_time,
+    ) -> None:
+        """`at` is where it really listens. `names` are further ones that it is reached by. `key` signs sessions; None:
+        one of its own, until it ends. Raises ConfigError."""
+        limits = RateLimits() if limits is None else limits
+        self._is_local = at.is_loopback
+        self._tokens = tokens
+        self._hosts = Hosts(at, names)
+        self._sessions = Sessions(at.port, key)
+        self._reads = Buckets(limits.reads_per_second, limits.reads_at_once, elapsed)
+        self._changes = Buckets(limits.changes_per_second, limits.changes_at_once, elapsed)
+        self._failures = Buckets(limits.failures_per_second, limits.failures_at_once, elapsed)
+
+    async def admit(self, visit: Visit) -> Caller | Rejection:
+        """Who it is, or why not."""
+        heads = self._looked_at(visit)
+        if isinstance(heads, Rejection):
+            return heads
+        if visit.needs is None:
+            return rejections.no_rule()
+        who = self._anybody() if visit.needs == PUBLIC else await self._known(visit, heads)
+        by = client_key(visit.client) if isinstance(who, Rejection) or not who.name else f"name {who.name}"
+        if (wait := self._bucket(visit).take(by)) is not None:
+            return rejections.too_many(wait, "requests")
+        if isinstance(who, Rejection):
+            return who
+        if visit.needs != PUBLIC and who.scope is not None and not who.may(visit.needs):
+            return rejections.too_little(who.name, who.scope, visit.needs)
+        if visit.method in SAFE_METHODS or who.came is Came.BEARER or await self._is_proven(visit, heads, who):
+            return who
+        return rejections.unproven()
+
+    async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
+        """Begin a session for who brings a token, on a request that was admitted. Its cookie is in the headers."""
+        client = client_key(visit.client)
+        if (wait := self._failures.wait(client)) is not None:
+            return rejections.too_many(wait, "tokens that are none")
+        found = await self._found(text.strip())
+        if isinstance(found, Rejection):
+            return found
+        if found is None:
+            self._failures.take(client)
+            return rejections.wrong_token()
+        if found.is_stale:
+            return rejections.store_away()
+        session, value = self._sessions.begin(found)
+        return self._in_session(found, session, (self._sessions.cookie(visit.scheme, value),))
+
+    def sign_out(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+        """The headers that end a session in its browser."""
+        return (self._sessions.cookie(visit.scheme, ""),)
+
+    # -- before anybody is known -------------------------------------------------------------------------------------
+
+    def _looked_at(self, visit: Visit) -> Heads | Rejection:
+        heads = read_heads(visit.headers)
+        if isinstance(heads, Rejection):
+            return heads
+        if visit.method not in rejections.METHODS:
+            return rejections.unknown_method(visit.method)
+        if not self._hosts.has(heads.get("host"), visit.scheme):
+            return rejections.wrong_host(heads.get("host"), str(self._hosts))
+        if (site := foreign_origin(visit.method, heads, visit.scheme, self._hosts)) is not None:
+            return rejections.foreign(site)
+        return heads
+
+    def _bucket(self, visit: Visit) -> Buckets:
+        return self._reads if visit.method in SAFE_METHODS else self._changes
+
+    # -- who ---------------------------------------------------------------------------------------------------------
+
+    async def _known(self, visit: Visit, heads: Heads) -> Caller | Rejection:
+        given = heads.get("authorization")
+        if given is not None and given.lower().startswith(_BEARER):
+            return await self._by_token(visit, given[len(_BEARER) :].strip())
+        cookies = heads.cookies(self._sessions.cookie_name(visit.scheme))
+        by_session = await self._by_session(visit, cookies[0]) if len(cookies) == 1 else None
+        if isinstance(by_session, Caller) or (by_session is not None and by_session.status != 401):
+            return by_session
+        if given is not None:  # of another kind, which a proxy may have asked for: not ours, and nobody's who is here
+            return rejections.wrong_token()
+        if self._is_local and _may_be_here(visit.client):
+            is_proxied = heads.has_any(_FORWARDED) or self._hosts.is_named(heads.get("host"))
+            return rejections.proxied() if is_proxied else self._local()
+        return rejections.no_token() if by_session is None else by_session
+
+    async def _by_token(self, visit: Visit, text: str) -> Caller | Rejection:
+        client = client_key(visit.client)
+        if not self._tokens.knows(text) and (wait := self._failures.wait(client)) is not None:
+            return rejections.too_many(wait, "tokens that are none")
+        found = await self._found(text)
+        if found is None:
+            self._failures.take(client)
+            return rejections.wrong_token()
+        if isinstance(found, Rejection):
+            return found
+        if found.is_stale and visit.needs is not Scope.READ:
+            return rejections.store_away()
+        return Caller(found.row.name, found.row.scope, Came.BEARER)
+
+    async def _by_session(self, visit: Visit, value: str) -> Caller | Rejection:
+        session = self._sessions.read(value)
+        if session is None:
+            return rejections.session_over(self.sign_out(visit))
+        try:
+            found = await self._tokens.named(session.name)
+        except StoreError:
+            return rejections.store_away()
+        if found is None or not session.is_of(found):
+            return rejections.session_over(self.sign_out(visit))
+        if found.is_stale and visit.needs is not Scope.READ:
+            return rejections.store_away()
+        return self._in_session(found, session)
+
+    async def _found(self, text: str) -> Found | Rejection | None:
+        try:
+            return await self._tokens.find(text)
+        except StoreError:
+            return rejections.store_away()
+
+    def _in_session(self, found: Found, session: Session, headers: tuple[tuple[str, str], ...] = ()) -> Caller:
+        proof = self._sessions.form_token(session.id)
+        return Caller(found.row.name, found.row.scope, Came.SESSION, proof, headers)
+
+    def _local(self) -> Caller:
+        return Caller(LOCAL, Scope.ADMIN, Came.LOOPBACK, self._sessions.form_token(Came.LOOPBACK))
+
+    def _anybody(self) -> Caller:
+        return Caller("", None, Came.PUBLIC, self._sessions.form_token(Came.PUBLIC))
+
+    # -- proof -------------------------------------------------------------------------------------------------------
+
+    async def _is_proven(self, visit: Visit, heads: Heads, who: Caller) -> bool:
+        """Whether a change is one of our own page's; or, on loopback, one that no page can have made."""
+        if who.came is Came.LOOPBACK and not heads.has_any(BROWSER_MARKS) and _is_programs(heads):
+            return True
+        given = heads.get(CSRF_HEADER.lower())
+        if given is None and visit.form_token is not None:
+            given = await visit.form_token()
+        return given is not None and self._sessions.is_same(given, who.csrf)
+
+
+def _may_be_here(client: str | None) -> bool:
+    """Whether this address may be one of this machine; what is none, as of a socket in a file, may."""
+    try:
+        return ipaddress.ip_address(client or "").is_loopback
+    except ValueError:
+        return True
+
+
+def _is_programs(heads: Heads) -> bool:
+    """Whether it has something that no form of a page can send."""
+    kind = (heads.get("content-type") or "").partition(";")[0].strip().lower()
+    return kind == _JSON or "idempotency-key" in heads

@@ -1,0 +1,91 @@
+"""Backfills that this node works off for somebody who does not wait: each is a task, and it is told how far it is.
+
+What was made stays if the node ends meanwhile. Whoever sends the same request with the same key again, to any node,
+has it go on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from itinerary.app.backfills import Backfill
+from itinerary.errors import ItineraryError
+from itinerary.web.problems import Refused
+
+__all__ = ["Backfills", "Worked"]
+
+_AT_ONCE_MAX: Final = 20
+_KEPT_MAX: Final = 200
+"""How many that are over are remembered."""
+
+Work = Callable[[Callable[[Backfill], None]], Coroutine[Any, Any, Backfill]]
+
+
+class Worked:
+    """One backfill."""
+
+    def __init__(self, far: Backfill) -> None:
+        self.far = far
+        self.trouble: str | None = None
+        self.has_begun = asyncio.Event()
+        """The first of its occurrences are durable, and its key with them; or it is over."""
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether it is under way here."""
+        return self.task is not None and not self.task.done()
+
+
+class Backfills:
+    """All that this node works off, or has."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._known: dict[tuple[str, str], Worked] = {}
+
+    def get(self, job: str, key: str) -> Worked | None:
+        """The one of a job and a key, if it was begun here."""
+        return self._known.get((job, key))
+
+    async def begin(self, job: str, key: str, far: Backfill, work: Work) -> Worked:
+        """Have it worked off, unless that is under way, and wait until the first of it is durable. Raises Refused if
+        there are too many."""
+        known = self._known.get((job, key))
+        if known is not None and known.is_worked_on:
+            return known
+        under_way = sum(one.is_worked_on for one in self._known.values())
+        if under_way >= _AT_ONCE_MAX:
+            raise Refused(
+                503, "Busy", f"{under_way} backfills are under way on this node already; ask another, or later"
+            )
+        worked = self._known[job, key] = Worked(far)
+        worked.task = asyncio.create_task(self._worked_off(worked, work, job), name=f"backfill {job}")
+        over = [place for place, one in self._known.items() if not one.is_worked_on]
+        for place in over[: max(len(self._known) - _KEPT_MAX, 0)]:
+            del self._known[place]
+        await worked.has_begun.wait()
+        return worked
+
+    async def close(self) -> None:
+        """Leave them as they are."""
+        tasks = [one.task for one in self._known.values() if one.task is not None and not one.task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _worked_off(self, worked: Worked, work: Work, job: str) -> None:
+        def hear(far: Backfill) -> None:
+            worked.far = far
+            worked.has_begun.set()
+
+        try:
+            worked.far = await work(hear)
+        except ItineraryError as error:
+            worked.trouble = str(error)
+            self._log.warning("web.backfill_stopped", job=job, error=str(error))
+        finally:
+            worked.has_begun.set()

@@ -1,0 +1,93 @@
+"""Looking after a store: its nodes, whether all was decided, and forgetting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, cast
+
+from litestar.params import QueryParameter
+
+from itinerary.app.looking.nodes import nodes_seen
+from itinerary.audit import Audited, audit_store
+from itinerary.model.access import Scope
+from itinerary.model.retention import PruneCursor, Retention
+from itinerary.schedules.durations import SECOND, parse_duration
+from itinerary.stores.store import EngineStore
+from itinerary.web.api.answers import NodesTold, Pruned
+from itinerary.web.api.bodies import Forgetting, Instant, microseconds
+from itinerary.web.api.framing import AnyRequest, Key, Limit, Sent, changing, key_of, read_body, reading
+from itinerary.web.api.service import Api
+from itinerary.web.problems import Refused
+
+__all__ = ["CARE"]
+
+_TAG: Final = "store"
+_AUDITED_MAX: Final = 31 * 86_400 * SECOND
+
+
+@reading("/nodes", summary="List nodes, those that joined last first", tag=_TAG)
+async def list_nodes(
+    api: Api,
+    everyone: Annotated[bool, QueryParameter(name="all", description="Those that have left, too.")] = False,  # noqa: FBT002 - a parameter of the address
+    limit: Limit = 50,
+) -> NodesTold:
+    """Who is there, since when, what they hold, how their clocks have jumped."""
+    ground = await api.house.ground()
+    names = {number: row.name for number, row in ground.timeline.jobs.items()}
+    return NodesTold(tuple(await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)))
+
+
+@reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
+async def audit_window(
+    api: Api,
+    start: Annotated[Instant, QueryParameter(name="from", description="From when on.")],
+    end: Annotated[
+        Instant | None, QueryParameter(name="to", description="Before when; else as far as everything is decided.")
+    ] = None,
+) -> Audited:
+    """What is lost, doubled or wrong in a window of at most 31 days that is past."""
+    first = microseconds("from", start)
+    ground = await api.house.ground()
+    last = max(ground.status.watermark, first) if end is None else microseconds("to", end)
+    if end is not None and last <= first:
+        raise Refused(400, "Bad request", "to: is not later than from")
+    if last - first > _AUDITED_MAX:
+        raise Refused(400, "Bad request", "the window is longer than 31 days; ask for less")
+    async with api.heavy():
+        return await audit_store(ground.store, first, None if end is None else last)
+
+
+@changing("/prune", summary="Remove old history", tag=_TAG, needs=Scope.ADMIN)
+async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | None] = None, key: Key = None) -> Pruned:
+    """What has not ended, what the watermark needs, and the last day before it always stay. Asked again, it removes
+    what has become old meanwhile."""
+    body = read_body(Forgetting, data)
+    key_of(request, key, body)
+    settings = api.house.configuration.settings
+    rules = Retention(
+        keep_for=settings.keep_for if body.keep_for is None else parse_duration(body.keep_for, minimum=0),
+        keep_failed_for=settings.keep_failed_for
+        if body.keep_failed_for is None
+        else parse_duration(body.keep_failed_for, minimum=0),
+        keep_max=settings.keep_max if body.keep_max is None else body.keep_max,
+    )
+    store = cast("EngineStore", await api.house.store())
+    async with api.heavy():
+        step = store.count_prunable if body.dry_run else store.prune
+        return await _round(step, rules, is_dry=body.dry_run)
+
+
+CARE: Final = (list_nodes, audit_window, prune_history)
+
+
+async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:
+    """One whole round: occurrences along time and job by job, then nodes and their statistics."""
+    occurrences = statistics = 0
+    cursor: PruneCursor | None = PruneCursor()
+    while cursor is not None:
+        done = await step(rules, cursor)
+        if cursor.node >= 0:
+            statistics += done.removed
+        else:
+            occurrences += done.removed
+        cursor = done.next
+    return Pruned(occurrences=occurrences, statistics=statistics, is_dry=is_dry)

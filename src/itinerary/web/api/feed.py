@@ -1,0 +1,261 @@
+"""What changes in a store, as it happens: read once for all who follow.
+
+    job          an entry on a timeline: a version, a pause, a removal
+    began        an occurrence has started
+    ended        an occurrence is over
+
+While somebody follows, and a minute longer, the store is looked at twice a second, past the node: so what other nodes
+do is told as well. Occurrences are found by their numbers, which the store gives out in order; those that are not over
+are looked at again until they are. One that was committed late, after others with higher numbers, is waited for.
+
+The last ten thousand events are kept. Each has an id, `feed-number-revision`; who was cut off sends the last that it
+has seen and gets what came after it. If that is no longer here, because it is too long ago or was another node's, it is
+told so (`reset`): what is on timelines follows from the revision, and of occurrences it has to read anew how they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.app.occurrences import Run
+from itinerary.errors import StoreError
+from itinerary.model.queries import Active, ByRef, Entries, Made
+from itinerary.model.rows import FOR_ALL, EntryRow, OccurrenceRow, Ref
+from itinerary.model.states import FINAL
+from itinerary.web.api.streams import STILL_THERE
+from itinerary.web.house import House
+
+__all__ = ["Feed"]
+
+_LOOK_EVERY: Final = 0.5
+_KEPT: Final = 10_000
+_LINGERS_FOR: Final = 60.0
+"""Seconds for which it goes on when nobody follows: who was cut off may come again."""
+_AT_ONCE: Final = 2_000
+_ROUNDS_MAX: Final = 5
+_OPEN_MAX: Final = 50_000
+_LATE_FOR: Final = 20
+"""So many looks an occurrence is waited for whose number was passed over."""
+_BEAT_EVERY: Final = 15.0
+
+
+class Feed:
+    """What changes. Used on the web server's loop."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._name = secrets.token_hex(4)
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._count = 0
+        self._revision = 0
+        self._last = Ref(0)
+        self._open: dict[Ref, bool] = {}
+        """What is not over, and whether it had begun when it was looked at last."""
+        self._passed_over: dict[Ref, int] = {}
+        """Numbers that were not there, and how often they are still looked for."""
+        self._news = asyncio.Event()
+        self._followers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._began = asyncio.Event()
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def follow(self, last: str | None) -> AsyncIterator[bytes]:
+        """Everything from now on, or from after the event with that id. Raises StoreError."""
+        await self._go_on()
+        self._followers += 1
+        try:
+            seen = self._count
+            yield STILL_THERE
+            if last is not None:
+                found = self._seen(last)
+                if found is None:
+                    for message in await self._anew(last):
+                        yield message
+                else:
+                    seen = found
+            while True:
+                news = self._news
+                if self._kept and seen < self._kept[0][0] - 1:
+                    yield b"event: reset\ndata: {}\n\n"
+                    seen = self._count
+                for number, message in list(self._kept) if seen < self._count else ():
+                    if number > seen:
+                        seen = number
+                        yield message
+                try:
+                    async with asyncio.timeout(_BEAT_EVERY):
+                        await news.wait()
+                except TimeoutError:
+                    yield STILL_THERE
+        finally:
+            self._followers -= 1
+
+    # -- where somebody was --------------------------------------------------------------------------------------------
+
+    def _seen(self, last: str) -> int | None:
+        """The number of the event with that id; None if what came after it is not all here."""
+        name, _, rest = last.partition("-")
+        number = _number(rest.partition("-")[0])
+        if name != self._name or number is None or number > self._count:
+            return None
+        first = self._kept[0][0] if self._kept else self._count + 1
+        return number if number >= first - 1 else None
+
+    async def _anew(self, last: str) -> list[bytes]:
+        """What can be said to somebody whose last event is not known here."""
+        revision = _number(last.rpartition("-")[2])
+        messages = [b"event: reset\ndata: {}\n\n"]
+        if revision is not None and last.count("-") == 2:
+            ground = await self._house.ground()
+            entries = await ground.store.read(Entries(revision, _AT_ONCE))
+            messages += [
+                _message("job", _entry_told(ground, entry))
+                for entry in entries
+                if entry.job != FOR_ALL and entry.revision <= self._revision
+            ]
+        return messages
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        """See that somebody looks."""
+        if self._task is None or self._task.done():
+            self._began = asyncio.Event()
+            ground = await self._house.ground()
+            await self._begin(ground)
+            self._task = asyncio.create_task(self._live(), name="what changes in the store")
+
+    async def _begin(self, ground: Ground) -> None:
+        newest = await ground.store.read(Made())
+        self._last = newest[0].ref if newest else Ref(0)
+        rows = await ground.store.read(Active(limit=_OPEN_MAX))
+        self._open = {row.ref: row.started_at is not None for row in rows}
+        self._last = max([self._last, *self._open])
+        self._revision = ground.timeline.revision
+        self._passed_over.clear()
+        self._kept.clear()
+        self._name, self._count = secrets.token_hex(4), 0
+
+    async def _live(self) -> None:
+        idle = 0.0
+        while idle < _LINGERS_FOR:
+            await asyncio.sleep(_LOOK_EVERY)
+            idle = 0.0 if self._followers else idle + _LOOK_EVERY
+            try:
+                await self._look()
+            except StoreError as error:  # nothing is lost: it goes on where it was
+                self._house.failed(error)
+
+    async def _look(self) -> None:
+        ground = await self._house.ground()
+        before = self._count
+        await self._look_at_timelines(ground)
+        await self._look_at_occurrences(ground)
+        if self._count > before:
+            self._news.set()
+            self._news = asyncio.Event()
+
+    async def _look_at_timelines(self, ground: Ground) -> None:
+        if ground.timeline.revision <= self._revision:
+            return
+        for entry in await ground.store.read(Entries(self._revision, _AT_ONCE)):
+            if entry.revision > ground.timeline.revision:
+                break  # its job may not be known as yet
+            self._revision = entry.revision
+            if entry.job != FOR_ALL:
+                self._tell("job", _entry_told(ground, entry))
+
+    async def _look_at_occurrences(self, ground: Ground) -> None:
+        for _ in range(_ROUNDS_MAX):
+            rows = await ground.store.read(Made(self._last, _AT_ONCE))
+            for row in rows:
+                for passed in range(self._last + 1, min(row.ref, self._last + _AT_ONCE)):
+                    self._passed_over[Ref(passed)] = _LATE_FOR
+                self._last = row.ref
+                self._take(ground, row)
+            if len(rows) < _AT_ONCE:
+                break
+        wanted = [*self._open, *self._passed_over][:_OPEN_MAX]
+        for first in range(0, len(wanted), _AT_ONCE):
+            some = wanted[first : first + _AT_ONCE]
+            found = await ground.store.read(ByRef(tuple(some)))
+            for ref in some:
+                if ref in found:
+                    self._take(ground, found[ref])
+                elif ref in self._passed_over:
+                    self._passed_over[ref] -= 1
+                    if not self._passed_over[ref]:
+                        del self._passed_over[ref]
+                else:
+                    del self._open[ref]  # it was removed with its history
+
+    def _take(self, ground: Ground, row: OccurrenceRow) -> None:
+        self._passed_over.pop(row.ref, None)
+        if row.job not in ground.timeline.jobs:
+            self._open[row.ref] = False  # its job will be known soon
+            return
+        had_begun = self._open.get(row.ref, False)
+        if row.started_at is not None and not had_begun:
+            self._tell("began", _run_told(ground, row))
+        if row.status in FINAL:
+            self._open.pop(row.ref, None)
+            self._tell("ended", _run_told(ground, row))
+        else:
+            self._open[row.ref] = row.started_at is not None
+
+    def _tell(self, event: str, data: dict[str, Any]) -> None:
+        self._count += 1
+        known_by = f"{self._name}-{self._count}-{self._revision}"
+        self._kept.append((self._count, _message(event, data, known_by)))
+
+
+def _message(event: str, data: dict[str, Any], known_by: str | None = None) -> bytes:
+    said = b"" if known_by is None else b"id: " + known_by.encode() + b"\n"
+    return said + b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def _entry_told(ground: Ground, entry: EntryRow) -> dict[str, Any]:
+    return {
+        "job": ground.timeline.jobs[entry.job].name,
+        "kind": entry.kind,
+        "version": entry.version,
+        "revision": entry.revision,
+        "effective_from": at(entry.effective_from),
+        "by": entry.entered_by,
+        "reason": entry.reason,
+    }
+
+
+def _run_told(ground: Ground, row: OccurrenceRow) -> dict[str, Any]:
+    run = Run(ground.timeline.jobs[row.job].name, row.key, row.ref)
+    return {
+        "number": row.ref,
+        "run": run.run_id,
+        "job": run.job,
+        "kind": row.kind,
+        "state": row.status,
+        "instant": at(row.instant),
+        "started_at": moment(row.started_at),
+        "ended_at": moment(row.ended_at),
+        "reason": row.reason,
+    }
+
+
+def _number(text: str) -> int | None:
+    with contextlib.suppress(ValueError):
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            return int(text)
+    return None

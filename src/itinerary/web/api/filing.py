@@ -1,0 +1,130 @@
+"""Job files over HTTP: what one would change in the store, and changing it.
+
+What comes from a request may name functions of modules that the operator allows, and call addresses (Q3). Commands,
+and whatever else runs code that nobody has allowed, are taken only where the store has the very same for that task
+already: so a file can be sent back with another schedule, and nobody gets to a shell who has only a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from itinerary.app.applying import Wish, apply_jobs
+from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.jobfiles.declarations import declarations_in
+from itinerary.app.jobfiles.documents import Document, document_of
+from itinerary.app.jobfiles.problems import unknown_key
+from itinerary.app.jobfiles.settings import CALENDARS, JOBS
+from itinerary.app.looking.ground import Ground
+from itinerary.app.sources import SETTING_KEYS
+from itinerary.core.bodies import read_definition
+from itinerary.errors import ItineraryError
+from itinerary.model.access import Scope
+from itinerary.model.definition import Definition
+from itinerary.web.api.answers import AppliedTold
+from itinerary.web.api.bodies import Application, Jobs
+from itinerary.web.api.framing import AnyRequest, Key, Sent, changing, key_of, read_body
+from itinerary.web.api.service import Api, Service
+from itinerary.web.problems import Refused
+
+__all__ = ["FILES", "declared_in"]
+
+_TAG: Final = "job files"
+_ALLOWED: Final = ("python", "http")
+"""What a task may be that comes from a request."""
+
+
+@changing("/plan", summary="Say which occurrences a job file would add and remove", tag=_TAG, needs=Scope.READ)
+async def plan_file(request: AnyRequest, api: Api, data: Sent[Application]) -> AppliedTold:
+    """Nothing is changed. What is in the store and not in the file stays as it is, unless `remove` names it."""
+    data = read_body(Application, data, is_required=True)
+    return await _applied(request, api, data, None, is_plan=True)
+
+
+@changing("/apply", summary="Bring the store to what a job file says, in one transaction", tag=_TAG, needs=Scope.ADMIN)
+async def apply_file(request: AnyRequest, api: Api, data: Sent[Application], key: Key = None) -> AppliedTold:
+    """Applied twice, it changes nothing."""
+    data = read_body(Application, data, is_required=True)
+    return await _applied(request, api, data, key, is_plan=False)
+
+
+FILES: Final = (plan_file, apply_file)
+
+
+async def _applied(
+    request: AnyRequest, api: Service, data: Application, key: str | None, *, is_plan: bool
+) -> AppliedTold:
+    operator = await api.operator(request)
+    declared = await declared_in(api, data)
+    policy = api.house.configuration.settings.update_policy if data.policy is None else data.policy
+    wish = Wish(policy=policy, reason=data.reason, window=data.window, remove=tuple(data.remove))
+    done = await apply_jobs(
+        operator.view.store,
+        declared,
+        wish,
+        by=operator.by,
+        zone_data=api.house.node.rules.zone_data,
+        is_plan=is_plan,
+        key=key_of(request, key, data),
+        view=operator.view,
+    )
+    return AppliedTold.of(done)
+
+
+async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
+    """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
+    request."""
+    document = await asyncio.to_thread(_document, data)
+    found = await asyncio.to_thread(_declarations, document, api.house.node.rules)
+    ground = await api.house.ground()
+    for declaration in found:
+        stored = _stored(api, ground, declaration.name)
+        for what in _not_allowed(declaration.definition(registered_at=0), stored):
+            raise Refused(
+                403,
+                "Not from a request",
+                f"job {declaration.name!r}, {what} may not come from a request, unless the store has the same for it "
+                "already; apply the file with `itinerary apply`, where the store can be reached",
+            )
+    return {declaration.name: declaration for declaration in found}
+
+
+def _document(data: Jobs) -> Document:
+    if (data.file is None) == (data.jobs is None) or (data.file is not None and data.calendars is not None):
+        raise Refused(400, "Bad request", "give `file`, the text of a job file, or `jobs` and `calendars` as objects")
+    if data.file is not None:
+        return document_of("file", data.file)
+    table: dict[str, Any] = {JOBS: data.jobs} | ({} if data.calendars is None else {CALENDARS: data.calendars})
+    return Document("jobs", table, {})
+
+
+def _declarations(document: Document, rules: Rules) -> list[Declaration]:
+    problems = document.problems()
+    for key in document.table:
+        if key in SETTING_KEYS:
+            problems.add((key,), "settings are not taken from a request; they are the node's own")
+        elif key not in (JOBS, CALENDARS):
+            problems.add((key,), unknown_key(key, (JOBS, CALENDARS)))
+    found = declarations_in(document, problems, rules)
+    problems.raise_if_any()
+    return found
+
+
+def _stored(api: Service, ground: Ground, name: str) -> Definition | None:
+    try:
+        newest = ground.timeline.newest(api.names.job(ground, name).number)
+        return None if newest is None else read_definition(newest.body)
+    except ItineraryError:
+        return None  # there is no such job, or nobody can read it
+
+
+def _not_allowed(wanted: Definition, stored: Definition | None) -> Iterator[str]:
+    tasks: Mapping[str, Any] = {} if stored is None else {task.name: task.definition for task in stored.tasks}
+    for task in wanted.tasks:
+        if not any(kind in task.definition for kind in _ALLOWED) and tasks.get(task.name) != task.definition:
+            yield f"task {task.name!r}: what it runs ({next(iter(task.definition))})"
+    for required in wanted.requires:
+        if required.sql is not None and (stored is None or required not in stored.requires):
+            yield "requires: a statement (sql)"

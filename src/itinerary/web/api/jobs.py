@@ -1,0 +1,140 @@
+"""Jobs, as people look at them: all, one, its history, why it ran or did not, and what comes."""
+
+from __future__ import annotations
+
+import asyncio
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
+
+from litestar.params import QueryParameter
+
+from itinerary.app.looking.details import job_detail
+from itinerary.app.looking.jobs import JobState, Looker
+from itinerary.app.looking.runs import history_page
+from itinerary.app.looking.upcoming import Upcoming, upcoming
+from itinerary.model.rows import JobRow
+from itinerary.model.states import OccurrenceState
+from itinerary.observe.explaining import Explanation, explain
+from itinerary.schedules.durations import SECOND, parse_duration
+from itinerary.schedules.instants import Moment
+from itinerary.web.api.answers import JobsPage, JobTold, JobWhole, RunsPage
+from itinerary.web.api.finding import cursor_of, read_cursor
+from itinerary.web.api.framing import JobName, Limit, reading
+from itinerary.web.api.service import Api
+from itinerary.web.problems import Refused
+
+__all__ = ["JOBS"]
+
+_TAG: Final = "jobs"
+_LOOKED_AT_MAX: Final = 20_000
+"""How many jobs are looked at for one page."""
+_JUDGED_MAX: Final = 2_000
+"""Of how many it is found out for that how they stand, which takes longer."""
+_SPAN_MAX: Final = 366 * 86_400 * SECOND
+_PARTS_MAX: Final = 500
+
+Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
+Pattern = Annotated[str | None, QueryParameter(max_length=255, description="Only names that fit: `etl`, `report*`.")]
+
+
+@reading("/jobs", summary="List jobs, in the order of their names", tag=_TAG)
+async def list_jobs(
+    api: Api,
+    pattern: Pattern = None,
+    states: Annotated[
+        list[JobState] | None,
+        QueryParameter(name="state", description="Only jobs that stand so; may be given several times."),
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> JobsPage:
+    """How each stands and why, what came of it last, and when it runs next."""
+    after = read_cursor("jobs", cursor, str)
+    ground = await api.house.ground()
+    looker = await Looker.at(ground)
+    wanted = frozenset(states or ())
+    found: list[JobRow] = []
+    last: str | None = None
+    judged = 0
+    for looked_at, row in enumerate(api.names.after(ground, None if after is None else str(after))):
+        if len(found) == limit or looked_at == _LOOKED_AT_MAX or judged == _JUDGED_MAX:
+            return JobsPage(tuple([JobTold.of(await looker.seen(one)) for one in found]), cursor_of("jobs", last))
+        last = row.name
+        if pattern is not None and not fnmatchcase(row.name, pattern):
+            continue
+        if JobState.REMOVED not in wanted and ground.is_removed(row.number):
+            continue
+        judged += bool(wanted)
+        if not wanted or looker.state(row)[0] in wanted:
+            found.append(row)
+    return JobsPage(tuple([JobTold.of(await looker.seen(one)) for one in found]), None)
+
+
+@reading("/jobs/{job:str}", summary="Look at one job", tag=_TAG)
+async def show_job(api: Api, job: JobName, limit: Limit = 5) -> JobWhole:
+    """What is in force, where each value of its configuration came from, its last changes, and what waits."""
+    ground, row = await api.job(job)
+    return JobWhole.of(await job_detail(ground, row, limit=limit))
+
+
+@reading("/jobs/{job:str}/history", summary="List a job's occurrences, those that ended last first", tag=_TAG)
+async def list_history(
+    api: Api,
+    job: JobName,
+    states: Annotated[
+        list[OccurrenceState] | None,
+        QueryParameter(name="state", description="Only these; may be repeated."),
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> RunsPage:
+    """What has not ended comes with the first page."""
+    before = read_cursor("history", cursor, int)
+    ground, row = await api.job(job)
+    page = await history_page(
+        ground, row, limit=limit, before=None if before is None else int(before), states=frozenset(states or ())
+    )
+    return RunsPage(page.job, page.active, page.runs, cursor_of("history", page.next))
+
+
+@reading("/jobs/{job:str}/explain", summary="Say why a job ran, ran late, or did not", tag=_TAG)
+async def explain_job(
+    api: Api,
+    job: JobName,
+    time: Annotated[
+        str | None,
+        QueryParameter(
+            max_length=40,
+            name="at",
+            description="Which instant: `2026-03-01T05:00` by its zone's clock, or with an offset; else the last.",
+        ),
+    ] = None,
+) -> Explanation:
+    """The verdict in a sentence, and the facts that it rests on."""
+    ground, row = await api.job(job)
+    when = None if time is None else Moment.of(time, "at")
+    return await explain(ground.store, row.name, when, ground.timeline)
+
+
+@reading("/upcoming", summary="List what is due in the next hours", tag=_TAG)
+async def list_upcoming(
+    api: Api,
+    pattern: Pattern = None,
+    span: Annotated[
+        str, QueryParameter(name="for", max_length=60, description="For how long from now on: `6h`, `2d`.")
+    ] = "6h",
+    parts: Annotated[
+        int, QueryParameter(ge=1, le=_PARTS_MAX, description="In how many parts the time is divided, to count in each.")
+    ] = 60,
+    limit: Limit = 20,
+) -> Upcoming:
+    """Those that are due first, one by one; the others in one sum."""
+    found = parse_duration(span, minimum=60 * SECOND)
+    if found > _SPAN_MAX:
+        raise Refused(400, "Bad request", f"for: {span} is longer than a year; ask for less")
+    ground = await api.house.ground()
+    async with api.heavy():
+        return await asyncio.to_thread(upcoming, ground, found, parts=parts, pattern=pattern, limit=limit)
+
+
+JOBS: Final = (list_jobs, show_job, list_history, explain_job, list_upcoming)

@@ -1,0 +1,157 @@
+"""Desks and their logs: list them, look at one, read events, append one, follow (E10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+from uuid import uuid4
+
+import msgspec
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from itinerary.errors import NotThere
+from itinerary.model.queries import Events, EventsAt, Partitions, Streams
+from itinerary.model.text import check_name, shown
+from itinerary.ports import Store
+from itinerary.records.batches import event_of
+from itinerary.records.declared import ONE_PARTITION
+from itinerary.records.kinds import produced
+from itinerary.records.looking import desks, partitions_of
+from itinerary.records.producing import appended
+from itinerary.web.api.answers import DesksTold, EventAppended, EventsPage, PartitionsTold
+from itinerary.web.api.bodies import Append
+from itinerary.web.api.finding import cursor_of, read_cursor
+from itinerary.web.api.framing import (
+    EVENTS_TYPE,
+    AnyRequest,
+    DeskName,
+    Key,
+    Limit,
+    Sent,
+    changing,
+    read_body,
+    reading,
+    streaming,
+)
+from itinerary.web.api.service import Api
+from itinerary.web.api.streams import STILL_THERE, while_admitted
+from itinerary.web.problems import Refused
+
+__all__ = ["RECORDS"]
+
+_TAG: Final = "records"
+_LOOK_AGAIN_AFTER: Final = 0.5
+_SILENT_FOR: Final = 30
+"""After so many looks without news a sign of life is sent."""
+_FOLLOWED_AT_ONCE: Final = 500
+_FOLDED_MAX: Final = 1_000_000
+"""A longer log is not read off from its beginning for a request."""
+
+Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
+Partition = Annotated[str | None, QueryParameter(max_length=255, description="Only events of this partition.")]
+
+
+@reading("/records", summary="List the desks that have a log", tag=_TAG)
+async def list_desks(api: Api) -> DesksTold:
+    """How long their logs are, and how many partitions somebody holds."""
+    return DesksTold(tuple(await desks(await api.house.store())))
+
+
+@reading("/records/{desk:str}", summary="Look at the partitions of a desk", tag=_TAG)
+async def show_desk(api: Api, desk: DeskName) -> PartitionsTold:
+    """What is new, queued and waiting in each, as its log says; who holds it. A long log takes a while to read."""
+    store = await api.house.store()
+    if await _length(store, desk) > _FOLDED_MAX:
+        raise Refused(400, "Too much", f"the log has more than {_FOLDED_MAX} events; ask `itinerary records show`")
+    async with api.heavy():
+        return PartitionsTold(desk, tuple(await partitions_of(store, desk)))
+
+
+@reading("/records/{desk:str}/events", summary="Read a desk's events, in the order of their numbers", tag=_TAG)
+async def list_events(
+    api: Api,
+    desk: DeskName,
+    after: Annotated[int, QueryParameter(ge=0, le=2**62, description="Only those after this number.")] = 0,
+    partition: Partition = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> EventsPage:
+    """The log, page by page. `next` is there while there may be more."""
+    place = read_cursor("events", cursor, int)
+    store = await api.house.store()
+    await _length(store, desk)
+    rows = await store.read(Events(desk, after if place is None else int(place), partition, limit))
+    following = rows[-1].sequence if len(rows) == limit else None
+    return EventsPage(desk, tuple(event_of(row) for row in rows), cursor_of("events", following))
+
+
+@changing("/records/{desk:str}/events", summary="Append an event to a desk's log", tag=_TAG)
+async def append_event(api: Api, desk: DeskName, data: Sent[Append], key: Key = None) -> EventAppended:
+    """`RecordCreated`, `CallbackScheduled`, `VerificationScheduled` or `RecordCompleted`. The key is the event's own,
+    the same whether it is sent by HTTP, by Python or on the command line."""
+    data = read_body(Append, data, is_required=True)
+    check_name("desk", desk)
+    text = uuid4().hex if key is None else key
+    event = produced(data.kind, data.record, data.fields, text)
+    store = await api.house.store()
+    home = await _only_partition(store, desk) if data.partition is None else check_name("partition", data.partition)
+    number = await appended(store, desk, event, home)
+    there = (await store.read(EventsAt(desk, (number,)))).get(number)
+    if there is not None and (there.kind, there.record, there.data) != (event.kind, event.record, event.data):
+        raise Refused(422, "Key used", f"the key {shown(text)} was used for another event, number {number}")
+    return EventAppended(desk=desk, sequence=number, kind=data.kind, record=data.record, key=text)
+
+
+@streaming("/records/{desk:str}/follow", summary="Follow a desk's log", tag=_TAG)
+async def follow_events(
+    request: AnyRequest,
+    api: Api,
+    desk: DeskName,
+    after: Annotated[int, QueryParameter(ge=0, le=2**62, description="After this number; else from the first.")] = 0,
+    partition: Partition = None,
+    last: Annotated[
+        str | None, HeaderParameter(name="Last-Event-ID", max_length=255, description="Where a stream broke off.")
+    ] = None,
+) -> Stream:
+    """Events as server-sent events, each with its number as id, as they come."""
+    store = await api.house.store()
+    await _length(store, desk)
+    if last is not None and last.isascii() and last.isdigit() and len(last) < 19:
+        after = int(last)
+    return Stream(await while_admitted(request, api, _followed(api, desk, after, partition)), media_type=EVENTS_TYPE)
+
+
+RECORDS: Final = (list_desks, show_desk, list_events, append_event, follow_events)
+
+
+async def _followed(api: Api, desk: DeskName, after: int, partition: str | None) -> AsyncIterator[bytes]:
+    yield STILL_THERE
+    silent = 0
+    while True:
+        store = await api.house.store()
+        rows = await store.read(Events(desk, after, partition, _FOLLOWED_AT_ONCE))
+        for row in rows:
+            told = msgspec.json.encode(event_of(row))
+            yield b"id: %d\nevent: record\ndata: %b\n\n" % (row.sequence, told)
+        silent = 0 if rows else silent + 1
+        if silent >= _SILENT_FOR:
+            silent = 0
+            yield STILL_THERE
+        if len(rows) < _FOLLOWED_AT_ONCE:
+            await asyncio.sleep(_LOOK_AGAIN_AFTER)
+        after = rows[-1].sequence if rows else after
+
+
+async def _length(store: Store, desk: str) -> int:
+    """The number of the last event. Raises NotThere."""
+    found = [row for row in await store.read(Streams(desk)) if row.stream == desk]
+    if not found:
+        raise NotThere(f"no desk {shown(desk)} has a log in this store")
+    return found[0].last
+
+
+async def _only_partition(store: Store, desk: str) -> str | None:
+    names = {row.partition for row in await store.read(Partitions(desk))}
+    return ONE_PARTITION if names == {ONE_PARTITION} else None

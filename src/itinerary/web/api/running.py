@@ -1,0 +1,80 @@
+"""Single occurrences: look at one, have a job run now, run one again, have one end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from itinerary.app.looking.runs import RunDetail, run_detail
+from itinerary.app.occurrences import Finder
+from itinerary.model.queries import ByRef
+from itinerary.model.rows import Ref
+from itinerary.web.api.answers import Cancelled, RunAsked, run_asked
+from itinerary.web.api.bodies import Replay, Trigger, Why
+from itinerary.web.api.framing import AnyRequest, JobName, Key, RunName, Sent, changing, key_of, read_body, reading
+from itinerary.web.api.service import Api
+from itinerary.web.problems import Refused
+
+__all__ = ["RUNS"]
+
+_TAG: Final = "occurrences"
+
+
+@reading("/runs/{run:str}", summary="Look at one occurrence", tag=_TAG)
+async def show_run(api: Api, run: RunName) -> RunDetail:
+    """Its trail to the microsecond, its tasks with their attempts and output, and what it was started with. It is
+    addressed by its number, its id, or the run id of a scheduled one: `etl:1767225600`."""
+    ground = await api.house.ground()
+    return await run_detail(ground, await Finder().find(ground.store, await api.house.view(), run))
+
+
+@changing("/jobs/{job:str}/trigger", summary="Have a job run now", tag=_TAG)
+async def trigger_job(
+    request: AnyRequest, api: Api, job: JobName, data: Sent[Trigger | None] = None, key: Key = None
+) -> RunAsked:
+    """Any node may start it, under its job's overlap policy and limits."""
+    body = read_body(Trigger, data)
+    operator, row = await api.operate(request, job)
+    asked = key_of(request, key, body)
+    run = await operator.requests.trigger(
+        row.name, key, body.options, body.reason, None if asked is None else asked.fingerprint
+    )
+    return run_asked(run)
+
+
+@changing("/runs/{run:str}/cancel", summary="Ask an occurrence to end", tag=_TAG)
+async def cancel_run(
+    request: AnyRequest, api: Api, run: RunName, data: Sent[Why | None] = None, key: Key = None
+) -> Cancelled:
+    """What has not started is cancelled at once, what runs within `kill_grace`. Asked twice, the first one counts."""
+    body = read_body(Why, data)
+    key_of(request, key, body)  # a key that can be none is refused; cancelling twice is cancelling once in any case
+    operator = await api.operator(request)
+    found = await Finder().find(operator.view.store, operator.view, run)
+    before = await _cancelled_by(api, found.ref)
+    if before is None and not await operator.requests.cancel(found, body.reason):
+        raise Refused(409, "Ended already", f"{found} has ended already")
+    said = before or await _cancelled_by(api, found.ref)
+    return Cancelled(number=found.ref, run=found.run_id, cancelled_by=said or operator.by)
+
+
+@changing("/runs/{run:str}/replay", summary="Run an occurrence again, or some tasks of it", tag=_TAG)
+async def replay_run(
+    request: AnyRequest, api: Api, run: RunName, data: Sent[Replay | None] = None, key: Key = None
+) -> RunAsked:
+    """A new occurrence, linked to the old one."""
+    body = read_body(Replay, data)
+    operator = await api.operator(request)
+    asked = key_of(request, key, body)
+    again = await operator.requests.replay(
+        run, body.reason, body.tasks, body.version, key, None if asked is None else asked.fingerprint
+    )
+    return run_asked(again)
+
+
+RUNS: Final = (show_run, trigger_job, cancel_run, replay_run)
+
+
+async def _cancelled_by(api: Api, ref: Ref) -> str | None:
+    store = await api.house.store()
+    row = (await store.read(ByRef((ref,)))).get(ref)
+    return None if row is None else row.cancelled_by

@@ -1,0 +1,134 @@
+"""The routes put together, what every answer carries, and what becomes of errors.
+
+    uvicorn ──► Envelope ──► litestar ──► guard ──► a page, or the API
+                  │
+                  └─ every answer, errors too, gets the headers that keep browsers from doing more than they should
+
+What is refused, and what goes wrong, is told to programs as problem details and to people as a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from litestar import Litestar, Request, Response
+from litestar.datastructures import State
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.response import Redirect
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
+
+from itinerary.errors import ItineraryError, KeyUsed, NotThere, StaleVersion, StoreError
+from itinerary.web.access import Door, security_headers
+from itinerary.web.guarding import HEADERS_TO_ADD, guard
+from itinerary.web.live import Drawn, Hub, TooMany
+from itinerary.web.pages.showing import framed, page_key
+from itinerary.web.pages.templates import drawn
+from itinerary.web.problems import PROBLEM_TYPE, Refused
+
+__all__ = ["API", "BODY_MAX", "application"]
+
+API: Final = "/api/"
+BODY_MAX: Final = 1_000_000
+"""The most bytes that a request may bring (Q4)."""
+_TITLES: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 413: "Too large"}
+
+AnyRequest = Request[Any, Any, Any]
+
+
+def application(
+    hub: Hub,
+    door: Door,
+    log: Any,
+    routes: Sequence[ControllerRouterHandler],
+    openapi: OpenAPIConfig | None = None,
+) -> ASGIApp:
+    """Everything that is served."""
+    app = Litestar(
+        list(routes),
+        guards=[guard],
+        state=State({"hub": hub, "house": hub.house, "door": door, "log": log}),
+        exception_handlers={Exception: _failed},
+        openapi_config=openapi,
+        request_max_body_size=BODY_MAX,
+        logging_config=None,
+        debug=False,
+    )
+    return Envelope(app)
+
+
+class Envelope:
+    """Around every answer."""
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with the headers that every answer has."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._inner(scope, receive, send)
+            return
+        waiting: list[tuple[str, str]] = []
+        scope["state"] = {**(scope.get("state") or {}), HEADERS_TO_ADD: waiting}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message["headers"])
+                there = {name.lower() for name, _ in headers}
+                ours = [
+                    (name.lower().encode(), value.encode("latin-1"))
+                    for name, value in security_headers(scope["scheme"])
+                ]
+                headers += [(name, value) for name, value in ours if name not in there]
+                headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in waiting]
+                message["headers"] = headers
+            await send(message)
+
+        await self._inner(scope, receive, sending)
+
+
+def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
+    """What a request is told that cannot be answered."""
+    refused = _refusal(request, error)
+    if request.scope["path"].startswith(API) or "text/html" not in request.headers.get("accept", ""):
+        body = msgspec.json.encode(refused.problem(request.scope["path"]))
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}  # which methods there are, say
+        return Response(body, status_code=refused.status, media_type=PROBLEM_TYPE, headers=headers)
+    if refused.status == 401:
+        return Redirect("/login", query_params={"next": page_key(request)}, status_code=303)
+    try:
+        part = drawn("problem.html", title=refused.title, detail=refused.detail)
+        return framed(request, Drawn(title=refused.title, parts={"problem": part}, status=refused.status))
+    except (
+        KeyError,
+        AssertionError,
+    ):  # it was refused before anybody knew who asks: there is nobody to draw a frame for
+        plain = drawn("plain.html", title=refused.title, detail=refused.detail)
+        return Response(str(plain), status_code=refused.status, media_type="text/html")
+
+
+def _refusal(request: AnyRequest, error: Exception) -> Refused:
+    match error:
+        case Refused():
+            return error
+        case HTTPException():
+            title = _TITLES.get(error.status_code, "Not done")
+            return Refused(error.status_code, title, error.detail or title)
+        case TooMany():
+            return Refused(503, "Too many", str(error))
+        case NotThere():
+            return Refused(404, "Not found", str(error))
+        case KeyUsed() | StaleVersion():
+            status, title = (422, "Key used") if isinstance(error, KeyUsed) else (409, "Changed meanwhile")
+            return Refused(status, title, str(error))
+        case StoreError():
+            request.app.state.house.failed(error)
+            return Refused(503, "The store cannot be reached", str(error))
+        case ItineraryError():
+            return Refused(400, "Not done", str(error))
+        case _:
+            request.app.state.log.error("web.failed", path=request.scope["path"], exc_info=error)
+            return Refused(500, "Our mistake", "this should not have happened; the node's log has more about it")

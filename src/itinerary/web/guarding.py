@@ -1,0 +1,80 @@
+"""Between litestar and `access`: who asks is found out before anything of a request is looked at.
+
+Every route says what it needs, in its `opt`: `needs=Scope.READ`, `needs=PUBLIC`. One that does not is denied (Q6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl
+
+from litestar.connection import ASGIConnection, Request
+from litestar.handlers import BaseRouteHandler
+
+from itinerary.web.access import CSRF_FIELD, Caller, Door, Rejection, Visit
+from itinerary.web.problems import Refused
+
+__all__ = ["FORM_TYPE", "HEADERS_TO_ADD", "add_headers", "caller_of", "form_of", "guard", "visit_of"]
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+HEADERS_TO_ADD = "itinerary_headers"
+"""Where, in a request's state, headers wait for its answer: several may have one name (cookies)."""
+_CALLER = "itinerary_caller"
+_FIELDS_MAX = 100
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Let a request in, or refuse it."""
+    door: Door = connection.app.state.door
+    found = await door.admit(visit_of(connection, handler.opt.get("needs")))
+    if isinstance(found, Rejection):
+        add_headers(connection, found.headers)
+        raise Refused(found.status, found.title, found.detail)
+    add_headers(connection, found.headers)
+    connection.scope["state"][_CALLER] = found
+
+
+def add_headers(connection: Connection, headers: Iterable[tuple[str, str]]) -> None:
+    """Send these with the answer to a request, whatever that is."""
+    connection.scope["state"][HEADERS_TO_ADD].extend(headers)
+
+
+def caller_of(connection: Connection) -> Caller:
+    """Who asks. Only in routes, which the guard stands before."""
+    found = connection.scope["state"][_CALLER]
+    assert isinstance(found, Caller), "the guard has let it in"
+    return found
+
+
+async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """The fields of a form, each once; none, if the request has none. Raises Refused for what is no form."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+        return {}
+    try:
+        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+    except ValueError as error:
+        raise Refused(400, "Bad request", f"this form cannot be read: {error}") from error
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise Refused(400, "Bad request", "this form has a field twice")
+    return fields
+
+
+def visit_of(connection: Connection, needs: Any) -> Visit:
+    """A request, as the door looks at it."""
+
+    async def form_token() -> str | None:
+        return (await form_of(connection)).get(CSRF_FIELD) if isinstance(connection, Request) else None
+
+    client = connection.scope["client"]
+    return Visit(
+        method=str(connection.scope.get("method", "GET")),
+        needs=needs,
+        headers=list(connection.scope["headers"]),
+        client=None if client is None else client[0],
+        scheme=connection.scope["scheme"],
+        form_token=form_token,
+    )

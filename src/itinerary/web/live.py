@@ -1,0 +1,229 @@
+"""What people look at, drawn once for all who do, and sent to them when it changes.
+
+    page(key, draw)       a page as it is now: drawn, or a second ago for somebody else
+    follow(key, draw)     the same page from then on: only the parts that changed, as server-sent events
+
+A page is a few named parts of HTML, drawn from the store by a function. As long as somebody follows a page it is drawn
+again each second, however many follow it, and a part is sent when it is another than before. If many pages are
+followed, or one takes long to draw, they are drawn less often: looking never costs more than a small share of a core.
+
+If the store cannot be reached, those who follow are told so and since when; the page stays as it was, and goes on by
+itself. Nothing that is drawn depends on who looks: what does is in the frame around it (see `pages.showing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from time import perf_counter, thread_time
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.app.looking.ground import Ground
+from itinerary.errors import NodeError, StoreError
+from itinerary.web.house import House
+
+__all__ = ["FOLLOWERS_MAX", "Draw", "Drawn", "Hub", "TooMany", "hash_of"]
+
+FOLLOWERS_MAX: Final = 500
+_PAGES_MAX: Final = 100
+"""Pages that may be followed at the same time; more can be looked at."""
+_EVERY: Final = 1.0
+_SHARE: Final = 20
+"""A page is drawn again after so many times as long as the core was busy with it, times the pages that there are: so
+all of them together take a twentieth of a core. One that the store takes long for is drawn half of the time."""
+_KEPT_MAX: Final = 50
+"""Pages that are kept as they were last, for when the store is away."""
+_BEAT_EVERY: Final = 15.0
+"""Seconds after which somebody to whom nothing was sent gets a sign of life."""
+
+
+class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+    """A page: its parts are HTML, in the order in which they stand."""
+
+    title: str
+    parts: Mapping[str, str]
+    status: int = 200
+
+
+Draw = Callable[[Ground], Awaitable[Drawn]]
+
+
+class TooMany(NodeError):
+    """More people look than can be served."""
+
+
+def hash_of(html: str) -> str:
+    """By which a part is known to be what it was."""
+    return blake2b(html.encode(), digest_size=8).hexdigest()
+
+
+class Hub:
+    """All pages that somebody looks at."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._watched: dict[str, _Watch] = {}
+        self._kept: dict[str, Drawn] = {}
+        self._followers = 0
+
+    async def page(self, key: str, draw: Draw) -> Drawn:
+        """A page as it is now. Raises StoreError if the store is away and the page was never seen."""
+        watch = self._watched.get(key)
+        if watch is not None and watch.drawn is not None and self._house.trouble is None:
+            return watch.drawn
+        try:
+            return await self.draw(key, draw)
+        except StoreError:
+            if key in self._kept:
+                return self._kept[key]
+            raise
+
+    async def draw(self, key: str, draw: Draw) -> Drawn:
+        """Draw a page, and keep it. Raises StoreError."""
+        try:
+            ground = await self._house.ground()
+            async with self._house.answering():
+                drawn = await draw(ground)
+        except StoreError as error:
+            self._house.failed(error)
+            raise
+        self._kept.pop(key, None)
+        self._kept[key] = drawn
+        if len(self._kept) > _KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
+        return drawn
+
+    async def follow(self, key: str, draw: Draw, seen: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """What changes, as server-sent events; `seen` are the hashes of the parts that the reader has. Raises TooMany,
+        before anything is sent."""
+        watch = self._watched.get(key)
+        if self._followers >= FOLLOWERS_MAX or (watch is None and len(self._watched) >= _PAGES_MAX):
+            raise TooMany(f"{self._followers} dashboards are open already; close some, or ask another node")
+        if watch is None:
+            watch = self._watched[key] = _Watch(self, key, draw)
+        follower = _Follower(dict(seen))
+        watch.add(follower)
+        self._followers += 1
+        try:
+            yield b": from here on\n\n"
+            while True:
+                yield await follower.next()
+        finally:
+            self._followers -= 1
+            watch.remove(follower)
+            if not watch.followers:
+                watch.end()
+                if self._watched.get(key) is watch:
+                    del self._watched[key]
+
+    @property
+    def watched(self) -> int:
+        """How many pages are followed."""
+        return len(self._watched)
+
+    @property
+    def house(self) -> House:
+        """Where it looks."""
+        return self._house
+
+
+class _Watch:
+    """One page, and those who follow it."""
+
+    def __init__(self, hub: Hub, key: str, draw: Draw) -> None:
+        self._hub, self._key, self._draw = hub, key, draw
+        self.followers: set[_Follower] = set()
+        self.drawn: Drawn | None = None
+        self._task = asyncio.create_task(self._live(), name=f"page {key}")
+
+    def add(self, follower: _Follower) -> None:
+        self.followers.add(follower)
+        if self.drawn is not None:
+            follower.tell(self.drawn)
+
+    def remove(self, follower: _Follower) -> None:
+        self.followers.discard(follower)
+
+    def end(self) -> None:
+        self._task.cancel()
+
+    async def _live(self) -> None:
+        while True:
+            began, used = perf_counter(), thread_time()
+            try:
+                drawn = await self._hub.draw(self._key, self._draw)
+            except StoreError:
+                self._say_trouble()
+                began = perf_counter()  # it is the store that took long: it is asked again soon
+            except Exception as error:
+                for follower in self.followers:
+                    follower.fail(error)
+                raise
+            else:
+                self.drawn = drawn
+                self._say_trouble()
+                for follower in self.followers:
+                    follower.tell(drawn)
+            took, used = perf_counter() - began, thread_time() - used
+            await asyncio.sleep(max(_EVERY - took, took, used * _SHARE * self._hub.watched))
+
+    def _say_trouble(self) -> None:
+        trouble = self._hub.house.trouble
+        for follower in self.followers:
+            follower.tell_trouble(msgspec.to_builtins(trouble))
+
+
+class _Follower:
+    """Somebody who looks: what they have, and what they are to be sent. A slow reader gets the newest, not all."""
+
+    def __init__(self, seen: dict[str, str]) -> None:
+        self._seen = seen
+        self._parts: dict[str, tuple[str, str]] = {}
+        self._trouble: Any = None
+        self._told_trouble: Any = None
+        self._error: Exception | None = None
+        self._news = asyncio.Event()
+
+    def tell(self, drawn: Drawn) -> None:
+        for name, html in drawn.parts.items():
+            known = hash_of(html)
+            if self._seen.get(name) != known:
+                self._parts[name] = (known, str(html))  # what a template drew is text of its own kind
+                self._news.set()
+            else:
+                self._parts.pop(name, None)
+
+    def tell_trouble(self, trouble: Any) -> None:
+        self._trouble = trouble
+        if trouble != self._told_trouble:
+            self._news.set()
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+        self._news.set()
+
+    async def next(self) -> bytes:
+        """The next message."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BEAT_EVERY):
+                await self._news.wait()
+        self._news.clear()
+        if self._error is not None:
+            raise self._error
+        sent = b""
+        if self._trouble != self._told_trouble:
+            self._told_trouble = self._trouble
+            sent += _event("trouble", self._trouble)
+        if self._parts:
+            sent += _event("parts", {name: html for name, (_, html) in self._parts.items()})
+            self._seen.update({name: known for name, (known, _) in self._parts.items()})
+            self._parts.clear()
+        return sent or b": still there\n\n"
+
+
+def _event(name: str, data: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

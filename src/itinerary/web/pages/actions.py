@@ -1,0 +1,203 @@
+"""Actions: a page with a form that says what will happen, and what becomes of it when it is sent.
+
+    GET  /actions/pause?job=<id>          the form; the script shows it in a dialog instead
+    POST /actions/pause?job=<id>          does it, and goes on to the job, with a notice
+    GET  /actions/replay?run=<number>     the same, about an occurrence
+    GET  /backfills/<key>                 how far a backfill is
+
+What cannot be done is said in the form, with everything that was typed. The script asks with a header that it is there,
+and is told where to go on, instead of being sent there: it would fetch that page, and nobody would see the notice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, assert_never
+
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+from msgspec.structs import replace
+
+from itinerary.app.backfills import Backfill
+from itinerary.app.looking.ground import Ground, at
+from itinerary.errors import ItineraryError, NotThere, StoreError
+from itinerary.model.access import Scope
+from itinerary.schedules.durations import SECOND
+from itinerary.web.acting.kinds import ACTIONS, About, Action, Doing, wish_of
+from itinerary.web.acting.notices import leave_notice
+from itinerary.web.acting.subjects import Subject, find_backfill, find_job, find_run
+from itinerary.web.acting.typed import REASON_MAX, Typed, new_key, read_form
+from itinerary.web.guarding import caller_of
+from itinerary.web.live import Drawn
+from itinerary.web.pages.showing import AnyRequest, framed, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.wording import job_url
+from itinerary.web.problems import Refused
+
+__all__ = ["ACTION_PAGES"]
+
+_DIALOG: Final = "x-itinerary-dialog"
+"""The header by which the script says that it has the form in a dialog."""
+_COMMON: Final = frozenset({"_csrf", "key", "reason"})
+_CHOICES: Final = 12
+"""How many coming instants are offered to be skipped."""
+_LISTED_MAX: Final = 100
+"""How many instants of a preview are listed."""
+_DAY: Final = 86_400 * SECOND
+_MINUTE: Final = 60 * SECOND
+
+
+@get("/actions/{what:str}", opt={"needs": Scope.OPERATE}, include_in_schema=False)
+async def ask(request: AnyRequest, what: FromPath[str]) -> Response[Any]:
+    """The form."""
+    return await _asked(request, what, Scope.OPERATE)
+
+
+@post("/actions/{what:str}", opt={"needs": Scope.OPERATE}, include_in_schema=False)
+async def do(request: AnyRequest, what: FromPath[str]) -> Response[Any]:
+    """What was typed into it."""
+    return await _done(request, what, Scope.OPERATE)
+
+
+@get("/actions/remove", opt={"needs": Scope.ADMIN}, include_in_schema=False)
+async def ask_to_remove(request: AnyRequest) -> Response[Any]:
+    """The form of what changes the rules."""
+    return await _asked(request, "remove", Scope.ADMIN)
+
+
+@post("/actions/remove", opt={"needs": Scope.ADMIN}, include_in_schema=False)
+async def remove(request: AnyRequest) -> Response[Any]:
+    """What was typed into it."""
+    return await _done(request, "remove", Scope.ADMIN)
+
+
+@get("/backfills/{key:str}", opt={"needs": Scope.READ}, include_in_schema=False)
+async def backfill(request: AnyRequest, key: FromPath[str]) -> Response[Any]:
+    """How far a backfill is."""
+
+    async def draw(_: Ground) -> Drawn:
+        seen = request.app.state.house.backfills.seen(key)
+        if seen is None:
+            raise NotThere(
+                "this node knows of no such backfill: it was another's, or the node was started again since; "
+                "what it has run stands in the history of its job"
+            )
+        part = drawn("actions/backfill.html", seen=seen, start=at(seen.wish.start), end=at(seen.wish.end))
+        return Drawn(title=f"Backfill of {seen.far.job}", parts={"backfill": part})
+
+    return await shown(request, draw)
+
+
+ACTION_PAGES = (ask, do, ask_to_remove, remove, backfill)
+
+
+async def _asked(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
+    action = _action(what, scope)
+    ground = await request.app.state.house.ground()
+    subject = await _subject(request, ground, action)
+    return _form(request, ground, what, subject, Typed({"instant": [request.query_params.get("instant", "")]}))
+
+
+async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
+    action, house = _action(what, scope), request.app.state.house
+    typed = await read_form(request, action.fields | _COMMON)
+    key = typed.key
+    ground = await house.ground()
+    subject = await _subject(request, ground, action)
+    try:
+        operator = await house.operator(caller_of(request).name)
+        if typed.text("do") == "preview":
+            planned = await operator.requests.backfill(
+                subject.name, replace(wish_of(typed), key=None), None, is_dry=True
+            )
+            return _form(request, ground, what, subject, typed, planned=planned)
+        onward = await action.do(Doing(operator, subject, typed, house.backfills))
+    except StoreError as error:
+        house.failed(error)
+        why = f"The store cannot be reached: {error}. Send it again when it can: sent twice, it is one change."
+        return _form(request, ground, what, subject, typed, why=why, status=503)
+    except ItineraryError as error:
+        return _form(request, ground, what, subject, typed, why=str(error), status=400)
+    request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
+    leave_notice(request, action.done.format(subject.name))
+    if _DIALOG in request.headers:
+        return Response({"go": onward}, status_code=200)
+    return Redirect(onward, status_code=303)
+
+
+def _action(what: str, scope: Scope) -> Action:
+    action = ACTIONS.get(what)
+    if action is None or action.needs is not scope:
+        raise Refused(404, "Not found", f"there is no such action; there are {', '.join(ACTIONS)}")
+    return action
+
+
+async def _subject(request: AnyRequest, ground: Ground, action: Action) -> Subject:
+    """What the address says that it is about. Raises NotThere, or Refused."""
+    said = request.query_params.getall(action.about.value, [])
+    unknown = sorted(set(request.query_params) - {action.about.value, "instant"})
+    if len(said) != 1 or unknown:
+        why = f"the address of this action names a {action.about.value}, once, and nothing else"
+        raise Refused(400, "Bad request", why)
+    match action.about:
+        case About.RUN:
+            return await find_run(ground, said[0])
+        case About.BACKFILL:
+            return find_backfill(request.app.state.house, ground, said[0])
+        case About.JOB:
+            return find_job(request.app.state.house, ground, said[0])
+        case _:
+            assert_never(action.about)
+
+
+def _form(
+    request: AnyRequest,
+    ground: Ground,
+    what: str,
+    subject: Subject,
+    typed: Typed,
+    *,
+    why: str | None = None,
+    planned: Backfill | None = None,
+    status: int = 200,
+) -> Response[Any]:
+    action = ACTIONS[what]
+    part = drawn(
+        "actions/form.html",
+        what=what,
+        action=action,
+        subject=subject,
+        sentence=action.sentence.format(subject.name),
+        address=f"/actions/{what}",
+        typed=typed,
+        why=why,
+        planned=planned,
+        listed=() if planned is None else planned.instants[:_LISTED_MAX],
+        csrf=caller_of(request).csrf,
+        key=typed.text("key") or new_key(),
+        tasks=subject.tasks(ground) if what == "replay" else [],
+        choices=_choices(ground, subject, typed) if what == "skip" else [],
+        since=_local(at((ground.now - _DAY) // _MINUTE * _MINUTE)),
+        until=_local(at(ground.now // _MINUTE * _MINUTE)),
+        reason_max=REASON_MAX,
+        job_address=job_url(subject.job.name),
+    )
+    return framed(request, Drawn(title=action.title.format(subject.name), parts={"ask": part}, status=status))
+
+
+def _choices(ground: Ground, subject: Subject, typed: Typed) -> list[datetime]:
+    """The next instants that are to run, and the one that the address names."""
+    try:
+        coming = [at(instant) for instant in ground.next_runs(subject.job.number, _CHOICES)]
+        named = typed.instant("instant", "instant")
+    except ItineraryError:
+        return []
+    if named is not None and at(named) not in coming:
+        coming.append(at(named))
+    return sorted(coming)
+
+
+def _local(instant: datetime) -> str:
+    """As a field for a date and a time has it, in UTC."""
+    return f"{instant:%Y-%m-%dT%H:%M:%S}"

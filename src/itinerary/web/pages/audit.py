@@ -1,0 +1,111 @@
+"""Audit: was everything that was due decided, exactly once? And what have people changed, and why? (U6, Q2)
+
+    /audit                     the form, and what people have changed
+    /audit?from=…&to=…         the audit of a window: under way, or what it came to
+    /audit?before=120          changes before a revision
+
+What was left out of a window is the last 24 hours, as far as everything is decided. The window is put into the address
+then, so that the page can be kept, and sent to somebody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from litestar import Response, get
+from litestar.response import Redirect
+
+from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.errors import ConfigError, ItineraryError
+from itinerary.model.access import Scope
+from itinerary.model.text import shown as quoted
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
+from itinerary.web.acting.typed import instant_typed
+from itinerary.web.audits import WINDOW_MAX
+from itinerary.web.house import House
+from itinerary.web.live import Drawn
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.problems import Refused
+
+__all__ = ["AUDIT_PAGES"]
+
+_DAY: Final = 86_400 * SECOND
+_CHANGES: Final = 50
+_LISTED_MAX: Final = 200
+_DIGITS_MAX: Final = 15
+_EVENTS: Final = "text/event-stream"
+
+
+@get("/audit", opt={"needs": Scope.READ}, include_in_schema=False)
+async def audit(request: AnyRequest) -> Response[Any]:
+    """The page."""
+    house: House = request.app.state.house
+    said = request.query_params
+    if unknown := sorted(set(said) - {"from", "to", "before", "seen"}):
+        raise Refused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
+    before, window, why = _before(said.get("before")), None, None
+    if "from" in said or "to" in said:
+        try:
+            window = await _window(house, said.get("from", ""), said.get("to", ""))
+            if not (said.get("from") and said.get("to")):
+                start, end = (shown_instant(instant) for instant in window)
+                return Redirect("/audit", query_params={"from": start, "to": end}, status_code=303)
+            if _EVENTS not in request.headers.get("accept", ""):
+                house.audits.ask(window)
+        except ItineraryError as error:
+            why, window = str(error), None
+
+    async def draw(ground: Ground) -> Drawn:
+        changes, following = await house.trail.changes(ground, before=before, limit=_CHANGES)
+        parts = {
+            "window": drawn("audit/window.html", start=said.get("from", ""), end=said.get("to", ""), why=why),
+            **({} if window is None else {"result": _result(house, window)}),
+            "changes": drawn("audit/changes.html", changes=changes, following=following, before=before),
+            "asked": drawn("audit/asked.html", asked=await house.trail.asked(ground)),
+        }
+        return Drawn(title="Audit", parts=parts, status=200 if why is None else 400)
+
+    return await shown(request, draw)
+
+
+AUDIT_PAGES = (audit,)
+
+
+def _result(house: House, window: tuple[int, int]) -> str:
+    seen = house.audits.seen(window)
+    findings = () if seen is None or seen.found is None else seen.found.findings
+    return drawn(
+        "audit/result.html",
+        seen=seen,
+        start=at(window[0]),
+        end=at(window[1]),
+        listed=[(finding, moment(finding.instant)) for finding in findings[:_LISTED_MAX]],
+        more=max(len(findings) - _LISTED_MAX, 0),
+    )
+
+
+async def _window(house: House, since: str, until: str) -> tuple[int, int]:
+    """What is to be audited. Raises ConfigError."""
+    decided = (await house.view()).status.watermark // SECOND * SECOND
+    end = instant_typed("To", until) if until else decided
+    start = instant_typed("From", since) if since else end - _DAY
+    if end > decided:
+        raise ConfigError(
+            f"{shown_instant(end)} is later than {shown_instant(decided)}, up to where everything is decided; "
+            "audit an earlier window, or leave the end out"
+        )
+    if end <= start:
+        raise ConfigError("the window ends before it starts, or is empty; give a later end")
+    if end - start > WINDOW_MAX:
+        raise ConfigError("the window is longer than 31 days; audit a shorter one, or use `itinerary audit`")
+    return start, end
+
+
+def _before(said: str | None) -> int | None:
+    if said is None:
+        return None
+    if not (said.isascii() and said.isdigit() and len(said) <= _DIGITS_MAX):
+        raise Refused(400, "Bad request", f"before: {quoted(said)} is not a revision")
+    return int(said)

@@ -1,0 +1,90 @@
+"""A job's history, a page at a time, newest first: `/jobs/etl/history?state=failed&before=480`.
+
+A history is walked along from the newest on. What is rare in a long one is looked for in steps: a page may be short,
+and lead on to where it was not looked yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from litestar import Response, get
+from litestar.params import FromPath
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.runs import active_runs, run_seen
+from itinerary.model.access import Scope
+from itinerary.model.queries import History, Nodes
+from itinerary.model.rows import JobRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.web.live import Drawn
+from itinerary.web.pages.finding import job_called
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.problems import Refused
+
+__all__ = ["ENDS", "HISTORY"]
+
+ENDS: Final = tuple(state for state in OccurrenceState if state in FINAL)
+"""What may come of an occurrence."""
+_PAGE: Final = 50
+_LOOKED_AT_MAX: Final = 4_000
+"""How many occurrences are looked at for a state that is rare: as many as do not take long."""
+_DIGITS_MAX: Final = 18
+
+
+@get("/jobs/{called:str}/history", opt={"needs": Scope.READ}, include_in_schema=False)
+async def history_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+    """What came of it. What ended before a place in the history stays as it is, so it is read once for who follows."""
+    house = request.app.state.house
+    before = _before_of(request.query_params.get("before"))
+    states = _states_of(request.query_params.get("state"))
+    known: list[Drawn] = []
+
+    async def draw(ground: Ground) -> Drawn:
+        if not known:
+            page = await _history(ground, job_called(house, ground, called), before, states)
+            if before is None:
+                return page
+            known.append(page)
+        return known[0]
+
+    return await shown(request, draw)
+
+
+HISTORY = (history_page,)
+
+
+async def _history(ground: Ground, job: JobRow, before: int | None, states: frozenset[OccurrenceState]) -> Drawn:
+    page = await ground.store.read(History(job.number, before, _PAGE, states, _LOOKED_AT_MAX))
+    nodes = {row.number: row.name for row in await ground.store.read(Nodes())}
+    runs = [run_seen(row, job, nodes) for row in page.rows]
+    active = [] if before is not None else await active_runs(ground, job, limit=_PAGE, states=states)
+    part = drawn(
+        "job/pages.html",
+        job=job.name,
+        runs=[*active, *runs],
+        states=ENDS,
+        chosen=next(iter(states), None),
+        before=before,
+        following=page.next,
+        is_short=page.next is not None and len(runs) < _PAGE,
+    )
+    return Drawn(title=f"History of {job.name}", parts={"history": part})
+
+
+def _before_of(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise Refused(400, "Bad request", "before: give the number that the page before has named")
+    return int(text)
+
+
+def _states_of(text: str | None) -> frozenset[OccurrenceState]:
+    if not text:
+        return frozenset()
+    found = next((state for state in ENDS if state == text), None)
+    if found is None:
+        raise Refused(400, "Bad request", f"state: give one of {', '.join(ENDS)}")
+    return frozenset({found})

@@ -1,0 +1,211 @@
+"""One job: how it stands, what comes next, how it went, what was changed, and what it is made of.
+
+One page of its history, its last hundred, serves the table, the chart of durations and the calendar of the year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from litestar import Response, get
+from litestar.datastructures import State
+from litestar.params import FromPath
+
+from itinerary.app.looking.details import TaskDeclared, job_detail
+from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.app.looking.jobs import JobState
+from itinerary.app.looking.runs import RunSeen, run_seen
+from itinerary.core.stretches import Paused, Removed, Stopped
+from itinerary.errors import ItineraryError
+from itinerary.model.access import Scope
+from itinerary.model.ids import job_id
+from itinerary.model.queries import Active as ActiveRuns
+from itinerary.model.queries import History, Nodes
+from itinerary.model.rows import JobRow
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import microseconds_of
+from itinerary.web.counting import Counting
+from itinerary.web.drawing.durations import Bar, durations, percentiles
+from itinerary.web.house import House
+from itinerary.web.live import Drawn
+from itinerary.web.pages.clocks import on_the_wall
+from itinerary.web.pages.finding import job_called
+from itinerary.web.pages.history import ENDS
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.versions import Changes
+from itinerary.web.pages.wording import run_url, span
+from itinerary.web.pages.year import year_drawn
+
+__all__ = ["JOB"]
+
+_FRESH_FOR: Final = 10 * SECOND
+"""For how long a page is taken as it is, if nothing happens to its job: nodes may come and go."""
+_NEXT: Final = 8
+_ACTIVE_MAX: Final = 1_000
+_CHARTED: Final = 100
+_LISTED: Final = 15
+"""How many of its last runs the page itself has."""
+_TASKS_MAX: Final = 50
+_ACTIONS: Final[Mapping[JobState, tuple[str, ...]]] = {
+    JobState.ACTIVE: ("trigger", "pause", "skip", "backfill", "stop", "remove"),
+    JobState.LATER: ("trigger", "pause", "skip", "stop", "remove"),
+    JobState.FINISHED: ("trigger", "backfill", "remove"),
+    JobState.PAUSED: ("resume", "trigger", "backfill", "stop", "remove"),
+    JobState.STOPPED: ("start", "trigger", "backfill", "remove"),
+    JobState.QUARANTINED: ("pause", "stop", "remove"),
+    JobState.REMOVED: (),
+}
+_WORDS: Final = {"trigger": "Trigger now", "skip": "Skip next"}
+
+
+@get("/jobs/{called:str}", opt={"needs": Scope.READ}, include_in_schema=False)
+async def job_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+    """One job."""
+    state = request.app.state
+    return await shown(request, _Page(state.house, called, *_kept(state)).draw)
+
+
+JOB = (job_page,)
+
+
+def _kept(state: State) -> tuple[Counting, Changes]:
+    """What was counted and compared, for everybody who looks."""
+    if "job_pages" not in state:
+        state["job_pages"] = (Counting(), Changes())
+    kept: tuple[Counting, Changes] = state["job_pages"]
+    return kept
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A page, and what would have to be otherwise for it to be drawn again."""
+
+    mark: object
+    until: int
+    page: Drawn
+
+
+class _Page:
+    """Draws one job, as often as somebody follows it; where nothing has happened it is as it was."""
+
+    def __init__(self, house: House, called: str, counting: Counting, changes: Changes) -> None:
+        self._house, self._called, self._counting, self._changes = house, called, counting, changes
+        self._known: _Known | None = None
+
+    async def draw(self, ground: Ground) -> Drawn:
+        job = job_called(self._house, ground, self._called)
+        mark = await _mark(ground, job)
+        known = self._known
+        if known is not None and known.mark == mark and ground.now < known.until:
+            return known.page
+        page, until = await _job(ground, job, self._counting, self._changes)
+        self._known = _Known(mark, until, page)
+        return page
+
+
+async def _mark(ground: Ground, job: JobRow) -> object:
+    """What is otherwise as soon as something has happened to a job: an entry, an end, a step of what is under way."""
+    newest = await ground.store.read(History(job.number, limit=1))
+    active = await ground.store.read(ActiveRuns(job.number, limit=_ACTIVE_MAX))
+    steps = [(row.ref, row.status, row.sequence, row.fence, row.due_at <= ground.now) for row in active]
+    return ground.timeline.revision, [row.place for row in newest.rows], steps
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """What somebody has decided about the whole job."""
+
+    by: str
+    since: datetime
+    reason: str | None = None
+    until: datetime | None = None
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+
+async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes) -> tuple[Drawn, int]:
+    """The page, and until when it stays so if nothing happens."""
+    detail = await job_detail(ground, job, limit=_NEXT, counted_max=_ACTIVE_MAX)
+    newest = await ground.store.read(History(job.number, limit=_CHARTED))
+    nodes = {row.number: row.name for row in await ground.store.read(Nodes())}
+    runs = [run_seen(row, job, nodes) for row in newest.rows]
+    zone = detail.seen.timezone
+    year = await counting.year(ground, job.number, zone, newest)
+    last_changes, more_changes = changes.last(ground, job)
+    parts = {
+        "standing": drawn(
+            "job/standing.html",
+            job=detail,
+            standing=_standing(ground, job),
+            actions=[(what, _WORDS.get(what, what.capitalize())) for what in _ACTIONS[detail.seen.state]],
+            identity=job_id(job.name),
+            counted_max=_ACTIVE_MAX,
+        ),
+        "next": drawn(
+            "job/next.html",
+            zone=zone,
+            instants=[(instant, on_the_wall(ground, instant, zone)) for instant in detail.next_runs],
+            state=detail.seen.state,
+        ),
+        "active": drawn("job/active.html", job=detail),
+        "year": year_drawn(job.name, zone, year),
+        "recent": _recent(runs),
+        "history": drawn("job/history.html", job=job.name, runs=runs[:_LISTED], states=ENDS),
+        "changes": drawn("job/changes.html", changes=last_changes, more=more_changes),
+        "configuration": drawn("configuration.html", settings=detail.configuration),
+        "tasks": drawn(
+            "job/tasks.html",
+            job=detail,
+            tasks=[(task, _runs_what(task)) for task in detail.tasks[:_TASKS_MAX]],
+            more=max(len(detail.tasks) - _TASKS_MAX, 0),
+        ),
+    }
+    is_whole = year.is_whole and all(change.meant is not None for change in last_changes if change.is_compared)
+    until = [ground.now + _FRESH_FOR, *(microseconds_of(instant) for instant in detail.next_runs[:1])]
+    return Drawn(title=job.name, parts=parts), min(until) if is_whole else ground.now
+
+
+def _standing(ground: Ground, job: JobRow) -> _Standing | None:
+    """Who has paused, stopped or removed it, when and why; None if nobody has."""
+    try:
+        stretch = ground.stretch(job.number)
+    except ItineraryError:  # its state says so
+        return None
+    match None if stretch is None else stretch.standing:
+        case Paused() as paused:
+            return _Standing(paused.by, at(paused.since), paused.reason, moment(paused.until))
+        case Stopped() | Removed() as other:
+            return _Standing(other.by, at(other.since), other.reason)
+        case _:
+            return None
+
+
+def _runs_what(task: TaskDeclared) -> str:
+    """What a task runs, a line for each thing that is said of it."""
+    said: dict[str, Any] = task.runs
+    values = {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in said.items()
+    }
+    return "\n".join(f"{key}: {value}" for key, value in values.items())
+
+
+def _recent(runs: Sequence[RunSeen]) -> str:
+    """The last runs: how long each took, and what came of it."""
+    found = percentiles([run.took_seconds for run in runs if run.took_seconds is not None])
+    bars = [Bar(run.took_seconds, run.state, _told(run), run_url(run.number)) for run in reversed(runs)]
+    words = ("", "") if found is None else (span(found.middle), span(found.high))
+    chart = durations(bars, found, words, f"How long the last {len(runs)} took", _CHARTED)
+    states = [(state, sum(run.state is state for run in runs)) for state in ENDS]
+    return drawn("job/recent.html", count=len(runs), found=found, chart=chart, states=[one for one in states if one[1]])
+
+
+def _told(run: RunSeen) -> str:
+    when = "" if run.instant is None else f"{run.instant:%Y-%m-%d %H:%M:%S} UTC: "
+    took = "" if run.took_seconds is None else f", took {span(run.took_seconds)}"
+    return f"{when}{run.state.replace('_', ' ')}{took}"
+
+
+assert set(_ACTIONS) == set(JobState), "every state has its actions"

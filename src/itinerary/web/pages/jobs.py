@@ -1,0 +1,180 @@
+"""Jobs: all of them by name, fifty on a page, with how each stands, what it came to lately, and when it runs next.
+
+    /jobs?name=etl*&state=paused&after=etl-lisbon
+
+A name with a `*`, `?` or `[` is a pattern for the whole name; one without is looked for anywhere in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get
+
+from itinerary.app.looking.ground import Ground, moment
+from itinerary.app.looking.jobs import JobState, Looker
+from itinerary.app.looking.runs import RunSeen, run_seen
+from itinerary.errors import ItineraryError
+from itinerary.model.access import Scope
+from itinerary.model.queries import Active, Recent
+from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
+from itinerary.model.states import OccurrenceState
+from itinerary.web.jobbook import JobBook
+from itinerary.web.live import Drawn
+from itinerary.web.pages.asked import asked_text
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.problems import Refused
+from itinerary.web.rounds import Rounds
+
+__all__ = ["JOBS"]
+
+PAGE: Final = 50
+_OUTCOMES: Final = 20
+_ACTIVE_MAX: Final = 5_000
+_FAILING: Final = "failing"
+_HERE: Final = frozenset(set(JobState) - {JobState.REMOVED})
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One job on the page."""
+
+    job: str
+    state: str
+    why: str | None
+    is_failing: bool
+    schedule: str | None
+    running: int
+    waiting: int
+    last: RunSeen | None
+    outcomes: tuple[OccurrenceState, ...]
+    """The oldest first."""
+    next_at: datetime | None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Something to choose, and how many jobs there are of it."""
+
+    state: str
+    count: int
+    url: str
+    is_chosen: bool
+
+
+@get("/jobs", opt={"needs": Scope.READ}, include_in_schema=False)
+async def jobs(request: AnyRequest) -> Response[object]:
+    """The list."""
+    name, after = asked_text(request, "name"), asked_text(request, "after")
+    state = asked_text(request, "state")
+    if state not in {"", _FAILING, *JobState}:
+        allowed = ", ".join([*JobState, _FAILING])
+        raise Refused(400, "Bad request", f"state: {state[:50]!r} is none of {allowed}")
+    return await shown(request, partial(_draw, request.app.state.house.rounds, name, state, after))
+
+
+JOBS = (jobs,)
+
+
+async def _draw(rounds: Rounds, name: str, state: str, after: str, ground: Ground) -> Drawn:
+    book = await rounds.book(ground)
+    found = book.search(name)
+    rows, has_more = _page(rounds, book, found, state, after)
+    lines = await _lines(rounds, ground, rows)
+    onward = None if not has_more else _url(name, state, rows[-1].name)
+    part = drawn(
+        "jobs/list.html",
+        lines=lines,
+        onward=onward,
+        first=_url(name, state) if after else None,
+        is_filtered=bool(name or state),
+        has_any=bool(ground.timeline.jobs),
+    )
+    choices = _choices(rounds, book, name, state)
+    return Drawn(
+        title="Jobs", parts={"search": drawn("jobs/search.html", name=name, state=state, choices=choices), "jobs": part}
+    )
+
+
+def _url(name: str, state: str, after: str = "") -> str:
+    asked = {key: value for key, value in (("name", name), ("state", state), ("after", after)) if value}
+    return f"/jobs?{urlencode(asked)}" if asked else "/jobs"
+
+
+def _page(rounds: Rounds, book: JobBook, found: Sequence[JobRow], state: str, after: str) -> tuple[list[JobRow], bool]:
+    """What is on the page, and whether there is more. Few jobs fail, are finished or lack their code: these are looked
+    for among those."""
+    few: Collection[JobNumber] | None = None
+    match state:
+        case "":
+            return book.page(found, _HERE, after, PAGE)
+        case "failing":
+            few = rounds.failing
+        case JobState.FINISHED:
+            over = [row for row in found if row.number in rounds.finished]
+            return book.page(over, {JobState.ACTIVE}, after, PAGE)
+        case JobState.QUARANTINED:
+            few = rounds.lacked | book.of_state(JobState.QUARANTINED)
+        case JobState.ACTIVE:
+            rest = [row for row in found if row.number not in rounds.finished and row.number not in rounds.lacked]
+            return book.page(rest, {JobState.ACTIVE}, after, PAGE)
+        case _:
+            return book.page(found, {JobState(state)}, after, PAGE)
+    return book.page([row for row in found if row.number in few], _HERE, after, PAGE)
+
+
+def _choices(rounds: Rounds, book: JobBook, name: str, chosen: str) -> list[Choice]:
+    """How many stand how, of all jobs, whatever is searched for."""
+    counts: Counter[str] = Counter({str(state): count for state, count in book.counts.items()})
+    over = sum(book.state(job) is JobState.ACTIVE for job in rounds.finished if job in book.known)
+    lacking = sum(book.state(job) is JobState.ACTIVE for job in rounds.lacked if job in book.known)
+    counts[JobState.ACTIVE] -= over + lacking
+    counts[JobState.FINISHED], counts[_FAILING] = over, len(rounds.failing)
+    counts[JobState.QUARANTINED] += lacking
+    everything = sum(count for state, count in counts.items() if state not in {_FAILING, JobState.REMOVED})
+    order = [JobState.ACTIVE, _FAILING, *(state for state in JobState if state is not JobState.ACTIVE)]
+    return [
+        Choice("all", everything, _url(name, ""), not chosen),
+        *(
+            Choice(str(state), counts[state], _url(name, str(state)), chosen == state)
+            for state in order
+            if counts[state] or chosen == state
+        ),
+    ]
+
+
+async def _lines(rounds: Rounds, ground: Ground, rows: Sequence[JobRow]) -> list[JobLine]:
+    active = await ground.store.read(Active(limit=_ACTIVE_MAX))
+    looker = Looker(ground, rounds.lacked, active)
+    past = await ground.store.read(Recent(tuple(row.number for row in rows), _OUTCOMES))
+    return [_line(rounds, ground, looker, row, past.get(row.number, ())) for row in rows]
+
+
+def _line(rounds: Rounds, ground: Ground, looker: Looker, row: JobRow, past: Sequence[OccurrenceRow]) -> JobLine:
+    state, why, following = looker.state(row)
+    running, waiting = looker.under_way(row.number)
+    return JobLine(
+        job=row.name,
+        state=str(state),
+        why=why,
+        is_failing=row.number in rounds.failing,
+        schedule=_words(ground, row.number),
+        running=running,
+        waiting=waiting,
+        last=run_seen(past[0], row, {}) if past else None,
+        outcomes=tuple(one.status for one in reversed(past)),
+        next_at=moment(following),
+    )
+
+
+def _words(ground: Ground, job: JobNumber) -> str | None:
+    try:
+        stretch = ground.stretch(job)
+        return None if stretch is None else str(stretch.schedule)
+    except ItineraryError:
+        return None

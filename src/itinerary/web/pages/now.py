@@ -1,0 +1,199 @@
+"""Now: what runs, what waits and for what, what is next, late and failing, the nodes, and how the loop is.
+
+Everything is bounded: of what there is much of the first are shown, and how many more there are. What all jobs came to
+last is looked at a little at a time (see `rounds`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+from litestar import Response, get
+
+from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.app.looking.jobs import JobState
+from itinerary.app.looking.nodes import NodeSeen, NodeState, nodes_seen
+from itinerary.app.looking.runs import RunSeen, is_waiting, run_seen, why_waiting
+from itinerary.model.access import Scope
+from itinerary.model.queries import Active, Details, Nodes, Recent
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.web.live import Drawn
+from itinerary.web.pages.health import health
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.usual import Usual, usual
+from itinerary.web.rounds import FAILED, Rounds
+
+__all__ = ["NOW", "draw_now"]
+
+_NODES_MAX: Final = 20
+_ROWS_MAX: Final = 15
+_NEXT_MAX: Final = 15
+_ACTIVE_MAX: Final = 2_000
+_IN_A_ROW_MAX: Final = 64
+"""How far back it is counted how often a job has failed in a row."""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """Something that runs."""
+
+    run: RunSeen
+    task: str | None
+    """Which of its tasks: `2 of 3: compress`."""
+    usual: Usual | None
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Something that should run, and why it does not."""
+
+    run: RunSeen
+    why: str | None
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """A job whose last run failed."""
+
+    job: str
+    run: RunSeen
+    in_a_row: int
+    is_more: bool
+    """Whether it has failed for longer than one looks back."""
+    since: datetime | None
+
+
+class Late(msgspec.Struct, frozen=True):
+    """Something that is due, and that nobody has decided about."""
+
+    job: str
+    due_at: datetime
+    why: str
+
+
+@get("/", opt={"needs": Scope.READ}, include_in_schema=False)
+async def now(request: AnyRequest) -> Response[object]:
+    """The first page."""
+    return await shown(request, partial(draw_now, request.app.state.house.rounds))
+
+
+NOW = (now,)
+
+
+async def draw_now(rounds: Rounds, ground: Ground) -> Drawn:
+    """The first page, as it is now."""
+    if not ground.timeline.jobs:
+        return Drawn(title="Now", parts={"first": drawn("now/first.html", store=ground.store.url)})
+    names = {row.number: row.name for row in await ground.store.read(Nodes())}
+    rows = await ground.store.read(Active(limit=_ACTIVE_MAX))
+    begun = sorted((row for row in rows if row.started_at is not None), key=lambda row: row.started_at or 0)
+    waiting = sorted(
+        (row for row in rows if row.started_at is None and is_waiting(row, ground.now)), key=lambda row: row.due_at
+    )
+    coming = [(at(instant), ground.timeline.jobs[job].name) for instant, job in await rounds.coming(ground, _NEXT_MAX)]
+    nodes = await _nodes(ground)
+    failing = sorted(rounds.failing, key=lambda job: -(rounds.failing[job].ended_at or 0))
+    late = [
+        Late(ground.timeline.jobs[one.job].name, at(one.due_at), _why(one.status)) for one in rounds.late[:_ROWS_MAX]
+    ]
+    counts = (await rounds.book(ground)).counts
+    running = await _running(ground, begun[:_ROWS_MAX], names)
+    parts = {
+        "headline": drawn(
+            "now/headline.html",
+            jobs=sum(counts.values()) - counts[JobState.REMOVED],
+            paused=counts[JobState.PAUSED],
+            quarantined=counts[JobState.QUARANTINED] + len(rounds.lacked),
+            running=len(begun),
+            waiting=len(waiting),
+            failing=len(failing),
+            late=len(rounds.late),
+            silent=sum(node.state is NodeState.SILENT for node in nodes),
+            is_alone=not any(node.state is NodeState.RUNNING for node in nodes),
+            following=coming[0] if coming else None,
+            seen_percent=int(rounds.seen_share * 20) * 5,
+        ),
+        "running": drawn("now/running.html", running=running, more=len(begun) - len(running)),
+        "waiting": drawn(
+            "now/waiting.html",
+            waiting=_waiting(ground, waiting, names),
+            more=max(len(waiting) - _ROWS_MAX, 0),
+            is_cut=len(rows) >= _ACTIVE_MAX,
+        ),
+        "trouble-list": drawn(
+            "now/failing.html",
+            failing=await _failing(ground, failing[:_ROWS_MAX], names),
+            more=max(len(failing) - _ROWS_MAX, 0),
+            late=late,
+            more_late=len(rounds.late) - len(late),
+        ),
+        "coming": drawn("now/coming.html", coming=coming),
+        "health": drawn("now/health.html", charts=health(rounds, ground.now)),
+        "nodes": drawn("now/nodes.html", nodes=nodes),
+    }
+    return Drawn(title="Now", parts=parts)
+
+
+async def _nodes(ground: Ground) -> list[NodeSeen]:
+    return await nodes_seen(ground.store, ground.now, {}, limit=_NODES_MAX)
+
+
+async def _running(ground: Ground, rows: list[OccurrenceRow], names: dict[NodeNumber, str]) -> list[Running]:
+    details = {one.row.ref: one for one in await ground.store.read(Details(tuple(row.ref for row in rows)))}
+    past = await ground.store.read(Recent(tuple({row.job for row in rows}), _IN_A_ROW_MAX))
+    found = []
+    for row in rows:
+        job = ground.timeline.jobs[row.job]
+        detail = details.get(row.ref)
+        task = None
+        if detail is not None:
+            task = _task(ground, row, {one.place for one in detail.attempts if one.status is TaskState.RUNNING})
+        found.append(Running(run_seen(row, job, names), task, usual(past.get(row.job, ()))))
+    return found
+
+
+def _task(ground: Ground, row: OccurrenceRow, places: set[int]) -> str | None:
+    """Which of its tasks run, in words; None if it has but one."""
+    stretch = ground.stretch(row.job)
+    tasks = [] if stretch is None else sorted(stretch.definition.tasks, key=lambda task: task.order)
+    if len(tasks) < 2:
+        return None
+    running = [place for place in sorted(places) if place < len(tasks)]
+    if not running:
+        return f"between two of {len(tasks)} tasks"
+    numbers = ", ".join(str(place + 1) for place in running)
+    return f"{numbers} of {len(tasks)}: {', '.join(tasks[place].name for place in running)}"
+
+
+def _waiting(ground: Ground, rows: list[OccurrenceRow], names: dict[NodeNumber, str]) -> list[Waiting]:
+    seen = [run_seen(row, ground.timeline.jobs[row.job], names) for row in rows]
+    found = []
+    for run in seen[:_ROWS_MAX]:
+        line = [one for one in reversed(seen) if one.job == run.job and one.state is OccurrenceState.QUEUED]
+        found.append(Waiting(run, why_waiting(run, line)))
+    return found
+
+
+async def _failing(ground: Ground, jobs: list[JobNumber], names: dict[NodeNumber, str]) -> list[Failing]:
+    past = await ground.store.read(Recent(tuple(jobs), _IN_A_ROW_MAX))
+    found = []
+    for job in jobs:
+        rows = [row for row in past.get(job, ()) if row.status in FAILED or row.started_at is not None]
+        streak = []
+        for row in rows:
+            if row.status not in FAILED:
+                break
+            streak.append(row)
+        if not streak:  # it has just succeeded
+            continue
+        seen = run_seen(streak[0], ground.timeline.jobs[job], names)
+        first = streak[-1]
+        is_more = len(streak) == len(rows) == _IN_A_ROW_MAX
+        found.append(Failing(seen.job, seen, len(streak), is_more, moment(first.started_at or first.instant)))
+    return found
+
+
+def _why(status: OccurrenceState | None) -> str:
+    return "nobody has taken it up" if status is None else "somebody has claimed it, and not begun"

@@ -1,0 +1,149 @@
+"""One occurrence: what it came to and why, each state that it went through, its tasks, and what they said.
+
+    /runs/1234                       the page
+    /runs/1234/output/0/2            the whole output of its first task's second attempt, as a file of plain text
+    /runs/etl:1767225600, /runs/<uuid>      lead to it
+
+While it goes on it is drawn again each second. What has ended hardly changes: only whether it was run again, which is
+looked up now and then.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from litestar import Response, get
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.runs import RunDetail, run_detail
+from itinerary.app.occurrences import Run
+from itinerary.errors import ItineraryError, NotThere
+from itinerary.model.access import Scope
+from itinerary.model.queries import Details
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.states import FINAL
+from itinerary.observe.explaining import Explanation, explain_occurrence
+from itinerary.schedules.durations import SECOND
+from itinerary.web.house import House
+from itinerary.web.live import Drawn
+from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
+from itinerary.web.pages.clocks import on_the_wall
+from itinerary.web.pages.finding import number_called, row_of
+from itinerary.web.pages.related import related_to
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.trails import trail_drawn
+from itinerary.web.pages.wording import run_url
+
+__all__ = ["OCCURRENCE"]
+
+_FRESH_FOR: Final = 10 * SECOND
+"""For how long a page of something that has ended is taken as it is."""
+_FACTS_MAX: Final = 40
+
+
+@get("/runs/{called:str}", opt={"needs": Scope.READ}, include_in_schema=False)
+async def occurrence_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+    """One occurrence."""
+    house: House = request.app.state.house
+    if not (called.isascii() and called.isdigit()):
+        return Redirect(run_url(await number_called(house, await house.ground(), called)), status_code=303)
+    return await shown(request, _Page(called).draw)
+
+
+@get("/runs/{called:str}/output/{place:int}/{number:int}", opt={"needs": Scope.READ}, include_in_schema=False)
+async def output_file(
+    request: AnyRequest, called: FromPath[str], place: FromPath[int], number: FromPath[int]
+) -> Response[bytes]:
+    """What one attempt wrote, all that is kept of it. It comes from a task, so nothing may take it for a page."""
+    ground = await request.app.state.house.ground()
+    row = await row_of(ground, called)
+    found = await ground.store.read(Details((row.ref,)))
+    attempts = found[0].attempts if found else ()
+    output = next((one.output for one in attempts if (one.place, one.number) == (place, number)), None)
+    if output is None:
+        raise NotThere(
+            f"attempt {number} of task {place} of occurrence {row.ref} has no output, or it is no longer kept"
+        )
+    name = f"run-{row.ref}-task-{place}-attempt-{number}.txt"
+    return Response(
+        output.encode(errors="replace"),
+        media_type="text/plain",
+        headers={"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"},
+    )
+
+
+OCCURRENCE = (occurrence_page, output_file)
+
+
+class _Page:
+    """Draws one occurrence, as often as somebody follows it."""
+
+    def __init__(self, called: str) -> None:
+        self._called = called
+        self._known: tuple[OccurrenceRow, int, Drawn] | None = None
+
+    async def draw(self, ground: Ground) -> Drawn:
+        row = await row_of(ground, self._called)
+        if self._known is not None:
+            before, since, page = self._known
+            if row == before and row.status in FINAL and ground.now - since < _FRESH_FOR:
+                return page
+        page = await _occurrence(ground, row)
+        self._known = (row, ground.now, page)
+        return page
+
+
+async def _occurrence(ground: Ground, row: OccurrenceRow) -> Drawn:
+    job = ground.timeline.jobs[row.job]
+    detail = await run_detail(ground, Run(job.name, row.key, row.ref))
+    zone = ground.zone_of_job(row.job)
+    is_over = row.status in FINAL
+    attempts = attempts_of(detail, ground.now)
+    said = said_by(attempts)
+    related = await related_to(ground, row, detail)
+    parts = {
+        "outcome": drawn(
+            "run/outcome.html",
+            detail=detail,
+            zone=zone,
+            wall=on_the_wall(ground, detail.run.instant, zone),
+            is_over=is_over,
+            is_due_later=detail.due_at != detail.run.instant and detail.run.kind == "scheduled",
+            related=related,
+        ),
+        "explanation": await _explained(ground, row),
+        "states": trail_drawn(detail, ground.now),
+        "tasks": waterfall(detail, attempts, ground.now),
+        "output": drawn("run/output.html", said=said, number=row.ref),
+        "related": drawn("run/related.html", related=related),
+        "configuration": drawn("configuration.html", settings=detail.configuration),
+    }
+    return Drawn(title=_title(detail), parts=parts)
+
+
+def _title(detail: RunDetail) -> str:
+    """Its run id; what was asked for has none of its own, and says so."""
+    return detail.run.run if detail.run.kind == "scheduled" else f"{detail.run.run}, {detail.run.kind}"
+
+
+async def _explained(ground: Ground, row: OccurrenceRow) -> str:
+    try:
+        found = await explain_occurrence(ground.store, ground.timeline, ground.status, row)
+    except ItineraryError as error:
+        return drawn("run/unexplained.html", why=str(error))
+    facts = [(fact, _moment(fact.at)) for fact in found.facts[:_FACTS_MAX]]
+    return drawn(
+        "run/explanation.html", found=found, facts=facts, more=max(len(found.facts) - _FACTS_MAX, 0), fate=_fate(found)
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _fate(found: Explanation) -> str:
+    return str(found.fate).replace("_", " ")

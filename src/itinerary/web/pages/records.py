@@ -1,0 +1,157 @@
+"""Records: the desks of a store, what waits at each, who holds its partitions, and its log, newest first (SPEC E).
+
+/records                                   desks
+/records/folio                             its cycles, its partitions, its last events
+/records/folio?partition=lisbon            events of a partition
+/records/folio?record=F-100                events of a record
+/records/folio?before=1200                 older ones
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get
+from litestar.params import FromPath
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.jobs import JobSeen, Looker
+from itinerary.errors import NotThere
+from itinerary.model.access import Scope
+from itinerary.model.queries import Streams
+from itinerary.model.text import shown as quoted
+from itinerary.records.batches import Event
+from itinerary.records.deciding import Cycle
+from itinerary.records.looking import desks, events_page
+from itinerary.web.books import DeskNow
+from itinerary.web.house import House
+from itinerary.web.live import Drawn
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.wording import desk_of_url, desk_url
+from itinerary.web.problems import Refused
+
+__all__ = ["RECORD_PAGES"]
+
+_DESKS_MAX: Final = 20
+_PARTITIONS_MAX: Final = 50
+_EVENTS: Final = 50
+_SAID_MAX: Final = 400
+"""How much of what an event says is shown, in characters; the command line shows all of it."""
+_DIGITS_MAX: Final = 15
+
+
+@get("/records", opt={"needs": Scope.READ}, include_in_schema=False)
+async def all_desks(request: AnyRequest) -> Response[Any]:
+    """The desks."""
+    house: House = request.app.state.house
+
+    async def draw(ground: Ground) -> Drawn:
+        found = await desks(ground.store)
+        now = {seen.desk: await house.books.desk(ground.store, seen.desk, seen.sequence) for seen in found[:_DESKS_MAX]}
+        part = drawn("records/desks.html", desks=found[:_DESKS_MAX], more=max(len(found) - _DESKS_MAX, 0), now=now)
+        return Drawn(title="Records", parts={"desks": part})
+
+    return await shown(request, draw)
+
+
+@get("/records/{desk:str}", opt={"needs": Scope.READ}, include_in_schema=False)
+async def one_desk(request: AnyRequest, desk: FromPath[str]) -> Response[Any]:
+    """One of them."""
+    house: House = request.app.state.house
+    name = desk_of_url(desk)
+    asked = _Asked.of(request, name)
+
+    async def draw(ground: Ground) -> Drawn:
+        streams = await ground.store.read(Streams(name))
+        if not streams:
+            raise NotThere(f"no desk {quoted(name)} has a log in this store")
+        now = await house.books.desk(ground.store, name, streams[0].last)
+        page = await events_page(
+            ground.store, name, before=asked.before, partition=asked.partition, record=asked.record, limit=_EVENTS
+        )
+        parts = {
+            "cycles": drawn("records/cycles.html", cycles=await _cycles(house, ground, name), now=now),
+            "partitions": drawn(
+                "records/partitions.html", desk=name, now=now, listed=_busiest(now), more=_more(now), asked=asked
+            ),
+            "events": drawn(
+                "records/events.html", desk=name, asked=asked, events=[_line(event) for event in page.events], page=page
+            ),
+        }
+        return Drawn(title=name, parts=parts)
+
+    return await shown(request, draw)
+
+
+RECORD_PAGES = (all_desks, one_desk)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """Which events somebody wants to see."""
+
+    desk: str
+    partition: str | None
+    record: str | None
+    before: int | None
+
+    @classmethod
+    def of(cls, request: AnyRequest, desk: str) -> _Asked:
+        said = request.query_params
+        if unknown := sorted(set(said) - {"partition", "record", "before", "seen"}):
+            raise Refused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
+        before = said.get("before")
+        if before is not None and not (before.isascii() and before.isdigit() and len(before) <= _DIGITS_MAX):
+            raise Refused(400, "Bad request", f"before: {quoted(before)} is not the number of an event")
+        return cls(desk, said.get("partition") or None, said.get("record") or None, int(before) if before else None)
+
+    def address(self, **changes: object) -> str:
+        """The same page, but for these."""
+        wanted = {"partition": self.partition, "record": self.record, **changes}
+        query = urlencode({name: value for name, value in wanted.items() if value is not None})
+        return f"{desk_url(self.desk)}?{query}" if query else desk_url(self.desk)
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """An event, and what it says in a line."""
+
+    event: Event
+    said: str
+
+
+def _line(event: Event) -> _Line:
+    said = ", ".join(f"{name} {_plain(value)}" for name, value in event.fields.items() if value is not None)
+    return _Line(event, said if len(said) <= _SAID_MAX else said[: _SAID_MAX - 1] + "…")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode(errors="replace")
+
+
+def _busiest(now: DeskNow) -> list[Any]:
+    """The partitions where most waits; among equals by name."""
+    waits = sorted(now.partitions, key=lambda one: (-(one.new + one.queue), -one.callbacks, one.partition))
+    return sorted(waits[:_PARTITIONS_MAX], key=lambda one: one.partition)
+
+
+def _more(now: DeskNow) -> int:
+    return max(len(now.partitions) - _PARTITIONS_MAX, 0)
+
+
+async def _cycles(house: House, ground: Ground, desk: str) -> list[JobSeen]:
+    """The three jobs of a desk, where they are known."""
+    view = await house.view()
+    found = []
+    for cycle in Cycle:
+        try:
+            job = view.job(f"{desk}.{cycle.value}")
+        except NotThere:
+            continue
+        if job.number in ground.timeline.jobs:
+            found.append(await (await Looker.at(ground, job.number)).seen(job))
+    return found

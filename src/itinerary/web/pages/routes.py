@@ -1,0 +1,35 @@
+"""All pages, by their addresses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from litestar.types import ControllerRouterHandler
+
+from itinerary.web.pages.actions import ACTION_PAGES
+from itinerary.web.pages.audit import AUDIT_PAGES
+from itinerary.web.pages.history import HISTORY
+from itinerary.web.pages.job import JOB
+from itinerary.web.pages.jobs import JOBS
+from itinerary.web.pages.now import NOW
+from itinerary.web.pages.occurrence import OCCURRENCE
+from itinerary.web.pages.records import RECORD_PAGES
+from itinerary.web.pages.signing import SIGNING
+from itinerary.web.pages.timeline import TIMELINE
+from itinerary.web.static import static_file
+
+__all__ = ["PAGES"]
+
+PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
+    *NOW,
+    *JOBS,
+    *JOB,
+    *HISTORY,
+    *OCCURRENCE,
+    *TIMELINE,
+    *ACTION_PAGES,
+    *RECORD_PAGES,
+    *AUDIT_PAGES,
+    *SIGNING,
+    static_file,
+)

@@ -1,0 +1,234 @@
+"""The timeline: what jobs did and will do, one lane for each, from an hour to a week.
+
+    /timeline?span=1d&at=2026-11-16T00:00Z&jobs=etl*&after=etl-lisbon
+
+Without `at` the window goes along with now, which stands at two thirds of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+import numpy as np
+from litestar import Response, get
+from markupsafe import Markup
+
+from itinerary.app.looking.ground import Ground, at
+from itinerary.app.looking.jobs import JobState
+from itinerary.model.access import Scope
+from itinerary.schedules.durations import SECOND
+from itinerary.web.drawing.gantt import Scale, bars, lane, mark_at, now_line, stretch_at, tick_lines
+from itinerary.web.drawing.marks import Tone
+from itinerary.web.lanes import Item, Lane, Numbers, lanes_of
+from itinerary.web.live import Drawn
+from itinerary.web.pages.asked import asked_text
+from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.templates import drawn
+from itinerary.web.pages.wording import run_url, span
+from itinerary.web.problems import Refused
+from itinerary.web.rounds import Rounds
+
+__all__ = ["TIMELINE"]
+
+_MINUTE: Final = 60 * SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_SPANS: Final = {"1h": _HOUR, "6h": 6 * _HOUR, "1d": _DAY, "1w": 7 * _DAY}
+_NAMES: Final = {"1h": "an hour", "6h": "6 hours", "1d": "a day", "1w": "a week"}
+_TICKS: Final = {"1h": 10 * _MINUTE, "6h": _HOUR, "1d": 3 * _HOUR, "1w": _DAY}
+_LANES_MAX: Final = 40
+_MARKS_MAX: Final = 700
+"""Occurrences on a page that are drawn by themselves."""
+_MARKS_OF_ONE: Final = 120
+_FAILED_MAX: Final = 4
+"""In a lane with bars, the last so many that failed are drawn by themselves as well."""
+_EARLIEST: Final = 0
+_LATEST: Final = int(datetime(2199, 1, 1, tzinfo=UTC).timestamp()) * SECOND
+_HERE: Final = frozenset(set(JobState) - {JobState.REMOVED})
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    span: str
+    at: int | None
+    """Where the window begins; None: along with now."""
+    jobs: str
+    after: str
+
+    @property
+    def length(self) -> int:
+        """How long the window is."""
+        return _SPANS[self.span]
+
+    def url(self, **other: str | int | None) -> str:
+        """The same page with something else asked for."""
+        wanted = {"span": self.span, "at": self.at, "jobs": self.jobs, "after": self.after, **other}
+        begin = wanted["at"]
+        if isinstance(begin, int):
+            wanted["at"] = f"{at(begin):%Y-%m-%dT%H:%M:%SZ}"
+        return f"/timeline?{urlencode({key: value for key, value in wanted.items() if value})}"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One lane, drawn."""
+
+    job: str
+    told: str
+    picture: Markup
+    counts: dict[str, int]
+    unread: int
+    gap: str | None
+
+
+@get("/timeline", opt={"needs": Scope.READ}, include_in_schema=False)
+async def timeline(request: AnyRequest) -> Response[object]:
+    """The page."""
+    asked = Asked(
+        _span(asked_text(request, "span") or "1h"),
+        _at(asked_text(request, "at")),
+        asked_text(request, "jobs"),
+        asked_text(request, "after"),
+    )
+    return await shown(request, partial(_draw, request.app.state.house.rounds, asked))
+
+
+TIMELINE = (timeline,)
+
+
+def _span(text: str) -> str:
+    if text not in _SPANS:
+        raise Refused(400, "Bad request", f"span: {text[:50]!r} is none of {', '.join(_SPANS)}")
+    return text
+
+
+def _at(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        instant = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) * SECOND
+    except (ValueError, OverflowError):
+        raise Refused(400, "Bad request", f"at: {text[:50]!r} is no time such as 2026-11-16T12:00:00Z") from None
+    return min(max(instant, _EARLIEST), _LATEST)
+
+
+async def _draw(rounds: Rounds, asked: Asked, ground: Ground) -> Drawn:
+    step = asked.length // 60
+    start = ground.now // step * step - asked.length * 2 // 3 if asked.at is None else asked.at
+    scale = Scale(start, start + asked.length)
+    book = await rounds.book(ground)
+    jobs, has_more = book.page(book.search(asked.jobs), _HERE, asked.after, _LANES_MAX)
+    lanes = await lanes_of(ground, jobs, scale.start, scale.end)
+    ticks = _ticks(asked, scale)
+    single = _single(lanes)
+    lines = tick_lines(scale.at(tick) for tick in ticks)
+    rows = [_row(scale, lines, one, ground.now // step * step, is_single=one.job in single) for one in lanes]
+    chart = drawn(
+        "timeline/chart.html",
+        rows=rows,
+        ticks=[(scale.at(tick), at(tick)) for tick in ticks],
+        is_week=asked.span == "1w",
+        start=at(scale.start),
+        end=at(scale.end),
+        onward=asked.url(after=jobs[-1].name) if has_more else None,
+        first=asked.url(after="") if asked.after else None,
+        has_any=bool(ground.timeline.jobs),
+        states=sorted({state for row in rows for state in row.counts}),
+    )
+    return Drawn(title="Timeline", parts={"window": _window(asked, scale, ground.now), "chart": chart})
+
+
+def _window(asked: Asked, scale: Scale, now: int) -> Markup:
+    """What can be chosen."""
+    names = list(_SPANS)
+    place = names.index(asked.span)
+    is_live = asked.at is None
+
+    def zoomed(name: str) -> str:
+        """Around the same middle; along with now, if it is so."""
+        if is_live:
+            return asked.url(span=name, at=None)
+        return asked.url(span=name, at=(scale.start + scale.end) // 2 - _SPANS[name] // 2)
+
+    half = asked.length // 2
+    return drawn(
+        "timeline/window.html",
+        spans=[(name, _NAMES[name], zoomed(name), name == asked.span) for name in names],
+        closer=zoomed(names[place - 1]) if place > 0 else None,
+        wider=zoomed(names[place + 1]) if place + 1 < len(names) else None,
+        earlier=asked.url(at=max(scale.start - half, _EARLIEST)),
+        later=asked.url(at=min(scale.start + half, _LATEST)),
+        today=None if is_live else asked.url(at=None),
+        asked=asked,
+        begin="" if asked.at is None else f"{at(asked.at):%Y-%m-%dT%H:%M:%SZ}",
+        is_now=scale.start <= now < scale.end,
+    )
+
+
+def _ticks(asked: Asked, scale: Scale) -> list[int]:
+    step = _TICKS[asked.span]
+    return list(range(-(-scale.start // step) * step, scale.end, step))
+
+
+def _single(lanes: list[Lane]) -> set[str]:
+    """The lanes in which each occurrence is drawn by itself: those with the least, as many as a page holds."""
+    left, chosen = _MARKS_MAX, set[str]()
+    for one in sorted(lanes, key=lambda one: one.size):
+        if len(one.unread) or one.size > min(left, _MARKS_OF_ONE):
+            continue
+        chosen.add(one.job)
+        left -= one.size
+    return chosen
+
+
+def _row(scale: Scale, lines: Markup, one: Lane, now: int, *, is_single: bool) -> Row:
+    counts = Counter(item.state.replace("_", " ") for item in one.items)
+    counts.update({"to come": len(one.coming), "to be skipped": len(one.passed_over)})
+    counts.update({stretch.state: stretch.count for stretch in one.stretches})
+    told = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count) or "nothing"
+    if len(one.unread):
+        told += f"; {len(one.unread):,} older ones were not looked at"
+    marks = [lines]
+    marks += [
+        stretch_at(scale, long.start, long.end, long.tone, run_url(long.ref), f"{one.job}: {long.count:,} {long.state}")
+        for long in one.stretches
+    ]
+    if is_single:
+        drawn_alone = [*one.items, *_to_come(one.coming, Tone.IDLE, "to come")]
+        drawn_alone += _to_come(one.passed_over, Tone.WARN, "to be skipped")
+    else:
+        drawn_alone = [item for item in one.items if item.tone is Tone.BAD][-_FAILED_MAX:]
+        marks.append(_bars(scale, one))
+    marks += [_mark(scale, one.job, item) for item in drawn_alone]
+    marks.append(now_line(scale, now))
+    return Row(
+        one.job,
+        told,
+        lane(f"{one.job}: {told}", *marks),
+        {state: count for state, count in counts.items() if count},
+        len(one.unread),
+        one.gap,
+    )
+
+
+def _bars(scale: Scale, one: Lane) -> Markup:
+    instants = {tone: [np.array([item.start for item in one.items if item.tone is tone], np.int64)] for tone in Tone}
+    instants[Tone.IDLE] += [one.unread, one.coming]
+    instants[Tone.WARN].append(one.passed_over)
+    return bars({tone: scale.counts(np.concatenate(some)) for tone, some in instants.items()})
+
+
+def _to_come(instants: Numbers, tone: Tone, state: str) -> list[Item]:
+    return [Item(instant, instant, tone, state, None) for instant in instants.tolist()]
+
+
+def _mark(scale: Scale, job: str, item: Item) -> Markup:
+    took = "" if item.end == item.start else f", {span((item.end - item.start) / SECOND)}"
+    title = f"{job}, {at(item.start):%Y-%m-%d %H:%M:%S} UTC: {item.state.replace('_', ' ')}{took}"
+    return mark_at(scale, item.start, item.end, item.tone, None if item.ref is None else run_url(item.ref), title)

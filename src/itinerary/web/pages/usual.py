@@ -1,0 +1,42 @@
+"""How long a job usually takes, by its last runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.states import OccurrenceState
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Usual", "usual"]
+
+_MIN: Final = 3
+"""Fewer runs say nothing."""
+_ENDED_WELL: Final = frozenset({OccurrenceState.COMPLETED, OccurrenceState.COMPLETED_WITH_ERRORS})
+
+
+class Usual(msgspec.Struct, frozen=True):
+    """In seconds."""
+
+    p50: float
+    p95: float
+    runs: int
+
+
+def usual(rows: Sequence[OccurrenceRow]) -> Usual | None:
+    """How long those of these took that ended well; None if they are too few."""
+    took = sorted(
+        (row.ended_at - row.started_at) / SECOND
+        for row in rows
+        if row.status in _ENDED_WELL and row.started_at is not None and row.ended_at is not None
+    )
+    if len(took) < _MIN:
+        return None
+    return Usual(_at(took, 0.5), _at(took, 0.95), len(took))
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

@@ -1,0 +1,122 @@
+"""What was changed about a job, by whom and why, and which occurrences that added and took away (R6, R7).
+
+What a change meant is found by comparing two enumerations, which takes a while. It never changes afterwards, so it is
+kept; of many that nobody has asked for yet some are left for the next time the page is drawn, a second later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from itinerary.app.differences import differences
+from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.core.changes import compare
+from itinerary.core.timeline import Timeline
+from itinerary.errors import ItineraryError
+from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+
+__all__ = ["ChangeDrawn", "Changes", "Meant"]
+
+SHOWN_MAX: Final = 20
+_COMPARED: Final = 100
+"""How many of the next occurrences a change is looked at for."""
+_COMPARED_FOR: Final = 0.05
+"""Seconds after which the rest is left for the next time."""
+_KEPT_MAX: Final = 2_000
+_NAMED_MAX: Final = 5
+_TOLD_MAX: Final = 12
+"""How many of the instants, and of the sentences, are shown."""
+
+
+class Meant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version changed."""
+
+    told: tuple[str, ...] = ()
+    """In words, one sentence each."""
+    more_told: int = 0
+    until: datetime | None = None
+    """How far it was looked."""
+    added: tuple[datetime, ...] = ()
+    removed: tuple[datetime, ...] = ()
+    added_count: int = 0
+    removed_count: int = 0
+    kept_count: int = 0
+    why_not: str | None = None
+    """Why that cannot be said."""
+
+
+class ChangeDrawn(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry on the job's timeline."""
+
+    what: str
+    effective_from: datetime
+    entered_at: datetime | None
+    by: str
+    reason: str | None
+    is_first: bool
+    is_compared: bool
+    """It is a version that follows another one."""
+    meant: Meant | None
+    """What it changed, once that is compared."""
+
+
+class Changes:
+    """Tells of changes, and keeps what was found out about them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[JobNumber, int], Meant] = {}
+
+    def last(self, ground: Ground, job: JobRow) -> tuple[list[ChangeDrawn], int]:
+        """The last changes of a job, newest first, and how many more there are."""
+        entries = sorted(
+            ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True
+        )
+        began = self._clock()
+        drawn = [self._drawn(ground.timeline, job, entry, began) for entry in entries[:SHOWN_MAX]]
+        return drawn, max(len(entries) - SHOWN_MAX, 0)
+
+    def _drawn(self, timeline: Timeline, job: JobRow, entry: EntryRow, began: float) -> ChangeDrawn:
+        is_version = entry.kind is EntryKind.VERSION
+        is_first = is_version and entry.version == 1
+        meant = None
+        if is_version and not is_first:
+            meant = self._kept.get((job.number, entry.revision))
+            if meant is None and self._clock() - began < _COMPARED_FOR:
+                meant = self._kept[job.number, entry.revision] = _meant(timeline, job, entry)
+                if len(self._kept) > _KEPT_MAX:
+                    del self._kept[next(iter(self._kept))]
+        return ChangeDrawn(
+            what=f"version {entry.version}" if is_version else str(entry.kind).replace("_", " "),
+            effective_from=at(entry.effective_from),
+            entered_at=moment(entry.entered_at),
+            by=entry.entered_by,
+            reason=entry.reason,
+            is_first=is_first,
+            is_compared=is_version and not is_first,
+            meant=meant,
+        )
+
+
+def _meant(timeline: Timeline, job: JobRow, entry: EntryRow) -> Meant:
+    try:
+        old, new = (timeline.definition(job.number, version) for version in (entry.version - 1, entry.version))
+        told = differences(old, new)
+        found = compare(job, timeline.entries_for(job.number), entry.revision, count=_COMPARED)
+    except ItineraryError as error:
+        return Meant(why_not=str(error))
+    return Meant(
+        told=told[:_TOLD_MAX],
+        more_told=max(len(told) - _TOLD_MAX, 0),
+        until=at(found.end),
+        added=tuple(at(instant) for instant in found.added[:_NAMED_MAX]),
+        removed=tuple(at(instant) for instant in found.removed[:_NAMED_MAX]),
+        added_count=len(found.added),
+        removed_count=len(found.removed),
+        kept_count=len(found.kept),
+    )

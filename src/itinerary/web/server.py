@@ -1,0 +1,123 @@
+"""The web server of a node: a thread with an event loop of its own, beside the engine's.
+
+    bind()      before the node starts: an address that cannot be listened on is an error of the command
+    start()     when the node runs
+    stop()      when it has ended; whoever follows a page is let go
+
+Nobody who looks can hold up the engine: everything is read through another connection, and drawn on another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import Future
+from typing import Any, Final
+
+import uvicorn
+
+from itinerary.app.nodes import RunningNode
+from itinerary.app.sources import Configuration
+from itinerary.errors import NodeError
+from itinerary.observe.addresses import ListenAt
+from itinerary.web.serving import Serving
+
+__all__ = ["WebServer"]
+
+_START_TIMEOUT: Final = 30.0
+_STOP_TIMEOUT: Final = 5.0
+_BACKLOG: Final = 256
+_CONNECTIONS_MAX: Final = 1_000
+_HEAD_MAX: Final = 32_768
+"""The most bytes of a request's line and headers."""
+_TRIED_MAX: Final = 20
+"""How many ports after the first are tried, if nobody said which."""
+
+
+class WebServer:
+    """Serves one node. Made, bound, started and stopped once."""
+
+    def __init__(self, at: ListenAt, *, log: Any, may_move: bool = False) -> None:
+        """`may_move`: nobody asked for this port, so another will do if it is taken."""
+        self._wanted, self._log, self._may_move = at, log, may_move
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._server: uvicorn.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started: Future[None] = Future()
+
+    def bind(self) -> ListenAt:
+        """Take the address. Raises NodeError if that cannot be."""
+        wanted, ports = self._wanted, [self._wanted.port]
+        if self._may_move and wanted.port:
+            ports += range(wanted.port + 1, min(wanted.port + 1 + _TRIED_MAX, 65_536))
+        for port in ports:
+            try:
+                family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+                self._socket = socket.create_server((wanted.host, port), family=family, backlog=_BACKLOG)
+            except OSError as error:
+                if port == ports[-1]:
+                    at = ListenAt(wanted.host, wanted.port)
+                    raise NodeError(
+                        f"web: {at} cannot be listened on: {error.strerror or error}; "
+                        "name another address with --web HOST:PORT, or use --no-web"
+                    ) from error
+            else:
+                return self.at
+        raise AssertionError("the last port was either bound or refused")
+
+    @property
+    def at(self) -> ListenAt:
+        """Where it listens."""
+        assert self._socket is not None, "bound before"
+        return ListenAt(self._wanted.host, self._socket.getsockname()[1])
+
+    def start(self, node: RunningNode, configuration: Configuration) -> None:
+        """Begin to answer. Raises what kept it from that."""
+        self._thread = threading.Thread(
+            target=self._live, args=(node, configuration), name="itinerary-web", daemon=True
+        )
+        self._thread.start()
+        self._started.result(_START_TIMEOUT)
+        self._log.info("web.listening", at=str(self.at))
+
+    def stop(self) -> None:
+        """Answer no more. Without effect if it does not run."""
+        if self._server is not None:
+            self._server.should_exit = self._server.force_exit = True
+        if self._thread is not None:
+            self._thread.join(_STOP_TIMEOUT)
+        if self._socket is not None:
+            self._socket.close()
+
+    # -- in its own thread -------------------------------------------------------------------------------------------
+
+    def _live(self, node: RunningNode, configuration: Configuration) -> None:
+        try:
+            asyncio.run(self._run(node, configuration))
+        except Exception as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+    async def _run(self, node: RunningNode, configuration: Configuration) -> None:
+        assert self._socket is not None, "bound before"
+        async with Serving(node, configuration, self.at, self._log) as app:
+            config = uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CONNECTIONS_MAX,
+                h11_max_incomplete_event_size=_HEAD_MAX,
+                timeout_graceful_shutdown=1,
+            )
+            self._server = uvicorn.Server(config)
+            self._started.set_result(None)
+            await self._server.serve(sockets=[self._socket])

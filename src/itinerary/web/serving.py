@@ -1,0 +1,70 @@
+"""Everything that answers requests, put together for one start of the web server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+
+from litestar.types import ASGIApp
+
+from itinerary.app.nodes import RunningNode
+from itinerary.app.sources import Configuration
+from itinerary.app.tokens import TokenBook, has_tokens
+from itinerary.model.queries import Answer, Query
+from itinerary.observe.addresses import ListenAt
+from itinerary.web.access import Door, RateLimits, check_listening
+from itinerary.web.api.routes import api_routes
+from itinerary.web.api.service import Service
+from itinerary.web.application import application
+from itinerary.web.house import House
+from itinerary.web.live import Hub
+from itinerary.web.pages.routes import PAGES
+from itinerary.web.pages.templates import read_ahead
+
+__all__ = ["Serving"]
+
+
+class Serving(AbstractAsyncContextManager[ASGIApp]):
+    """The application, and what it holds on to."""
+
+    def __init__(
+        self, node: RunningNode, configuration: Configuration, at: ListenAt, log: Any, limits: RateLimits | None = None
+    ) -> None:
+        """`limits`: how much anybody may ask in a time; None: as much as is usual."""
+        self._house = House(node, configuration)
+        self._at, self._log, self._limits = at, log, limits
+        self._service: Service | None = None
+        self._going_on: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> ASGIApp:
+        """Open everything. Raises NodeError where it may not listen."""
+        if not self._at.is_loopback:
+            check_listening(self._at, has_tokens=await has_tokens(self._read))
+        for name, work in (("rounds", self._house.rounds.run()), ("templates", read_ahead())):
+            task = asyncio.create_task(work, name=name)
+            task.add_done_callback(self._tell_of)
+            self._going_on.append(task)
+        door = Door(self._at, TokenBook(self._read), names=self._house.configuration.web_names, limits=self._limits)
+        self._service = Service(self._house, self._log)
+        return application(Hub(self._house), door, self._log, [*PAGES, *api_routes(self._service)])
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._going_on:
+            task.cancel()
+        if self._going_on:
+            await asyncio.wait(self._going_on)
+        if self._service is not None:
+            await self._service.close()
+        await self._house.close()
+
+    def _tell_of(self, task: asyncio.Task[None]) -> None:
+        """What fails in the background is a bug of ours, which the pages go on without."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("web.failed", path=task.get_name(), exc_info=error)
+
+    async def _read(self, query: Query[Answer]) -> Answer:
+        return await (await self._house.store()).read(query)

@@ -1,0 +1,49 @@
+"""The style, the script and the icon: a few small files of our own, each called by its content.
+
+The address of a file has its hash in it, so a browser keeps it for ever, and gets the new one after an upgrade.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Final
+
+from litestar import Response, get
+from litestar.datastructures import CacheControlHeader
+from litestar.params import FromPath
+
+from itinerary.web.access import PUBLIC
+from itinerary.web.problems import Refused
+
+__all__ = ["static_file", "static_url"]
+
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FOR_EVER: Final = CacheControlHeader(max_age=31_536_000, immutable=True, public=True)
+
+
+@cache
+def _contents() -> dict[str, tuple[bytes, str]]:
+    """Each file by name, with its hash."""
+    found = {}
+    for entry in (files("itinerary.web") / "static").iterdir():
+        if entry.is_file() and "." + entry.name.rpartition(".")[2] in _TYPES:
+            body = entry.read_bytes()
+            found[entry.name] = (body, blake2b(body, digest_size=6).hexdigest())
+    return found
+
+
+def static_url(name: str) -> str:
+    """Where a file is."""
+    return f"/static/{_contents()[name][1]}/{name}"
+
+
+@get("/static/{known:str}/{name:str}", opt={"needs": PUBLIC}, include_in_schema=False, sync_to_thread=False)
+def static_file(known: FromPath[str], name: FromPath[str]) -> Response[bytes]:
+    """A file, under the address that names its content."""
+    body, digest = _contents().get(name, (b"", ""))
+    if not digest or known != digest:
+        raise Refused(404, "Not found", "there is no such file")
+    media = _TYPES["." + name.rpartition(".")[2]]
+    return Response(body, media_type=media, headers={"Cache-Control": _FOR_EVER.to_header()})

@@ -1,0 +1,122 @@
+"""Jobs, histories, occurrences, nodes and audits, as programs look at them."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from itinerary.model.ids import job_id
+from tests.integration.web.api.conftest import ODD
+from tests.integration.web.api.served import Served
+
+
+@pytest.mark.spec("U10", "jobs")
+def test_jobs_come_in_pages_that_miss_and_repeat_none(here: Served) -> None:
+    names, cursor = [], None
+    while True:
+        more = "" if cursor is None else f"&cursor={cursor}"
+        page = here.get(f"/api/v1/jobs?limit=2{more}")
+        names += [job["job"] for job in page["jobs"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert names == sorted(names)
+    assert {"etl", "etl.2", "report", "slow", ODD} == set(names)
+    assert len(names) == len(set(names))
+
+
+def test_jobs_are_chosen_by_pattern_and_by_how_they_stand(here: Served) -> None:
+    assert [job["job"] for job in here.get("/api/v1/jobs?pattern=etl*")["jobs"]] == ["etl", "etl.2"]
+    assert here.get("/api/v1/jobs?pattern=etl*&state=paused&state=stopped")["jobs"] == []
+    assert len(here.get("/api/v1/jobs?pattern=etl*&state=active")["jobs"]) == 2
+
+
+@pytest.mark.spec("Q2", "escaped")
+def test_a_job_of_any_name_is_found_by_its_id(here: Served) -> None:
+    found = here.get(f"/api/v1/jobs/{job_id(ODD)}")
+    assert found["seen"]["job"] == ODD
+    assert found["id"] == str(job_id(ODD))
+    assert here.get("/api/v1/jobs/etl.2")["seen"]["job"] == "etl.2"
+    missing = here.ask("GET", f"/api/v1/jobs/{quote('<script>')}")
+    assert missing.status == 404
+    assert missing.headers["content-type"] == "application/problem+json"
+    assert missing.json["title"] == "Not found"
+    assert "<script>" in missing.json["detail"]
+
+
+@pytest.mark.spec("U10", "history")
+def test_a_history_comes_in_pages_with_what_has_not_ended_on_the_first(here: Served) -> None:
+    for turn in range(3):
+        number = here.post("/api/v1/jobs/report/trigger", key=f"turn {turn}")["number"]
+        here.run(ended(here, number))
+    first = here.get("/api/v1/jobs/report/history?limit=2")
+    assert [run["state"] for run in first["runs"]] == ["completed", "completed"]
+    rest = here.get(f"/api/v1/jobs/report/history?limit=2&cursor={first['next']}")
+    assert len(rest["runs"]) == 1
+    assert rest["next"] is None
+    assert here.get("/api/v1/jobs/report/history?state=failed")["runs"] == []
+    wrong = here.ask("GET", f"/api/v1/jobs?cursor={first['next']}")
+    assert (wrong.status, wrong.json["title"]) == (400, "No cursor")
+
+
+@pytest.mark.spec("U10", "occurrence")
+def test_an_occurrence_is_found_by_number_id_and_run_id_with_its_trail_and_output(here: Served) -> None:
+    asked = here.post("/api/v1/jobs/etl/trigger", {"reason": "to see"})
+    here.run(ended(here, asked["number"]))
+    found = here.get(f"/api/v1/runs/{asked['number']}")
+    assert found == here.get(f"/api/v1/runs/{asked['id']}")
+    assert found["run"]["state"] == "completed"
+    assert found["tasks"][0]["result"] == {"rows": 3}
+    assert found["asked"]["reason"] == "to see"
+    assert found["asked"]["by"] == "local"
+    assert [step["after"] for step in found["trail"]][-1] == "completed"
+    assert here.ask("GET", "/api/v1/runs/etl:7").status == 404
+    assert here.ask("GET", "/api/v1/runs/999999999").status == 404
+
+
+@pytest.mark.spec("U10", "explain")
+def test_it_is_said_why_a_job_ran_or_did_not(here: Served) -> None:
+    told = here.get("/api/v1/jobs/etl.2/explain?at=2020-01-01T05:00")
+    assert told["fate"] == "not_due"
+    assert "no version of the job was in force yet" in told["verdict"]
+    assert here.ask("GET", "/api/v1/jobs/etl/explain?at=yesterday").status == 400
+
+
+@pytest.mark.spec("U10", "upcoming")
+def test_what_comes_is_counted_in_parts(here: Served) -> None:
+    found = here.get("/api/v1/upcoming?for=366d&pattern=etl&parts=12")
+    assert [job["job"] for job in found["jobs"]] == ["etl"]
+    assert sum(found["jobs"][0]["counts"]) == found["jobs"][0]["runs"] == 1
+    assert here.ask("GET", "/api/v1/upcoming?for=400d").status == 400
+
+
+@pytest.mark.spec("U10", "nodes")
+def test_nodes_are_listed(here: Served) -> None:
+    (node,) = here.get("/api/v1/nodes")["nodes"]
+    assert (node["node"], node["state"]) == ("here", "running")
+
+
+@pytest.mark.spec("U10", "audit")
+def test_an_audit_is_bounded_and_says_what_is_lost(here: Served) -> None:
+    (node,) = here.get("/api/v1/nodes")["nodes"]
+    found = here.get(f"/api/v1/audit?from={node['joined_at']}")
+    assert (found["lost"], found["doubled"], found["wrong"]) == (0, 0, 0)
+    assert here.ask("GET", "/api/v1/audit?from=2020-01-01T00:00:00Z").status == 400
+    assert here.ask("GET", "/api/v1/audit").status == 400
+
+
+@pytest.mark.spec("U8", "web")
+def test_probes_and_metrics_are_answered_where_the_dashboard_is(here: Served) -> None:
+    for probe in ("live", "ready", "progress"):
+        assert here.get(f"/health/{probe}")["status"] == "ok"
+    number = here.post("/api/v1/jobs/etl/trigger")["number"]
+    here.run(ended(here, number))
+    told = here.ask("GET", "/metrics").body.decode()
+    assert 'scheduler_job_occurrences_total{job="etl",status="completed"}' in told
+    assert "scheduler_nodes 1.0" in told
+
+
+async def ended(served: Served, number: int) -> None:
+    """Wait until an occurrence is over."""
+    await served.node.wait(str(number))

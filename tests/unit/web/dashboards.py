@@ -1,0 +1,94 @@
+"""A node with a dashboard, asked without a socket: what the tests of pages share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+
+from itinerary import Itinerary, every
+from itinerary.app.logs import engine_log
+from itinerary.app.nodes import RunningNode
+from itinerary.app.tokens import TokenBook
+from itinerary.model.queries import Answer, Query
+from itinerary.observe.addresses import ListenAt
+from itinerary.schedules import Schedule
+from itinerary.web.access import Door
+from itinerary.web.application import application
+from itinerary.web.house import House
+from itinerary.web.live import Hub
+from itinerary.web.pages.now import draw_now
+from itinerary.web.pages.routes import PAGES
+
+__all__ = ["Dashboard", "hourly", "open_dashboard", "run"]
+
+T = TypeVar("T")
+PORT = 8417
+PATIENCE = 60.0
+
+
+def run(program: Coroutine[Any, Any, T]) -> T:
+    """Run a program to its end."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(PATIENCE):
+            return await program
+
+    return asyncio.run(bounded())
+
+
+def hourly() -> Schedule:
+    """A schedule that is due in a few days, and then every hour: nothing of it runs by itself in a test."""
+    return every("1h", start=datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3))
+
+
+class Dashboard:
+    """A node, and its pages."""
+
+    def __init__(self, app: Itinerary, node: RunningNode, house: House, hub: Hub, client: httpx.AsyncClient) -> None:
+        self.app, self.node, self.house, self.hub, self._client = app, node, house, hub, client
+
+    async def look_around(self) -> None:
+        """A round of the web server, which goes by itself every two seconds otherwise."""
+        await self.house.view(fresh=True)
+        await self.house.rounds.once()
+
+    async def get(self, address: str) -> httpx.Response:
+        """A page, as a browser asks for it."""
+        return await self._client.get(address, headers={"Accept": "text/html"})
+
+    def follow_now(self) -> AsyncIterator[bytes]:
+        """The first page from now on, as who has nothing of it is sent it."""
+        return self.hub.follow("/?", partial(draw_now, self.house.rounds), {})
+
+    async def page(self, address: str) -> str:
+        """A page that there is."""
+        await self.house.view(fresh=True)
+        answer = await self.get(address)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+
+@asynccontextmanager
+async def open_dashboard(app: Itinerary, answers_within: float = 5.0) -> AsyncIterator[Dashboard]:
+    """Run an app, and open its dashboard."""
+    async with app.running() as node:
+        house = House(node, app.configuration, answers_within=answers_within)
+
+        async def read(query: Query[Answer]) -> Answer:
+            return await (await house.store()).read(query)
+
+        hub = Hub(house)
+        door = Door(ListenAt("127.0.0.1", PORT), TokenBook(read))
+        served = application(hub, door, engine_log(), PAGES)
+        transport = httpx.ASGITransport(served, client=("127.0.0.1", 50_000))  # type: ignore[arg-type]  # litestar's types
+        try:
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{PORT}") as client:
+                yield Dashboard(app, node, house, hub, client)
+        finally:
+            await house.close()

@@ -1,0 +1,207 @@
+"""The first page: what runs, waits, fails and is next, and one sentence about all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from itinerary import ExecutionContext, Itinerary, once
+from itinerary.model.queries import Active
+from itinerary.model.states import OccurrenceState
+from itinerary.observe.undecided import Instant
+from tests.unit.web.dashboards import Dashboard, hourly, open_dashboard, run
+
+HOSTILE = "<script>alert('x')</script>/../é"
+
+
+def memory() -> Itinerary:
+    return Itinerary(store="memory:", name="here", kill_grace="200ms", shutdown_grace_period="1s")
+
+
+def text_of(page: str) -> str:
+    return " ".join(page.split())
+
+
+def test_an_empty_store_says_what_to_do_first() -> None:
+    async def story() -> None:
+        async with open_dashboard(memory()) as dashboard:
+            page = await dashboard.page("/")
+            assert "There is no job yet" in page
+            assert "itinerary up app.py" in page
+
+    run(story())
+
+
+@pytest.mark.spec("U10")
+def test_what_runs_is_shown_with_its_task_and_since_when_and_what_is_next() -> None:
+    app, goes_on = memory(), asyncio.Event()
+    app.job("later", hourly()).task(name="only")(lambda: None)
+    etl = app.job("etl", hourly())
+
+    @etl.task
+    async def extract(ctx: ExecutionContext) -> None:
+        started.set()
+        await goes_on.wait()
+
+    @etl.task
+    async def load() -> None: ...
+
+    started = asyncio.Event()
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            occurrence = await app["etl"].trigger()
+            await started.wait()
+            await dashboard.look_around()
+            page = text_of(await dashboard.page("/"))
+            assert "All is well." in page
+            assert "2 jobs, 1 running, 0 waiting; next" in page
+            assert f'href="/runs/{occurrence.ref}"' in page
+            assert "task 1 of 2: extract" in page
+            assert "too few runs to say what is usual" in page
+            assert 'href="/jobs/later"' in page
+            assert '<th scope="row">here</th>' in page
+            goes_on.set()
+            await dashboard.node.wait(occurrence)
+
+    run(story())
+
+
+def test_how_long_something_usually_takes_stands_beside_how_long_it_has_run() -> None:
+    app, goes_on, runs = memory(), asyncio.Event(), list[int]()
+    started = asyncio.Event()
+
+    @app.job(hourly())
+    async def etl() -> None:
+        runs.append(1)
+        if len(runs) == 5:
+            started.set()
+            await goes_on.wait()
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            for _ in range(4):
+                await dashboard.node.wait(await app["etl"].trigger())
+            last = await app["etl"].trigger()
+            await started.wait()
+            page = await dashboard.page("/")
+            assert "usually" in page
+            assert 'class="grows"' in page
+            goes_on.set()
+            await dashboard.node.wait(last)
+
+    run(story())
+
+
+@pytest.mark.spec("U10")
+def test_a_job_whose_last_runs_failed_is_named_with_how_often_and_why() -> None:
+    app, is_well = memory(), list[bool]()
+
+    @app.job(hourly())
+    async def fragile() -> None:
+        if not is_well:
+            raise ValueError("<b>no</b> luck")
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            for _ in range(3):
+                await dashboard.node.wait(await app["fragile"].trigger())
+            await dashboard.look_around()
+            page = text_of(await dashboard.page("/"))
+            assert "1 job fails" in page
+            assert '<td class="number">3</td>' in page
+            assert "&lt;b&gt;no&lt;/b&gt; luck" in page
+            assert "<b>no" not in page
+            is_well.append(True)
+            await dashboard.node.wait(await app["fragile"].trigger())
+            await dashboard.look_around()
+            assert "All is well." in await dashboard.page("/")
+
+    run(story())
+
+
+def test_what_waits_says_for_what() -> None:
+    app, goes_on, started = memory(), asyncio.Event(), asyncio.Event()
+
+    @app.job(hourly(), overlap="queue")
+    async def narrow() -> None:
+        started.set()
+        await goes_on.wait()
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            first = await app["narrow"].trigger()
+            await started.wait()
+            second = await app["narrow"].trigger()
+            await _stands_in_line(dashboard)
+            page = text_of(await dashboard.page("/"))
+            assert "it stands in line for its job&#39;s turn, at place 1" in page
+            goes_on.set()
+            await dashboard.node.wait(first)
+            await dashboard.node.wait(second)
+
+    run(story())
+
+
+async def _stands_in_line(dashboard: Dashboard) -> None:
+    """Wait until somebody stands in line."""
+    store = await dashboard.house.store()
+    while all(  # noqa: ASYNC110 - another loop does it, and the store tells nobody
+        row.status is not OccurrenceState.QUEUED for row in await store.read(Active())
+    ):
+        await asyncio.sleep(0.01)  # what another loop does can only be looked at again
+
+
+def test_what_is_due_and_undecided_is_late_and_says_why() -> None:
+    app = memory()
+    app.job("etl", hourly()).task(lambda: None)
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            await dashboard.look_around()
+            (job,) = (await dashboard.house.ground()).timeline.jobs
+            found = (Instant(job, 0, 0, None), Instant(job, 1, 1, OccurrenceState.PRERUN))
+            dashboard.house.rounds.late = found  # as the round finds it: that takes a node which hangs for seconds
+            page = text_of(await dashboard.page("/"))
+            assert "2 are late" in page
+            assert "nobody has taken it up" in page
+            assert "somebody has claimed it, and not begun" in page
+
+    run(story())
+
+
+@pytest.mark.spec("Q2")
+def test_names_that_are_script_are_escaped_wherever_they_stand() -> None:
+    app = memory()
+    app.job(HOSTILE, hourly()).task(name="main")(_fail)
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            await dashboard.node.wait(await app[HOSTILE].trigger())
+            await dashboard.look_around()
+            for address in ("/", "/jobs", "/jobs?name=script", "/timeline", "/timeline?span=1w", "/jobs?state=failing"):
+                page = await dashboard.page(address)
+                assert "alert(" in page
+                assert "<script>alert" not in page
+                assert not re.search(r'(href|action)="[^"]*\.\./', page)
+
+    run(story())
+
+
+def _fail() -> None:
+    raise ValueError(HOSTILE)
+
+
+def test_a_job_that_is_over_is_not_expected_any_more() -> None:
+    app = memory()
+    app.job("past", once("2020-01-01T00:00:00Z")).task(name="main")(lambda: None)
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            await dashboard.look_around()
+            assert "nothing is due in the next weeks" in await dashboard.page("/")
+            assert 'aria-current="true">finished' in text_of(await dashboard.page("/jobs?state=finished"))
+
+    run(story())
