@@ -8,14 +8,15 @@ READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
 FUZZ_SCALE ?= 1
 SEEDS ?= 300
+API_EXAMPLES ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz faults simulate mutants spec bench lock format clean
+.PHONY: help run test lint types contracts unit fuzz api faults simulate mutants spec docs bench screenshots lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-run: $(READY)  ## run the example app on a SQLite file, and see its occurrences happen (Ctrl-C ends it)
+run: $(READY)  ## run the example app on a SQLite file, with its dashboard on http://127.0.0.1:8321 (Ctrl-C ends it)
 	$(BIN)/itinerary up examples/app.py --store sqlite:///example.db
 
 test: lint types contracts unit  ## everything needed to trust the tree
@@ -34,8 +35,11 @@ contracts: $(READY)  ## the layers, and the purity of what decides
 unit: $(READY)  ## the tests
 	$(BIN)/pytest -n auto --dist worksteal -q
 
-fuzz: $(READY)  ## the cron campaign against the oracles, FUZZ_SCALE times the size that `make test` runs
+fuzz: $(READY)  ## the whole cron campaign against the oracles, FUZZ_SCALE times; `make test` runs three tenths of it
 	FUZZ_SCALE=$(FUZZ_SCALE) $(BIN)/pytest -n auto --dist worksteal -q tests/oracles
+
+api: $(READY)  ## schemathesis against the document of the HTTP API, for longer: API_EXAMPLES for each route
+	API_EXAMPLES=$(API_EXAMPLES) $(BIN)/pytest -n auto -q tests/integration/web/api/test_document.py
 
 faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races for each of them, and more
 	FAULTS_SCALE=10 $(BIN)/pytest -q -rP tests/integration
@@ -49,8 +53,14 @@ mutants: $(READY)  ## faults put into the store, one at a time: each must be cau
 spec: $(READY)  ## statements of docs/requirements.md that no test names
 	@$(BIN)/python tools/spec.py
 
+docs: $(READY)  ## the documentation as a site, in build/site
+	$(BIN)/python -m mkdocs build --strict
+
 bench: $(READY)  ## speed beside the peers, in one run
 	$(BIN)/python -m bench cron index
+
+screenshots: $(READY)  ## pictures of the dashboard for the docs; needs Chromium
+	$(BIN)/python tools/screenshots.py
 
 lock: $(READY)  ## renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
@@ -61,7 +71,7 @@ format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # The lock names versions and hashes but no index, so any mirror serves. hatchling comes from it too: no hidden download
 # happens while the project itself is installed.

@@ -37,11 +37,12 @@ from itinerary.model import (
     retention,
     sweeps,
     timeline,
+    tokens,
     writes,
 )
 from itinerary.model.settings import LIVE
 from itinerary.schedules import Cron, Schedule, cron, format_duration
-from tests.docs.examples import failures
+from tests.docs.examples import failures, is_terminal
 from tests.docs.pages import (
     DOCS,
     GENERATED,
@@ -91,7 +92,7 @@ def commands() -> list[list[str]]:
         line
         for page in pages_with_examples()
         for block in page.blocks
-        if block.language == "console"
+        if block.language == "console" and not is_terminal(block)
         for line in block.source.splitlines()
     ]
     return [line.partition("#")[0].split() for line in lines]
@@ -136,7 +137,7 @@ def test_every_page_is_on_the_map() -> None:
 
 
 PUBLIC = [itinerary, schedules, errors, core, ports, stores]
-OF_STORES = [writes, timeline, sweeps, queries, evidence, retention, events, nodes]
+OF_STORES = [writes, timeline, sweeps, queries, evidence, retention, events, nodes, tokens]
 
 
 @pytest.mark.parametrize("module", [*PUBLIC, *OF_STORES], ids=lambda module: module.__name__)

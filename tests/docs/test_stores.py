@@ -16,6 +16,7 @@ from itinerary.model.queries import PAGE_MAX, Query
 from itinerary.model.retention import Retention
 from itinerary.model.rows import EntryKind, NodeNumber
 from itinerary.model.timeline import Denial, VerdictKind
+from itinerary.model.tokens import TOKENS_MAX
 from itinerary.model.writes import BATCH_MAX, Refusal
 from itinerary.ports import Store, TaskTransaction
 from itinerary.schedules import format_duration
@@ -38,6 +39,7 @@ LIMITS = {
     "OUTPUT_MAX": pages.OUTPUT_MAX,
     "MESSAGE_MAX": text.MESSAGE_MAX,
     "GROUP_MAX": writer.GROUP_MAX,
+    "TOKENS_MAX": TOKENS_MAX,
     "CHAPTER": history.CHAPTER,
 }
 

@@ -1,0 +1,1 @@
+"""What turns the pages of docs/ into a site: `make docs`. See `hooks`."""
