@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.nodes import Beat
@@ -27,7 +27,7 @@ from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
 from itinerary.model.tokens import NewToken, Ungranted
-from itinerary.model.work import Assignment, AttemptKey, Report
+from itinerary.model.work import Assignment, AttemptKey, Leftover, Report
 from itinerary.model.writes import (
     Adjustment,
     Cancellation,
@@ -42,7 +42,7 @@ from itinerary.model.writes import (
     Written,
 )
 
-__all__ = ["Clock", "Executor", "Store", "TaskTransaction"]
+__all__ = ["Clock", "Executor", "LeavesBehind", "Store", "TaskTransaction"]
 
 
 class TaskTransaction(Protocol):
@@ -94,6 +94,18 @@ class Executor(Protocol):
     def kill(self, attempts: Sequence[AttemptKey]) -> None:
         """End these by force, or, where there is no force, give them up: they are reported as `Stopped` now, and
         whatever they still do counts for nothing."""
+
+
+@runtime_checkable
+class LeavesBehind(Protocol):
+    """An executor whose work outlives it: pods, which stay to be looked at when they are over, and go on when their
+    node is gone. What is left behind is removed when the end of its attempt is durable, and never before."""
+
+    async def left_behind(self) -> Sequence[Leftover]:
+        """What is there, of whatever node; what cannot be found out now is left for the next time."""
+
+    async def remove(self, leftovers: Sequence[Leftover]) -> None:
+        """Remove these, if they are still the same; what cannot be removed now is left for the next time."""
 
 
 class Store(Protocol):

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.app.contexts import ITERATED, Channels
-from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.declaring import Declaration, Rules, pod_of
 from itinerary.app.desk import Desk
 from itinerary.app.engine import Engine, Observer
 from itinerary.app.forecasting import stage_for
@@ -33,7 +33,7 @@ from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
-from itinerary.app.options import JobOptions, UpdatePolicyLike
+from itinerary.app.options import JobOptions, PodOptions, UpdatePolicyLike
 from itinerary.app.planning import planned_boot
 from itinerary.app.records import Desks
 from itinerary.app.rereading import reread
@@ -156,18 +156,36 @@ class Itinerary:
 
     @overload
     def job(
-        self, schedule: Schedule, /, *, name: str | None = None, **overrides: Unpack[JobOptions]
+        self,
+        schedule: Schedule,
+        /,
+        *,
+        name: str | None = None,
+        image: str | None = None,
+        pod: PodOptions | None = None,
+        **overrides: Unpack[JobOptions],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
     def job(self, name: str, schedule: Schedule, /, **overrides: Unpack[JobOptions]) -> Job: ...
     def job(
-        self, first: Schedule | str, second: Schedule | None = None, /, *, name: str | None = None, **overrides: Any
+        self,
+        first: Schedule | str,
+        second: Schedule | None = None,
+        /,
+        *,
+        name: str | None = None,
+        image: str | None = None,
+        pod: PodOptions | None = None,
+        **overrides: Any,
     ) -> Any:
         """A job. `@app.job(schedule)` on a function: one task, named after it. `app.job("name", schedule)`: a handle,
-        to which tasks are added."""
+        to which tasks are added. With `executor="pod"` the function runs in a pod of that `image`."""
+        of_pod = pod_of(image, pod)
         if isinstance(first, str):
             if second is None:
                 raise ConfigError(f"job {first!r} has no schedule; write app.job({first!r}, every('15m'))")
+            if of_pod is not None:
+                raise ConfigError(f"job {first!r}: image: goes with a task; write it with task(…) or pod(…)")
             self._declare(first, second, overrides)
             return Job(self, first)
 
@@ -176,7 +194,7 @@ class Itinerary:
             if not isinstance(title, str):
                 raise ConfigError(f"{shown(function)} has no name to call its job by; say name=")
             declaration = Declaration(self._rules, title, first, overrides)
-            declaration.add_function(function, {}, None)
+            declaration.add_function(function, {}, None, of_pod)
             self._keep(declaration)
             return function
 

@@ -30,7 +30,7 @@ from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.text import shown
 from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 
-__all__ = ["DEFINITION_MAX", "Declaration", "Rules"]
+__all__ = ["DEFINITION_MAX", "Declaration", "Rules", "pod_of"]
 
 DEFINITION_MAX: Final = 256 * 1024
 """The longest definition, in bytes of JSON (Q4)."""
@@ -89,14 +89,28 @@ class Declaration:
         """Whether it has tasks of its own; else its runs are what `async for` makes of them."""
         return bool(self._tasks)
 
+    @property
+    def has_pods(self) -> bool:
+        """Whether one of its tasks runs in a pod."""
+        return any(task.outlives_its_node for task in self._tasks)
+
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def add_function(self, function: Callable[..., Any], overrides: Mapping[str, object], name: str | None) -> None:
-        """One more task: a function."""
+    def add_function(
+        self,
+        function: Callable[..., Any],
+        overrides: Mapping[str, object],
+        name: str | None,
+        pod: Mapping[str, object] | None = None,
+    ) -> None:
+        """One more task: a function, in a `pod` if there is one."""
         title = getattr(function, "__name__", None) if name is None else name
         if not isinstance(title, str):
             raise ConfigError(f"job {self.name!r}: {shown(function)} has no name; say name=")
-        self.add_task(title, {"python": self._rules.named(function)}, overrides)
+        definition: dict[str, object] = {"python": self._rules.named(function)}
+        if pod is not None:
+            definition["pod"] = dict(pod)
+        self.add_task(title, definition, overrides)
 
     def add_task(self, name: str, definition: Mapping[str, object], overrides: Mapping[str, object]) -> None:
         """One more task, at the end."""
@@ -190,6 +204,13 @@ class Declaration:
                 f"job {self.name!r}: its definition is {len(encoded)} bytes of JSON, {DEFINITION_MAX} are allowed"
             )
         return encoded.decode()
+
+
+def pod_of(image: str | None, more: Mapping[str, Any] | None) -> dict[str, object] | None:
+    """What is said of the pod of a function; None: it runs in none."""
+    if image is None and more is None:
+        return None
+    return {**({} if image is None else {"image": image}), **(more or {})}
 
 
 def _check_takes_one(job: str, function: Callable[..., Any]) -> None:

@@ -87,7 +87,7 @@ class Engine:
         settings again. `ground` is what it stands on, if not on the real world."""
         self._ground = Ground() if ground is None else ground
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
-        self._registry = rules.registry
+        self._registry, self._incarnation = rules.registry, str(uuid4())
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
         self._paths, self._reread = {**main_module_paths(), **(paths or {})}, reread
         self._desks = dict(desks or {})
@@ -377,7 +377,13 @@ class Engine:
     def _executors(self, store: Store) -> tuple[Executor, CoroutineExecutor]:
         return self._ground.executors(
             self._registry,
-            ExecutorOptions(allowed_hosts=self.configuration.allow_hosts, paths=self._paths or None),
+            ExecutorOptions(
+                allowed_hosts=self.configuration.allow_hosts,
+                paths=self._paths or None,
+                node=self._incarnation,
+                kill_grace=self.configuration.settings.kill_grace / SECOND,
+                uses_pods=any(declaration.has_pods for declaration in self._declared.values()),
+            ),
             loop=self._loop_of_tasks,
             transaction=transaction_factory(store, self._running_node),
         )
@@ -387,7 +393,7 @@ class Engine:
         return Node(
             store,
             name=configuration.name,
-            incarnation=str(uuid4()),
+            incarnation=self._incarnation,
             settings=configuration.settings,
             executor=router,
             log=self._log,

@@ -1,6 +1,6 @@
 """A job's handle: what a program declares of it, and what it asks of it while a node runs (S11, S12).
 
-    etl = app.job("etl", every("15m"))       declaring: task, shell, http, requires, on_start, on_complete
+    etl = app.job("etl", every("15m"))       declaring: task, shell, http, pod, requires, on_start, on_complete
     app["etl"]                               asking: pause resume stop start skip trigger, is_…, next_run, async for
 
 Declaring is over when a node starts. Asking is for while one runs: what changes something is awaited, is an entry on
@@ -17,8 +17,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.app.backfills import Backfill, BackfillWish
+from itinerary.app.declaring import pod_of
 from itinerary.app.occurrences import Run
-from itinerary.app.options import RunOptions, TaskOptions
+from itinerary.app.options import PodOptions, RunOptions, TaskOptions
 from itinerary.core.backfilling import Which
 from itinerary.core.stretches import Active, Paused, Removed, Stopped, Stretch
 from itinerary.errors import ConfigError, NodeError
@@ -58,13 +59,30 @@ class Job:
     def task(self, function: Callable[P, R], /) -> Callable[P, R]: ...
     @overload
     def task(
-        self, /, *, name: str | None = None, **overrides: Unpack[TaskOptions]
+        self,
+        /,
+        *,
+        name: str | None = None,
+        image: str | None = None,
+        pod: PodOptions | None = None,
+        **overrides: Unpack[TaskOptions],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-    def task(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None, **overrides: Any) -> Any:
-        """One more task: a coroutine function, or a plain one, which runs in a thread. It takes `ctx`, or nothing."""
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        image: str | None = None,
+        pod: PodOptions | None = None,
+        **overrides: Any,
+    ) -> Any:
+        """One more task: a coroutine function, or a plain one, which runs in a thread. It takes `ctx`, or nothing. With
+        `executor="pod"` it runs in a pod of that `image`, which holds the code; `pod` says more of that."""
+        of_pod = pod_of(image, pod)
 
         def declare(declared: Callable[P, R]) -> Callable[P, R]:
-            self._declaration.add_function(declared, overrides, name)
+            self._declaration.add_function(declared, overrides, name, of_pod)
             return declared
 
         return declare if function is None else declare(function)
@@ -114,6 +132,47 @@ class Job:
             run["body"] = body
         if expect is not None:
             run["expect"] = list(expect)
+        self._declaration.add_task(name, run, cast("Mapping[str, object]", overrides))
+        return self
+
+    def pod(  # noqa: PLR0913 - what a pod has
+        self,
+        name: str,
+        *,
+        image: str,
+        command: Sequence[str] | None = None,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str | Mapping[str, str]] | None = None,
+        env_from: Sequence[Mapping[str, str]] | None = None,
+        cwd: str | None = None,
+        resources: Mapping[str, Mapping[str, str | int | float]] | None = None,
+        namespace: str | None = None,
+        service_account: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None,
+        start_timeout: str | None = None,
+        template: Mapping[str, Any] | None = None,
+        **overrides: Unpack[TaskOptions],
+    ) -> Job:
+        """One more task: a pod of a Kubernetes cluster, which succeeds if its container `main` exits with 0 (K1)."""
+        given: dict[str, object] = {
+            "image": image,
+            "command": None if command is None else command if isinstance(command, str) else list(command),
+            "args": None if args is None else args if isinstance(args, str) else list(args),
+            "env": env,
+            "env_from": env_from,
+            "cwd": cwd,
+            "resources": resources,
+            "namespace": namespace,
+            "service_account": service_account,
+            "labels": labels,
+            "annotations": annotations,
+            "pull_policy": pull_policy,
+            "start_timeout": start_timeout,
+            "template": template,
+        }
+        run = {"pod": {key: value for key, value in given.items() if value is not None}}
         self._declaration.add_task(name, run, cast("Mapping[str, object]", overrides))
         return self
 

@@ -6,13 +6,13 @@ writes them. These are only so that `@app.job(…, overlap="skpi")` is underline
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry, UpdatePolicy
 from itinerary.schedules.durations import DurationLike
 
-__all__ = ["JobOptions", "RunOptions", "TaskOptions", "UpdatePolicyLike"]
+__all__ = ["JobOptions", "PodOptions", "RunOptions", "TaskOptions", "UpdatePolicyLike"]
 
 ModeLike: TypeAlias = Mode | Literal["sequential", "parallel"]
 FailureLike: TypeAlias = Failure | Literal["fail_fast", "continue", "retry_on_failure"]
@@ -35,6 +35,25 @@ class TaskOptions(TypedDict, total=False):
     retry: RetryLike
     task_timeout: DurationLike
     executor: str
+
+
+class PodOptions(TypedDict, total=False):
+    """What may be said of the pod of a function."""
+
+    image: str
+    command: Sequence[str]
+    args: Sequence[str]
+    env: Mapping[str, str | Mapping[str, str]]
+    env_from: Sequence[Mapping[str, str]]
+    cwd: str
+    resources: Mapping[str, Mapping[str, str | int | float]]
+    namespace: str
+    service_account: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pull_policy: Literal["Always", "IfNotPresent", "Never"]
+    start_timeout: str
+    template: Mapping[str, Any]
 
 
 class RunOptions(TypedDict, total=False):

@@ -5,7 +5,9 @@
 
 It waits for a slot of the node like one that is to start. Then it is taken, by one write that raises its fence, and
 read as it is from then on: nobody else can write it. It goes on with the version and the frozen configuration that it
-began with. None of its attempts is in flight: whoever took it from its node has seen to that (see `rescue`).
+began with. None of its attempts is in flight, whoever took it from its node has seen to that (see `rescue`), but for
+those in pods. These are adopted: launched once more, under the same number and the new fence, for their executor to
+find what is there.
 
 What its node knew and no row says is found out again, or done without. Requirements are looked at from the first one
 on. A hook may be told twice. If its tasks are over, and not by themselves, somebody had closed it, and the rows of its
@@ -27,7 +29,7 @@ from itinerary.core.rescue import way_to_stale
 from itinerary.model.queries import Detail
 from itinerary.model.retries import is_lost
 from itinerary.model.rows import OccurrenceRow
-from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import Intervention
 from itinerary.schedules.durations import parse_duration
 
@@ -70,6 +72,7 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
     course.errands_run = row.fence << _ERRANDS_SHIFT
     course.pen = Pen(row.ref, row.fence, row.sequence, row.status)
     course.tasks = _restored(course, detail, now)
+    _adopt(course, detail, now, out)
     out.follow.append(course.ref)
     course.stage = Stage.WORKING
     if _is_over(course):
@@ -77,6 +80,8 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
         lifecycle.go_on(course, now, out)
     elif row.cancelled_by is not None:
         lifecycle.close(course, cancelling(row.cancelled_by), now, out)
+    elif (lost := _lost_beside_pods(course)) is not None:
+        lifecycle.close(course, _ended_by_rescue(course, lost), now, out)
     elif (by := _failed_by(course)) is not None:
         lifecycle.close(course, Closing(OccurrenceState.FAILED, by, by), now, out)
     elif row.status in _CHECKING and course.plan.definition.requires:
@@ -99,6 +104,34 @@ def _restored(course: Course, detail: Detail, now: int) -> list[TaskProgress]:
     if any(progress.phase is not Phase.DONE for progress in found):
         return [_reopened(progress) for progress in found]
     return found
+
+
+def _adopt(course: Course, detail: Detail, now: int, out: Outbox) -> None:
+    """Go on with what is in flight in pods. One that nobody has seen yet may have to be made first."""
+    row, rows = detail.row, {task.place: task for task in detail.tasks}
+    assert row.started_at is not None, "it had begun"
+    least = now + course.here.kill_grace
+    for attempt in detail.attempts:
+        task = course.task_at(attempt.place)
+        if attempt.status in TASK_FINAL or task is None:
+            continue
+        task.adopt(attempt, rows.get(attempt.place), row.status, row.started_at, least)
+        key, definition = task.key(course.ref), task.task
+        has_begun = attempt.status is TaskState.RUNNING
+        out.assignments.append(
+            course.assignment(
+                key, definition.name, task.config.executor, definition.definition, task.started_at, has_begun=has_begun
+            )
+        )
+
+
+def _lost_beside_pods(course: Course) -> TaskProgress | None:
+    """A task that was lost for good with its node, while pods of other tasks went on: these are ended, and then it is
+    orphaned."""
+    if not any(task.phase is Phase.RUNNING for task in course.tasks):
+        return None
+    done = (task for task in course.tasks if task.phase is Phase.DONE and task.tries)
+    return next((task for task in done if is_lost(task.tries[-1])), None)
 
 
 def _reopened(task: TaskProgress) -> TaskProgress:

@@ -244,9 +244,15 @@ class Course:
         return waits
 
     @property
-    def has_running_tasks(self) -> bool:
-        """Whether an attempt of it runs, as far as is known."""
-        return any(task.is_running for task in self.tasks)
+    def can_lose_tasks(self) -> bool:
+        """Whether an attempt of it runs, as far as is known, that would end with this node."""
+        return any(task.is_running and not task.outlives for task in self.tasks)
+
+    @property
+    def outlives_its_node(self) -> bool:
+        """Whether what runs of it goes on without this node, all of it: pods (K4)."""
+        begun = [task for task in self.tasks if task.phase in _IN_FLIGHT]
+        return self.stage is Stage.WORKING and bool(begun) and all(task.outlives for task in begun)
 
     @property
     def runs_errand(self) -> bool:
@@ -300,13 +306,18 @@ class Course:
             overlap_of_recovery(overlap) if self.is_recovery else overlap,
             None if self.is_recovery else terms.config.job.max_queued,
             terms.limits,
-            OccurrenceState.CONDITION_PENDING if checks else OccurrenceState.RUNNING,
+            OccurrenceState.CONDITION_PENDING if checks else self._first_state(attempts),
             tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
             attempts,
             None if self.fence is not None else self.last_fence,
             self.skip,
             self.due_at + self.here.grace_period,
         )
+
+    def _first_state(self, attempts: tuple[AttemptRow, ...]) -> OccurrenceState:
+        """What its first tasks amount to when they begin (O8): pods alone are being created."""
+        begun = (task.outlives for task in self.tasks if task.phase in BEGUN)
+        return OccurrenceState.CONTAINER_CREATING if attempts and all(begun) else OccurrenceState.RUNNING
 
     def may_take(self) -> int:
         """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
@@ -323,7 +334,9 @@ class Course:
                 return task
         return None
 
-    def assignment(self, key: AttemptKey, title: str, executor: str, run: JsonObject, now: int) -> Assignment:
+    def assignment(
+        self, key: AttemptKey, title: str, executor: str, run: JsonObject, now: int, *, has_begun: bool = False
+    ) -> Assignment:
         """One attempt, as an executor needs it."""
         plan = self.plan
         return Assignment(
@@ -344,6 +357,8 @@ class Course:
                 schedule=None if self.window is None else plan.definition.schedule,
                 zones=self.zones,
             ),
+            fence=self.fence or 0,
+            has_begun=has_begun,
         )
 
     def stop_reason(self) -> StopReason:
@@ -352,6 +367,7 @@ class Course:
         return StopReason(self.closing.by)
 
 
+_IN_FLIGHT: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING})
 _ASKS_AFTER_MAX: Final = 16
 """The most turns of the loop between two requests for a share of a limit."""
 _BEFORE_THE_START: Final = {

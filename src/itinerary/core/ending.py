@@ -19,7 +19,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import Failed
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["end", "finished", "give_up", "lose", "named", "orphan", "outcome", "tried"]
+__all__ = ["end", "finished", "give_up", "leave", "lose", "named", "orphan", "outcome", "tried"]
 
 
 def named(course: Course) -> dict[str, Any]:
@@ -104,6 +104,13 @@ def lose(course: Course, why: str, out: Outbox) -> None:
     kill_all(course, out)
     course.stage = Stage.OVER
     out.log(Level.WARNING, "occurrence.lost", **named(course), why=why)
+
+
+def leave(course: Course, out: Outbox) -> None:
+    """What runs of it goes on without this node, and is for another one to follow: here nobody listens any more."""
+    kill_all(course, out)
+    course.stage = Stage.OVER
+    out.log(Level.INFO, "occurrence.left", **named(course), why="its pods go on, and another node follows them")
 
 
 def kill_all(course: Course, out: Outbox) -> None:

@@ -45,6 +45,8 @@ FAILING: Final = frozenset({EXECUTION_TIMEOUT, errands.A_REQUIREMENT})
 """Those who close an occurrence so that it has failed; by others it is cancelled."""
 
 _NEVER: Final = 2**63 - 1
+_WORKS: Final = frozenset({OccurrenceState.RUNNING, OccurrenceState.CONTAINER_CREATING})
+"""What its start may have shown already: its tasks."""
 
 
 def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
@@ -79,7 +81,7 @@ def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
 def _work(course: Course, now: int, out: Outbox) -> None:
     course.stage = Stage.WORKING
     course.expires_at = now + course.terms.config.job.execution_timeout
-    if course.pen.state is not OccurrenceState.RUNNING:
+    if course.pen.state not in _WORKS:
         course.pen.step(OccurrenceState.RUNNING, now, "its requirements are met")
     has_begun = False
     for task in course.tasks:
@@ -115,8 +117,8 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
             return False
         case Ended(key, outcome):
             counts = working.attempt_ended(course, key, outcome, now, out)
-        case Moved(key, state):
-            counts = working.attempt_moved(course, key, state, out)
+        case Moved():
+            counts = working.attempt_moved(course, report, now, out)
         case _:
             assert_never(report)
     if counts:

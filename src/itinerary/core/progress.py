@@ -65,12 +65,15 @@ class TaskProgress:
 
     __slots__ = (
         "config",
+        "doomed_by",
         "has_committed",
         "kill_at",
         "lost_by",
         "moved_to",
+        "must_be_told",
         "number",
         "outcome",
+        "outlives",
         "overtime_at",
         "phase",
         "reason",
@@ -101,16 +104,25 @@ class TaskProgress:
         """How the attempt ended, while it is not known yet whether its transaction has committed."""
         self.lost_by: str | None = None
         """Why the attempt in flight is given up as lost: nobody will see its end, and it is made again."""
+        self.outlives = task.outlives_its_node
+        """What it runs in goes on without this node (K4): it is seen before it is said to run, and is ended only when
+        that is durable (PROTOCOL 28)."""
+        self.must_be_told = False
+        """It is to end, and its executor hears of that when it is written."""
+        self.doomed_by: str | None = None
+        """Why nothing can come of the attempt in flight, as its executor says: it is ended for that, and has failed."""
         self.tries: list[AttemptRow] = []
 
     @classmethod
     def restored(
         cls, task: Task, config: EffectiveConfig, row: TaskRow | None, tries: Sequence[AttemptRow]
     ) -> TaskProgress:
-        """How far it had come on a node that is gone, from its rows. None of its attempts is in flight any more; if it
-        had begun and is not done, it is to be tried again."""
+        """How far it had come on a node that is gone, from its rows. Unless it is adopted, none of its attempts is in
+        flight any more; if it had begun and is not done, it is to be tried again."""
         found = cls(task, config)
-        found.tries = sorted(tries, key=lambda attempt: attempt.number)
+        found.tries = sorted(
+            (attempt for attempt in tries if attempt.status in TASK_FINAL), key=lambda attempt: attempt.number
+        )
         if found.tries:
             last = found.tries[-1]
             found.number, found.started_at, found.status = last.number, last.started_at or 0, last.status
@@ -128,8 +140,27 @@ class TaskProgress:
         self.phase, self.status = Phase.GATED, TaskState.RUNNING
         self.number += 1
         self.started_at = 0
-        self.stop_reason = self.moved_to = self.outcome = self.lost_by = None
+        self.stop_reason = self.moved_to = self.outcome = self.lost_by = self.doomed_by = None
+        if self.outlives:
+            self.moved_to, self.must_be_told = OccurrenceState.CONTAINER_CREATING, False
+            return AttemptRow(ref, self.task.order, self.number, TaskState.PENDING, now)
         return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, now)
+
+    def adopt(
+        self, attempt: AttemptRow, row: TaskRow | None, state: OccurrenceState, began_at: int, least: int
+    ) -> None:
+        """Go on with an attempt that is in flight, and that a node began which is gone. It was in that state, as far as
+        is known; `least` is the least time that is left to see how it is by now."""
+        self.phase, self.status, self.number = Phase.RUNNING, TaskState.RUNNING, attempt.number
+        self.started_at = attempt.started_at or began_at
+        self.overtime_at = max(self.started_at + self.config.task_timeout, least)
+        self.moved_to = None if state is OccurrenceState.RUNNING else state
+        if row is not None and row.reason == OVERTIME.by:
+            self.overtime_at = self.started_at  # it was over its time, and is asked to end once more
+
+    def seen(self, ref: Ref) -> AttemptRow:
+        """What its attempt runs in has been seen to be there: from now on it has begun, for whoever comes after."""
+        return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, self.started_at)
 
     def launch(self, now: int) -> None:
         """Its row is written: it runs."""
@@ -143,6 +174,12 @@ class TaskProgress:
     def stop(self, reason: StopReason, kill_at: int) -> None:
         """It has been asked to end."""
         self.phase, self.stop_reason, self.kill_at = Phase.STOPPING, reason, kill_at
+        self.must_be_told = self.outlives
+
+    def doom(self, error: str, kill_at: int) -> None:
+        """Nothing can come of it any more: it is ended, and has failed for this."""
+        self.phase, self.kill_at, self.doomed_by = Phase.STOPPING, kill_at, error
+        self.must_be_told = self.outlives
 
     def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
         """The attempt is over. Returns the names of the exception that ended it, if one did."""
@@ -166,6 +203,8 @@ class TaskProgress:
                 return TaskState.SUCCESS, None, ()
             case _ if self.lost_by is not None:
                 return TaskState.FAILED, self.lost_by, ()
+            case _ if self.doomed_by is not None and stopped is None:
+                return TaskState.FAILED, self.doomed_by, ()
             case Failed(error, names) if stopped is None:
                 return TaskState.FAILED, error, names
             case Stopped() if stopped is None:
@@ -223,7 +262,7 @@ class TaskProgress:
     @property
     def shown(self) -> OccurrenceState:
         """What it is, as a state of an occurrence (O8)."""
-        if self.phase is Phase.RUNNING and self.moved_to is not None:
+        if self.moved_to is not None and self.phase in (Phase.GATED, Phase.RUNNING):
             return self.moved_to
         return _SHOWN[self.phase]
 
@@ -253,7 +292,9 @@ class TaskProgress:
 
     def row(self, ref: Ref) -> TaskRow:
         """The task run, as it is stored. One that will be tried again is not over, whatever became of its attempt."""
-        cancelled_by = None
+        cancelled_by, reason = None, self.reason
+        if self.phase is Phase.STOPPING and self.stop_reason is not None:
+            reason = self.stop_reason.by  # who adopts it will want to know
         if self.status is TaskState.CANCELLED and self.stop_reason is not None:
             cancelled_by = self.stop_reason.by
         return TaskRow(
@@ -263,6 +304,6 @@ class TaskProgress:
             TaskState.RUNNING if self.phase is Phase.RETRYING else self.status,
             max(self.number - 1, 0),
             cancelled_by,
-            self.reason,
+            reason,
             self.result,
         )

@@ -13,6 +13,11 @@
     terminating           goes on               orphaned       rerun
     retrying              goes on               orphaned       rerun
 
+What is in flight in **pods** goes on without its node, so it is neither lost nor run again: whatever the state, the
+occurrence is *adopted*. It is nobody's, and who has room follows the pods to their end (K4, PROTOCOL 28). If other
+tasks of it were in flight on the node itself, those are lost as `on_orphan` says. But it is not orphaned while a pod of
+it may be alive: who adopts it ends the pods first.
+
 *Released*: anybody may start it. *Goes on*: it has begun and is nobody's, and whoever has room goes on with it where it
 was, between two tasks, say, or before a retry. *Rerun*: the attempt in flight is lost, the occurrence goes to
 `retrying`, and whoever has room makes another attempt. *Orphaned*: it ends. In all of these it gives back its shares of
@@ -56,6 +61,7 @@ class Fate(StrEnum):
     LEFT = "left"
     RELEASED = "released"
     GOES_ON = "goes on"
+    ADOPTED = "adopted"
     RERUN = "rerun"
     ORPHANED = "orphaned"
 
@@ -132,6 +138,9 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
     row = detail.row
     assert row.started_at is not None, "what has not begun is released"
     in_flight = [attempt for attempt in detail.attempts if attempt.status not in TASK_FINAL]
+    pods = frozenset() if plan is None else {task.order for task in plan.tasks if task.outlives_its_node}
+    if any(attempt.place in pods for attempt in in_flight):
+        return Rescue(Fate.ADOPTED, _adopted(detail, [one for one in in_flight if one.place not in pods], why))
     is_busy = bool(in_flight) or row.status is OccurrenceState.ACTION_RUNNING
     fate = FATES[row.status][_wants(detail) if is_busy else None]
     if fate is Fate.RELEASED:
@@ -149,6 +158,20 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
             return Rescue(fate, _taken(row, again, f"{why}; it is run again", attempts=lost))
         case _:
             return Rescue(fate, _taken(row, None, why))
+
+
+def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Intervention:
+    """It is nobody's, its pods go on, and it keeps its shares of limits. The `others` ran on the node: lost."""
+    why = f"{why}; its pods go on"
+    is_rerun = _wants(detail) is OnOrphan.RERUN and not _too_often(others, detail.attempts)
+    ended = {} if is_rerun else {attempt.place for attempt in others}
+    tasks = tuple(
+        replace(task, status=TaskState.FAILED, reason=f"{why}, and nobody knows how far it came")
+        for task in detail.tasks
+        if task.place in ended
+    )
+    lost = _lost(others, TaskState.FAILED, why)
+    return replace(_taken(detail.row, None, why, tasks=tasks, attempts=lost), gives_back=False)
 
 
 def reaped(detail: Detail, why: str, plan: JobPlan | None) -> Intervention:

@@ -191,7 +191,7 @@ class Scheduler:
         board = self._board
         why = f"node {board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
         for course in list(board.live.values()):
-            if course.terms.config.job.on_orphan is OnOrphan.RERUN and course.has_running_tasks:
+            if course.terms.config.job.on_orphan is OnOrphan.RERUN and course.can_lose_tasks:
                 board.line.release(course)
                 if lifecycle.give_way(course, why, now, out):
                     out.log(Level.WARNING, "occurrence.gave_way", **ending.named(course), why=why)
@@ -271,7 +271,8 @@ class Scheduler:
         self._board.after(course, now, out)
 
     def _shut_down(self, why: str, now: int, out: Outbox) -> None:
-        """Take no new work, give back what has not started, cancel what runs (R9)."""
+        """Take no new work, give back what has not started, cancel what runs (R9), but for what runs elsewhere: pods
+        go on, and another node, or the next start of this one, follows them to their end (K4)."""
         board = self._board
         if board.ends_at is not None:
             return
@@ -280,6 +281,9 @@ class Scheduler:
         for course in list(board.by_ref.values()):
             if course.stage in (Stage.CLAIMED, Stage.LINED_UP):
                 claiming.release(board, course, now, out)
+            elif course.outlives_its_node and course.closing is None:
+                ending.leave(course, out)  # to others, as soon as this node has said that it is gone
+                board.after(course, now, out)
             elif course.stage in LIVE:
                 lifecycle.close(course, board.shutdown_closing(), now, out)
                 board.after(course, now, out)
@@ -303,7 +307,7 @@ class Scheduler:
         silent = interval * self._settings.max_missed_orchestrator_heartbeats
         board = self._board
         for course in [course for course in board.live.values() if now - course.seen_at >= silent]:
-            if course.stage in LIVE:
+            if course.stage in LIVE and not course.outlives_its_node:  # a pod is known to be there (K4)
                 ending.orphan(course, now, out)
                 board.after(course, now, out)
 

@@ -157,6 +157,8 @@ class Starting:
         board = self._board
         if course.cancelled_by is not None:
             lifecycle.close(course, cancelling(course.cancelled_by), now, out)
+        elif board.ends_at is not None and course.outlives_its_node and course.closing is None:
+            ending.leave(course, out)
         elif board.ends_at is not None:
             lifecycle.close(course, board.shutdown_closing(), now, out)
         board.after(course, now, out)

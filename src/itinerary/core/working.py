@@ -17,13 +17,16 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.progress import BEGUN, OVERTIME, Phase, StopReason, TaskProgress
 from itinerary.model.rows import AttemptRow
 from itinerary.model.states import OccurrenceState, TaskState, shown_state
-from itinerary.model.work import AttemptKey, Outcome, Stopped
+from itinerary.model.work import AttemptKey, Moved, Outcome, Stopped
 
 __all__ = ["attempt_ended", "attempt_moved", "launch", "lose_attempts", "settle", "tasks_on_time", "transaction_ended"]
 
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
-    """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not."""
+    """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not. Or it is
+    durable that it is to end: what outlives its node hears of it only now (PROTOCOL 28)."""
+    if task.phase is Phase.STOPPING and task.outlives:
+        out.stops.append(task.key(course.ref))
     if task.phase is not Phase.GATED:
         return
     if task.stop_reason is not None:
@@ -56,6 +59,8 @@ def settle(course: Course, now: int, out: Outbox) -> bool:
         if gate:
             _show(course, now)
     takes = course.terms.limits if gate and not course.has_shares else ()
+    if not pen.is_held:
+        gate += _end_what_outlives(course)
     gives_back = course.only_waits and course.has_shares and bool(course.terms.limits)
     course.has_shares = (course.has_shares or bool(takes)) and not gives_back
     pen.write(out, gate=gate, takes=takes, gives_back=gives_back)
@@ -80,7 +85,8 @@ def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> boo
     for task in decision.stop:
         match task.phase:
             case Phase.RUNNING:
-                out.stops.append(task.key(course.ref))
+                if not task.outlives:
+                    out.stops.append(task.key(course.ref))
                 task.stop(reason, now + course.here.kill_grace)
             case Phase.GATED:
                 task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
@@ -108,6 +114,16 @@ def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
         if len(course.tasks) > 1 or task.number > 1:
             course.pen.note(task.row(course.ref))
     return begun
+
+
+def _end_what_outlives(course: Course) -> list[TaskProgress]:
+    """Those that are to end, and whose executors hear of it when that is durable: should this node die in between, who
+    adopts them knows that it was meant, and does not begin again what is gone."""
+    told = [task for task in course.tasks if task.must_be_told]
+    for task in told:
+        task.must_be_told = False
+        course.pen.note(task.row(course.ref))
+    return told
 
 
 def _blamed(task: TaskProgress | None) -> str:
@@ -154,7 +170,7 @@ def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Ou
 
 def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
     """Give up as lost what runs of it, by force; whether something did."""
-    running = [task for task in course.tasks if task.is_running]
+    running = [task for task in course.tasks if task.is_running and not task.outlives]
     for task in running:
         out.kills.append(task.key(course.ref))
         task.lost_by = why
@@ -162,8 +178,10 @@ def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
     return bool(running)
 
 
-def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState, out: Outbox) -> bool:
-    """What an attempt runs in is in another state: a pod is being created, runs, is being ended."""
+def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
+    """What an attempt runs in is in another state: a pod is being created, runs, is being ended. People see that within
+    a second, so it is written at once."""
+    key, state = report.key, report.state
     task = course.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
         return False
@@ -172,6 +190,13 @@ def attempt_moved(course: Course, key: AttemptKey, state: OccurrenceState, out: 
         out.log(Level.WARNING, "transition.refused", **named(course), task=task.task.name, to=state, why=why)
     elif task.phase is Phase.RUNNING:  # one that was asked to end shows as `terminating` anyway
         task.moved_to = None if state is OccurrenceState.RUNNING else state
+        if task.outlives:
+            course.pen.note(attempt=task.seen(course.ref))
+        if report.error is not None:
+            task.doom(report.error, now + course.here.kill_grace)
+            if not task.outlives:
+                out.stops.append(key)
+        out.is_urgent = True
     return True
 
 
@@ -182,7 +207,8 @@ def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
         if wakes_at is None or wakes_at > now:
             continue
         if task.phase is Phase.RUNNING:
-            out.stops.append(task.key(course.ref))
+            if not task.outlives:
+                out.stops.append(task.key(course.ref))
             task.stop(OVERTIME, now + course.here.kill_grace)
             out.log(Level.WARNING, "attempt.overtime", **named(course), task=task.task.name, attempt=task.number)
         elif task.phase is Phase.STOPPING:

@@ -3,6 +3,8 @@
     {"python": "package.module:function"}                                      PythonCall
     {"shell": ["gzip", "-9", "out.csv"], "env": {…}, "cwd": "data"}            ShellCommand
     {"http": "https://…", "method": "POST", "headers": {…}, "body": …}         HttpCall
+    {"pod": {"image": "local/train:1", "command": ["train"]}}                  PodTask
+    {"python": "package.module:function", "pod": {"image": …}}                 PodTask, which runs a function
     {"<kind>": …}                                                              ForeignTask, of an entry point
 
 `read_task` is for whoever registers a job: what it lets through can still fail, but not because it was misspelt.
@@ -20,6 +22,7 @@ import msgspec
 from itinerary.errors import ConfigError
 from itinerary.executors.entry_points import check_foreign, is_installed
 from itinerary.executors.http_definition import HTTP_KEYS, HttpCall, read_http
+from itinerary.executors.pods.definition import PodTask, read_pod
 from itinerary.executors.references import Value, read_value
 from itinerary.executors.registry import Registry
 from itinerary.model.job import JsonObject
@@ -31,6 +34,7 @@ __all__ = [
     "TASK_KEYS",
     "ForeignTask",
     "HttpCall",
+    "PodTask",
     "PythonCall",
     "ShellCommand",
     "TaskDefinition",
@@ -47,6 +51,7 @@ TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("python",),
     "shell": ("shell", "env", "cwd", "inherit_env", "use_shell"),
     "http": HTTP_KEYS,
+    "pod": ("pod",),
 }
 """The keys that a task may have, by the one that says what kind it is."""
 
@@ -78,14 +83,14 @@ class ForeignTask(msgspec.Struct, frozen=True):
     executor: str
 
 
-TaskDefinition: TypeAlias = PythonCall | ShellCommand | HttpCall | ForeignTask
+TaskDefinition: TypeAlias = PythonCall | ShellCommand | HttpCall | PodTask | ForeignTask
 
 
 def read_task(run: object, executor: str = "auto", registry: Registry | None = None) -> TaskDefinition:
     """What a definition says. Raises ConfigError, which begins with the key."""
     if not isinstance(run, Mapping):
         raise ConfigError(f"a task is a table with one of the keys {', '.join(_KINDS)}, not {shown(run)}")
-    if executor not in (*FUNCTION_EXECUTORS, "shell", "http"):
+    if executor not in (*FUNCTION_EXECUTORS, "shell", "http", "pod"):
         check_foreign(executor, run)
         return ForeignTask(executor)
     match [kind for kind in _KINDS if kind in run]:
@@ -95,6 +100,10 @@ def read_task(run: object, executor: str = "auto", registry: Registry | None = N
             return read_shell(run)
         case ["http"]:
             return read_http(run)
+        case ["pod"]:
+            return read_pod(check_keys("task", run, TASK_KEYS["pod"])["pod"])
+        case ["python", "pod"]:
+            return _read_function_in_pod(run, executor, registry)
         case []:
             return _read_foreign(run)
         case several:
@@ -106,6 +115,8 @@ def read_python(run: JsonObject, executor: str = "auto", registry: Registry | No
     check_keys("task", run, TASK_KEYS["python"])
     registry = Registry() if registry is None else registry
     name = registry.check(run["python"])
+    if executor == "pod":
+        raise ConfigError(f'pod: is missing; {name} runs in a pod, of an image that holds it: pod = {{ image = "…" }}')
     if executor not in FUNCTION_EXECUTORS:
         raise ConfigError(f"executor: {shown(executor)} runs no functions; allowed: {', '.join(FUNCTION_EXECUTORS)}")
     if executor == "process" and "<" in name:
@@ -116,6 +127,17 @@ def read_python(run: JsonObject, executor: str = "auto", registry: Registry | No
     if function is not None:
         check_place(name, executor, is_coroutine=function.is_coroutine)
     return PythonCall(name, executor)
+
+
+def _read_function_in_pod(run: JsonObject, executor: str, registry: Registry | None) -> PodTask:
+    """A function that runs in a pod, whose image holds the code (K6)."""
+    if executor not in ("pod", "auto"):
+        raise ConfigError(f"executor: {shown(executor)} runs no pods; say pod, or leave out what the pod is")
+    check_keys("task", run, (*TASK_KEYS["python"], *TASK_KEYS["pod"]))
+    name = (Registry() if registry is None else registry).check(run["python"])
+    if "<" in name:
+        raise ConfigError(f"python: {name} is inside another function, where nobody in a pod can find it; move it out")
+    return read_pod(run["pod"])
 
 
 def check_place(name: str, executor: str, *, is_coroutine: bool) -> None:

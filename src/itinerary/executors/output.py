@@ -37,6 +37,11 @@ class Tail:
         if len(self._kept) > 2 * self._limit:
             self._drop(len(self._kept) - self._limit)
 
+    def clear(self) -> None:
+        """Forget what came: it comes once more."""
+        self._kept.clear()
+        self._dropped = 0
+
     def text(self, secrets: Mapping[str, str] | None = None) -> str | None:
         """What came, as text of at most the limit, in bytes of UTF-8; None if nothing did.
 

@@ -1,7 +1,8 @@
 """The executor that owns the others: each attempt goes to the one that can run it.
 
     {"python": …}    functions: async, thread or process          {"shell": …}    shell
-    {"http": …}      http                                         anything else   an entry point of that name
+    {"http": …}      http                                         {"pod": …}      pods
+    anything else    an entry point of that name
 
 `executor` chooses among those of a function; one that names an installed executor sends the task there, whatever it is.
 Stop and kill go to all of them, since whoever does not know an attempt leaves it alone: that costs less than to
@@ -28,12 +29,12 @@ from itinerary.executors.registry import Registry
 from itinerary.executors.shell import ShellExecutor
 from itinerary.executors.threads import THREADS_MAX, ThreadExecutor
 from itinerary.executors.transactions import TransactionFactory
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Report
-from itinerary.ports import Clock, Executor
+from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Leftover, Report
+from itinerary.ports import Clock, Executor, LeavesBehind
 
 __all__ = ["ExecutorOptions", "Router", "standard_router"]
 
-_BUILT_IN: Final = (*FUNCTION_EXECUTORS, "shell", "http")
+_BUILT_IN: Final = (*FUNCTION_EXECUTORS, "shell", "http", "pod")
 
 
 class Router:
@@ -81,6 +82,20 @@ class Router:
         for executor in self._by_kind.values():
             executor.kill(attempts)
 
+    async def left_behind(self) -> Sequence[Leftover]:
+        """What its executors have left behind."""
+        found: list[Leftover] = []
+        for executor in self._by_kind.values():
+            if isinstance(executor, LeavesBehind):
+                found += await executor.left_behind()
+        return found
+
+    async def remove(self, leftovers: Sequence[Leftover]) -> None:
+        """Have these removed; whoever has left something else behind knows nothing of them."""
+        for executor in self._by_kind.values():
+            if isinstance(executor, LeavesBehind):
+                await executor.remove(leftovers)
+
     def _kind(self, assignment: Assignment) -> str:
         run = assignment.run
         if len(run) == 1 and "python" in run and assignment.executor in FUNCTION_EXECUTORS:
@@ -88,7 +103,7 @@ class Router:
         definition = read_task(run, assignment.executor, self._registry)
         if isinstance(definition, ForeignTask):
             return definition.executor
-        return next(kind for kind in ("python", "shell", "http") if kind in run)
+        return next(kind for kind in ("pod", "python", "shell", "http") if kind in run)
 
     def _say(self, key: AttemptKey, outcome: Failed) -> None:
         assert self._report is not None, "nobody to report to: the executor was never opened"
@@ -109,6 +124,12 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     user: str | int | None = None
     """Whom commands run as; None: whom the node runs as."""
     group: str | int | None = None
+    node: str | None = None
+    """An id that no other start of any node has; None: one is made up."""
+    kill_grace: float = 10.0
+    """From the stop of an attempt to its kill, in seconds: the grace of a pod is less."""
+    uses_pods: bool = False
+    """Whether some job has pods: then those that were left behind are looked for from the beginning."""
 
 
 def standard_router(
@@ -121,6 +142,7 @@ def standard_router(
 ) -> tuple[Router, CoroutineExecutor]:
     """All executors that come with Itinerary; and again the one that runs coroutines, for its `blocked_for`."""
     from itinerary.executors.http import HttpExecutor  # noqa: PLC0415 - aiohttp takes longer to import than the rest
+    from itinerary.executors.pods.executor import PodExecutor  # noqa: PLC0415 - so does this
 
     options = ExecutorOptions() if options is None else options
     coroutines = CoroutineExecutor(registry, loop=loop, transaction=transaction, clock=clock)
@@ -132,4 +154,5 @@ def standard_router(
     )
     shell = ShellExecutor(secrets=options.secrets, user=options.user, group=options.group)
     http = HttpExecutor(allowed_hosts=options.allowed_hosts, secrets=options.secrets)
-    return Router(registry, {"python": functions, "shell": shell, "http": http}), coroutines
+    pods = PodExecutor(registry, node=options.node, kill_grace=options.kill_grace, uses_pods=options.uses_pods)
+    return Router(registry, {"python": functions, "shell": shell, "http": http, "pod": pods}), coroutines

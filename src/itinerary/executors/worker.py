@@ -33,7 +33,7 @@ from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.wire import Answer, Ending, Run, receive, send
 from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
 
-__all__ = ["BOOTSTRAP", "main"]
+__all__ = ["BOOTSTRAP", "Desk", "flush", "main"]
 
 BOOTSTRAP: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
@@ -53,12 +53,12 @@ def main(handle: int) -> None:
     sys.argv[:] = [""]
     requests: SimpleQueue[Run] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, requests), name="itinerary-pool", daemon=True).start()
-    desk = _Desk()
+    desk = Desk()
     home = os.getcwd()  # noqa: PTH109 - for os.chdir
     while True:
         signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another
         outcome = desk.run(requests.get())
-        _flush()
+        flush()
         with suppress(OSError):  # it may be gone
             os.chdir(home)
         send(connection, _answer(outcome))
@@ -76,7 +76,7 @@ def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
         os._exit(1)
 
 
-class _Desk:
+class Desk:
     """Runs one function at a time, and knows how to tell it to end."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ def _answer(outcome: Outcome) -> Answer:
             assert_never(outcome)
 
 
-def _flush() -> None:
+def flush() -> None:
     """See that everything printed is in the pipe before the answer is on its way; a function may have broken these."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     for stream in (sys.stdout, sys.stderr):

@@ -33,6 +33,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What it runs."""
     overrides: Overrides = NOTHING
 
+    @property
+    def outlives_its_node(self) -> bool:
+        """Whether what it runs goes on without the node that began it: a pod, which another node can adopt (K4)."""
+        return "pod" in self.definition
+
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A schedule, a configuration, and an ordered list of tasks, at one version."""

@@ -24,6 +24,7 @@ __all__ = [
     "Ended",
     "Facts",
     "Failed",
+    "Leftover",
     "Moved",
     "Outcome",
     "Report",
@@ -101,6 +102,10 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     facts: Facts
     argument: object = None
     """What a hook is given in place of a context: the occurrence that starts, or the report of its end."""
+    fence: int = 0
+    """What the occurrence is held by: whatever outlives a node, and its adoption by another, is told apart by it."""
+    has_begun: bool = False
+    """Another node began it, and is gone: what that left is to be followed to its end, and not begun again."""
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
@@ -144,6 +149,22 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 
     key: AttemptKey
     state: OccurrenceState
+    error: str | None = None
+    """Why nothing can come of it any more, while it is not over: it is to be stopped, and has failed for this."""
+
+
+class Leftover(msgspec.Struct, frozen=True, gc=False):
+    """Something that an executor left behind: what an attempt ran in, and can be removed once its end is durable."""
+
+    key: AttemptKey
+    occurrence: OccurrenceId
+    """Whose it is. The number of an occurrence means something in one store only."""
+    handle: tuple[str, str, str]
+    """What it is removed by: for a pod its namespace, name and UID."""
+    is_over: bool
+    """Whether it has come to its end; else it still runs, or waits to."""
+    over_for: int
+    """Since when, in microseconds."""
 
 
 Report: TypeAlias = Ended | Moved

@@ -49,7 +49,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Reread, Settings
-from itinerary.ports import Executor, Store
+from itinerary.ports import Executor, LeavesBehind, Store
 from itinerary.runtime.booting import boot_runs
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.claimer import Claimer
@@ -59,6 +59,7 @@ from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.pruner import Pruner
 from itinerary.runtime.reaper import Reaper
+from itinerary.runtime.remover import Remover
 from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rereader import Rereader
 from itinerary.runtime.rescuer import Rescuer
@@ -121,7 +122,7 @@ class Node:
         machine sleeps; `elsewhere` runs what would hold up the loop."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
-        self._elsewhere, self._observer = elsewhere, observer
+        self._elsewhere, self._observer, self._executor = elsewhere, observer, executor
         self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed, awake)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
@@ -180,6 +181,11 @@ class Node:
             plans=lambda: self.builder.plans,
             log=log,
             tell=self._observer,
+        )
+        self._remover = (
+            Remover(self._executor, store, lambda: self.builder.timeline, lambda: self._roll.is_first, log)
+            if isinstance(self._executor, LeavesBehind)
+            else None
         )
         self._watcher = Watcher(
             store,
@@ -282,6 +288,7 @@ class Node:
                     self._rescuer,
                     self._reaper,
                     self._pruner,
+                    self._remover,
                     self._watchdog,
                     self._rereader,
                 ):

@@ -44,6 +44,7 @@ _LOOKS: Final = 3
 _FIELDS: Final = {
     Fate.RELEASED: "released",
     Fate.GOES_ON: "going_on",
+    Fate.ADOPTED: "adopted",
     Fate.RERUN: "rerun",
     Fate.ORPHANED: "orphaned",
 }

@@ -29,9 +29,8 @@ _NO_KINDS: Final = frozenset({"name", *Overrides.__struct_fields__})
 _LEFT_OUT: Final[Mapping[str, object]] = {"env": {}, "headers": {}, "inherit_env": True, "use_shell": False}
 """What Python does not store, since it says nothing."""
 _EXAMPLE: Final = 'write [[jobs.NAME.tasks]], name = "dump" and shell = ["pg_dump", "-Fc"]'
-_NO_PODS: Final = (
-    "pods cannot be run as yet; run a command that starts one, shell = ['kubectl', …], or install an executor"
-)
+_IN_POD: Final = ["python", "pod"]
+"""The one pair of kinds that makes sense: a function, and the pod that it runs in."""
 
 
 def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> bool:
@@ -81,15 +80,15 @@ def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration
 
 def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | None:
     """The key that says what it runs; None if that is wrong."""
-    kinds = [key for key in table if key in TASK_KEYS]
+    kinds = [key for key in TASK_KEYS if key in table]
+    if kinds == _IN_POD:
+        return "python"
     if not kinds:  # looking for what is installed takes long
         kinds = [key for key in table if key not in _NO_KINDS and is_installed(key)]
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
         problems.add(path, f"a task runs one thing; here are {' and '.join(kinds)}")
-    elif "pod" in table:
-        problems.add((*path, "pod"), _NO_PODS)
     elif not any("did you mean" in unknown_key(key, tuple(TASK_KEYS)) for key in table if key != "name"):
         problems.add(path, f"it runs nothing; give it one of the keys {', '.join(TASK_KEYS)}")
     return None
@@ -99,8 +98,10 @@ def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | N
     """Those keys that may stand there, less what says nothing."""
     every_key = tuple(dict.fromkeys(key for keys in TASK_KEYS.values() for key in keys))
     allowed = every_key if kind is None else TASK_KEYS[kind]
+    if kind == "python":
+        allowed = (*allowed, *TASK_KEYS["pod"])
     for key in run:
-        if key in allowed or (key == "pod" and kind is None):
+        if key in allowed:
             continue
         if key in every_key:
             owners = " or ".join(owner for owner, keys in TASK_KEYS.items() if key in keys)

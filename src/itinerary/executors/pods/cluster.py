@@ -1,0 +1,212 @@
+"""The API server: credentials, and the few calls that are made. The one module that knows `kubernetes-asyncio`.
+
+    KUBECONFIG is set            that file, or files
+    in a pod                     the service account's token, which is read again as it changes
+    neither                      ~/.kube/config
+
+Pods go in and out as JSON: the models of the library know one version of Kubernetes, and servers have another. What
+goes wrong is one of two things, and everybody else has to tell only these apart:
+
+    Unreachable    no answer, or "later": the call may have been made or not; it is made again
+    Refused        an answer, and it is no: 404, 409, 403, 422 …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from itinerary.errors import ConfigError, ItineraryError
+
+__all__ = ["Cluster", "Refused", "Unreachable", "connect"]
+
+CALL_TIMEOUT: Final = 15.0
+WATCH_FOR: Final = 60
+"""After so many seconds the server ends a watch, and it is asked for again: one that is silently dead is found out."""
+_LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
+_LINE_MAX: Final = 4 * 1024 * 1024
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOME: Final = "~/.kube/config"
+_CHUNK: Final = 65_536
+
+
+class Unreachable(ItineraryError):
+    """The API server did not answer, or said that it cannot now."""
+
+
+class Refused(ItineraryError):
+    """The API server said no."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def connect() -> Cluster:
+    """Whatever the credentials of this process lead to. Raises ConfigError if there are none."""
+    try:
+        from kubernetes_asyncio import client  # noqa: PLC0415 - an extra, which takes a second to import
+    except ImportError as error:
+        raise ConfigError(
+            "a task is a pod, and kubernetes-asyncio is not here; install itinerary[kubernetes]"
+        ) from error
+    configuration, namespace = await asyncio.to_thread(_credentials)
+    api = client.ApiClient(configuration)
+    return Cluster(client.CoreV1Api(api), namespace)
+
+
+def _credentials() -> tuple[Any, str]:
+    """In a helper thread, since files are read, and programs may be run that give tokens."""
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - see above
+
+    configuration = type.__call__(client.Configuration)
+    path = os.environ.get("KUBECONFIG")
+    try:
+        if not path and os.environ.get("KUBERNETES_SERVICE_HOST"):
+            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library has none
+            return configuration, (_ACCOUNT / "namespace").read_text().strip()
+        if not path and not Path(_HOME).expanduser().exists():
+            raise ConfigError(
+                "there are no credentials for Kubernetes: set KUBECONFIG, write ~/.kube/config, or run in a pod with a "
+                "service account"
+            )
+        loader = asyncio.run(
+            config.load_kube_config(path or _HOME, client_configuration=configuration, persist_config=False)
+        )
+        context = loader.current_context or {}
+        return configuration, context.get("context", {}).get("namespace") or "default"
+    except (config.ConfigException, OSError, TypeError, AttributeError) as error:
+        raise ConfigError(f"the credentials for Kubernetes cannot be read: {type(error).__name__}: {error}") from error
+
+
+class Cluster:
+    """The pods of a cluster."""
+
+    def __init__(self, api: Any, namespace: str) -> None:
+        self._api, self.namespace = api, namespace
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._api.api_client.close()
+
+    async def create(self, namespace: str, pod: dict[str, Any]) -> dict[str, Any]:
+        """Create a pod. Refused with 409 if there is one of that name."""
+        return await self._call(self._api.create_namespaced_pod, namespace, pod)
+
+    async def find(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """The pod of that name, if there is one."""
+        try:
+            return await self._call(self._api.read_namespaced_pod, name, namespace)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def patch(self, namespace: str, name: str, patch: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Change a pod by a JSON patch."""
+        kind = "application/json-patch+json"
+        return await self._call(self._api.patch_namespaced_pod, name, namespace, list(patch), _content_type=kind)
+
+    async def delete(self, namespace: str, name: str, uid: str, grace: int) -> bool:
+        """Ask for the end of a pod, if it is still the one with that UID. False if it is not there any more."""
+        body = {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}
+        try:
+            await self._call(self._api.delete_namespaced_pod, name, namespace, body=body)
+        except Refused as error:
+            if error.status in (404, 409):
+                return False
+            raise
+        return True
+
+    async def pods(self, namespace: str | None, selector: str) -> tuple[list[dict[str, Any]], str]:
+        """Those with these labels, in one namespace or in all, and the version of the list."""
+        call = self._api.list_pod_for_all_namespaces if namespace is None else self._api.list_namespaced_pod
+        where = () if namespace is None else (namespace,)
+        found = await self._call(call, *where, label_selector=selector)
+        return found.get("items") or [], found["metadata"]["resourceVersion"]
+
+    async def watch(self, namespace: str, selector: str, version: str) -> AsyncIterator[dict[str, Any]]:
+        """Events of those with these labels, from a version on, until the server ends it. Refused with 410 if it has
+        forgotten that version."""
+        call = self._api.list_namespaced_pod(
+            namespace,
+            label_selector=selector,
+            resource_version=version,
+            watch=True,
+            allow_watch_bookmarks=True,
+            timeout_seconds=WATCH_FOR,
+            _preload_content=False,
+            _request_timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CALL_TIMEOUT, sock_read=WATCH_FOR + CALL_TIMEOUT
+            ),
+        )
+        async with _answer(call) as response:
+            unread = b""
+            async for chunk in response.content.iter_any():
+                unread += chunk
+                *lines, unread = unread.split(b"\n")
+                if len(unread) > _LINE_MAX:
+                    raise Unreachable(f"an event of a watch is longer than {_LINE_MAX} bytes")
+                for line in lines:
+                    if line.strip():
+                        yield _event(line)
+
+    async def log(
+        self, namespace: str, name: str, container: str, write: Callable[[bytes], None], *, follow: bool
+    ) -> None:
+        """What a container printed so far, or, if it is followed, until it ends."""
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CALL_TIMEOUT, sock_read=None if follow else CALL_TIMEOUT
+        )
+        call = self._api.read_namespaced_pod_log(
+            name, namespace, container=container, follow=follow, _preload_content=False, _request_timeout=timeout
+        )
+        async with _answer(call) as response:
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                write(chunk)
+
+    async def _call(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> dict[str, Any]:
+        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
+        async with _answer(call(*arguments, _preload_content=False, _request_timeout=timeout, **named)) as response:
+            found = msgspec.json.decode(await response.read())
+        if not isinstance(found, dict):
+            raise Unreachable("the API server answered with something that is no object")
+        return found
+
+
+@asynccontextmanager
+async def _answer(call: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    """The answer to a call, if it is a good one, for as long as it is read."""
+    try:
+        response: aiohttp.ClientResponse = await call
+        async with response:
+            if response.status >= 300:
+                raise _refusal(response.status, await response.text())
+            yield response
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        raise Unreachable(f"the API server cannot be reached: {type(error).__name__}: {error}") from error
+
+
+def _refusal(status: int, text: str) -> ItineraryError:
+    try:
+        message = str(msgspec.json.decode(text)["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        message = text[:500]
+    if status in _LATER:
+        return Unreachable(f"the API server cannot answer now, {status}: {message}")
+    return Refused(status, f"Kubernetes refused it, {status}: {message}")
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    event = msgspec.json.decode(line)
+    if event.get("type") == "ERROR":
+        raise Refused(event["object"].get("code", 500), str(event["object"].get("message", "the watch failed")))
+    assert isinstance(event, dict), "a watch sends objects"
+    return event

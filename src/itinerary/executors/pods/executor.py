@@ -1,0 +1,359 @@
+"""From an attempt to its pod, and from the pod to an outcome.
+
+    begin ──► created, or found and adopted ──► seen, again and again ──► over ──► its log ──► Ended
+                                                  │ Moved: container_creating, running, terminating
+    stop  ──► deleted, with a grace               └ hopeless: Moved with the error, and the core stops it
+    kill  ──► deleted at once if it was to be stopped; else it is left alone, for it is another node's by now
+
+**Who may delete.** A stop comes when it is durable that the attempt is to end, under the fence of this node (PROTOCOL
+28). A kill alone says only that nobody here listens any more. And a pod is deleted by its UID: never a namesake.
+
+**Adoption.** A pod says in a label by which fence it is held. Who follows it writes its own fence there first, by a
+patch that fails if another was quicker; a higher one than one's own means that it is another's. So of two nodes that
+believe that an attempt is theirs, one follows the pod.
+
+**Created once.** The name is the attempt's id, so a create whose answer was lost is made again, harmlessly. What has
+begun already, as its row says, is not created a second time if it is gone: somebody deleted it. A node that slept for
+long does not create what another may have followed to the end, and removed, meanwhile: not after `CREATE_WITHIN`, and
+finished pods are kept longer than that.
+
+**Unreachable is not dead.** While the API server does not answer, nothing is concluded, and everything is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import structlog
+
+from itinerary.executors.base import BaseExecutor
+from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.pods.attempts import PodAttempt
+from itinerary.executors.pods.cluster import Cluster, Refused, Unreachable, connect
+from itinerary.executors.pods.definition import MAIN
+from itinerary.executors.pods.leftovers import LEFT_BEHIND, leftover
+from itinerary.executors.pods.manifest import NODE, adoption, manifest, selector
+from itinerary.executors.pods.sight import DELETED, Sight, gone, seen
+from itinerary.executors.pods.watching import Watch, backed_off
+from itinerary.executors.registry import Registry
+from itinerary.model.states import OccurrenceState
+from itinerary.model.text import clean_text
+from itinerary.model.work import Assignment, Failed, Leftover, Moved, Outcome, Stopped
+
+__all__ = ["CREATE_WITHIN", "PodExecutor"]
+
+CREATE_WITHIN: Final = 30 * 60.0
+"""The latest that a pod is created after its attempt was begun, in seconds."""
+LOG_PATIENCE: Final = 30.0
+"""How long a log is asked for that cannot be had now, in seconds: the outcome is known, and others wait for it."""
+_LOG_END: Final = 5.0
+"""How long the log of a container that has ended may still be on its way."""
+_CALLS_MAX: Final = 40
+_FOLLOWED_MAX: Final = 20
+"""How many logs are followed at a time: each takes a connection for as long as its container takes to end."""
+_LAST_CALLS: Final = 5.0
+
+T = TypeVar("T")
+
+_log: Final = structlog.stdlib.get_logger()
+
+
+class PodExecutor(BaseExecutor[PodAttempt]):
+    """Runs attempts as pods, of whatever cluster the credentials of this process lead to."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        node: str | None = None,
+        kill_grace: float = 10.0,
+        uses_pods: bool = False,
+        reach: Callable[[], Awaitable[Cluster]] = connect,
+    ) -> None:
+        """`node` is an id that no other start of any node has; `kill_grace` is what an attempt has from its stop to its
+        kill, in seconds; with `uses_pods` what was left behind is looked for even before the first pod is run."""
+        super().__init__()
+        self._registry, self._node, self._kill_grace = registry, node or str(uuid4()), kill_grace
+        self._uses_pods, self._reach = uses_pods, reach
+        self._cluster: Cluster | None = None
+        self._by_name: dict[str, PodAttempt] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _prepare(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connecting, self._calls = asyncio.Lock(), asyncio.Semaphore(_CALLS_MAX)
+        self._followed = asyncio.Semaphore(_FOLLOWED_MAX)
+
+    async def _shut_down(self) -> None:
+        """Let go. Pods go on: who has their occurrences next follows them."""
+        for attempt in self._in_flight.values():
+            attempt.let_go()
+        for watch in self._watches.values():
+            watch.cancel()
+        waiting = [*self._tasks, *self._watches.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=_LAST_CALLS)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    def _accept(self, assignment: Assignment) -> PodAttempt:
+        return PodAttempt(assignment, self._registry)
+
+    def _launch(self, attempt: PodAttempt) -> None:
+        attempt.began_at = self._loop.time()
+        self._by_name[attempt.name] = attempt
+        attempt.life = self._spawn(self._live(attempt))
+
+    def _stop(self, attempt: PodAttempt) -> None:
+        attempt.is_stop_asked = True
+        attempt.changed.set()
+
+    def _kill(self, attempt: PodAttempt) -> None:
+        attempt.is_given_up = True
+        attempt.let_go()
+        if attempt.is_stop_asked:
+            self._spawn(self._force(attempt))
+        self._end(attempt.key, Stopped(abandoned=True, output=attempt.tail.text()))
+
+    def _spawn(self, call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- the life of a pod ---------------------------------------------------------------------------------------------
+
+    async def _live(self, attempt: PodAttempt) -> None:
+        try:
+            outcome = await self._lived(attempt)
+        except Exception as error:  # noqa: BLE001 - an attempt ends here
+            outcome = could_not_begin(error)
+        finally:
+            if self._by_name.get(attempt.name) is attempt:
+                del self._by_name[attempt.name]
+            if attempt.reader is not None:
+                attempt.reader.cancel()
+        if not self._end(attempt.key, outcome):
+            self._came_back(attempt.assignment, outcome)
+
+    async def _lived(self, attempt: PodAttempt) -> Outcome:
+        cluster = await self._connected()
+        attempt.namespace = attempt.task.namespace or cluster.namespace
+        self._watch(cluster, attempt.namespace)
+        nothing = await self._retried(attempt, lambda: self._placed(cluster, attempt))
+        while nothing is None:
+            sight = attempt.sight
+            assert sight is not None, "it was placed"
+            if sight.is_gone and not attempt.is_deleted:
+                sight = attempt.sight = await self._retried(attempt, lambda: self._confirmed(cluster, attempt))
+            if sight.fence > attempt.assignment.fence:
+                return Stopped(abandoned=True)
+            if sight.is_over:
+                await self._read_log(cluster, attempt, sight)
+                return attempt.outcome(sight)
+            nothing = await self._turn(cluster, attempt, sight)
+        return nothing
+
+    async def _turn(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> Outcome | None:
+        """Do what there is to do about a pod that is there, and wait for something to happen to it."""
+        if sight.state is not attempt.said:
+            attempt.said = sight.state
+            self._say(Moved(attempt.key, sight.state))
+        wait = attempt.patience(self._loop.time())
+        if attempt.is_stop_asked and not attempt.is_deleted:
+            await self._retried(attempt, lambda: self._deleted(cluster, attempt))
+            return None
+        if sight.state is OccurrenceState.TERMINATING:
+            self._follow_log(cluster, attempt)
+        elif sight.trouble is not None and wait == 0 and not attempt.is_doomed:
+            attempt.is_doomed = True
+            self._say(Moved(attempt.key, OccurrenceState.TERMINATING, clean_text(sight.trouble.error)))
+        await attempt.until_changed(None if attempt.is_doomed else wait)
+        return None
+
+    async def _placed(self, cluster: Cluster, attempt: PodAttempt) -> Outcome | None:
+        """Create the pod, or find it. None when it is followed here; else what has come of it."""
+        assignment = attempt.assignment
+        try:
+            pod = await self._made_or_found(cluster, attempt)
+        except Refused as error:
+            return Failed(clean_text(f"its pod cannot be created: {error}"))
+        if pod is None and attempt.is_stop_asked:
+            return Stopped()
+        if pod is None:
+            return Failed(f"{DELETED}, while nobody looked" if attempt.was_there else attempt.too_late())
+        sight = seen(pod)
+        if sight.attempt != attempt.name:
+            return Failed(f"a pod {attempt.name} is there already, and is not this attempt's; remove it")
+        if sight.fence > assignment.fence:
+            return Stopped(abandoned=True)
+        if pod["metadata"]["labels"].get(NODE) != self._node or sight.fence != assignment.fence:
+            try:
+                patch = adoption(self._node, assignment.fence, pod)
+                pod = await cluster.patch(attempt.namespace, attempt.name, patch)
+            except Refused as error:  # somebody was quicker, or it is gone: look again
+                raise Unreachable(str(error)) from error
+            _log.info("pod.adopted", pod=attempt.name, namespace=attempt.namespace, job=assignment.facts.job)
+        attempt.see(seen(pod))
+        return None
+
+    async def _made_or_found(self, cluster: Cluster, attempt: PodAttempt) -> dict[str, Any] | None:
+        attempt.was_there = attempt.was_there or attempt.assignment.has_begun
+        if not attempt.was_there and not attempt.is_stop_asked:
+            if self._loop.time() - attempt.began_at > CREATE_WITHIN:
+                return None
+            try:
+                pod = manifest(attempt.task, attempt.assignment, self._node, attempt.run)
+                return await cluster.create(attempt.namespace, pod)
+            except Refused as error:
+                if error.status != 409:
+                    raise
+                attempt.was_there = True
+        return await cluster.find(attempt.namespace, attempt.name)
+
+    async def _confirmed(self, cluster: Cluster, attempt: PodAttempt) -> Sight:
+        """Whether a pod that no watch shows any more is gone: it may as well be another node's by now."""
+        pod = await cluster.find(attempt.namespace, attempt.name)
+        last = attempt.sight
+        if pod is None or (last is not None and pod["metadata"]["uid"] != last.uid):
+            return gone(attempt.last)
+        return seen(pod)
+
+    async def _deleted(self, cluster: Cluster, attempt: PodAttempt) -> None:
+        assert attempt.sight is not None, "it was placed"
+        self._follow_log(cluster, attempt)
+        grace = max(1, int(self._kill_grace / 2))
+        template = attempt.task.template.get("spec", {}).get("terminationGracePeriodSeconds", grace)
+        grace = min(grace, template) if isinstance(template, int) else grace
+        attempt.is_deleted = True
+        if not await cluster.delete(attempt.namespace, attempt.name, attempt.sight.uid, grace):
+            attempt.see(gone(attempt.last))
+
+    async def _force(self, attempt: PodAttempt) -> None:
+        """The end of a pod that did not end in time, or that nobody has seen yet. What cannot be done now is done by
+        whoever removes what was left behind."""
+        try:
+            cluster = await self._connected()
+            pod = await cluster.find(attempt.namespace or cluster.namespace, attempt.name)
+            if pod is not None and (sight := seen(pod)).fence == attempt.assignment.fence:
+                await cluster.delete(pod["metadata"]["namespace"], attempt.name, sight.uid, 0)
+        except Exception as error:  # noqa: BLE001 - its attempt has ended
+            _log.warning("pod.not_deleted", pod=attempt.name, error=str(error), hint="it is removed later")
+
+    async def _retried(self, attempt: PodAttempt, call: Callable[[], Awaitable[T]]) -> T:
+        """Until the API server answers. That it does not says nothing about a pod."""
+        failures = 0
+        while True:
+            try:
+                async with self._calls:
+                    return await call()
+            except Unreachable as error:
+                attempt.is_deleted = False  # if that was asked for, nobody knows whether it was heard
+                failures += 1
+                if failures == 1:
+                    _log.warning("pod.unreachable", pod=attempt.name, error=str(error), hint="it is tried again")
+                await attempt.until_changed(backed_off(failures))
+
+    # -- what it printed -----------------------------------------------------------------------------------------------
+
+    def _follow_log(self, cluster: Cluster, attempt: PodAttempt) -> None:
+        """A pod that is being deleted takes its log with it: read along until its end."""
+        assert attempt.sight is not None, "it was placed"
+        if attempt.reader is None and attempt.sight.has_started and not self._followed.locked():
+            attempt.reader = self._spawn(self._read_along(cluster, attempt))
+
+    async def _read_along(self, cluster: Cluster, attempt: PodAttempt) -> None:
+        async with self._followed:
+            with suppress(Unreachable, Refused):  # what came is what there is
+                await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=True)
+
+    async def _read_log(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> None:
+        if attempt.reader is not None:
+            await asyncio.wait([attempt.reader], timeout=_LOG_END)
+            return
+        until, failures = self._loop.time() + LOG_PATIENCE, 0
+        while sight.has_started and not sight.is_gone:
+            try:
+                attempt.tail.clear()
+                async with self._calls:
+                    await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=False)
+            except (Unreachable, Refused) as error:
+                failures += 1
+                if isinstance(error, Refused) or self._loop.time() > until:
+                    _log.warning("pod.log_unread", pod=attempt.name, error=str(error))
+                    return
+                await asyncio.sleep(backed_off(failures))
+            else:
+                return
+
+    # -- the cluster ---------------------------------------------------------------------------------------------------
+
+    async def _connected(self) -> Cluster:
+        async with self._connecting:
+            if self._cluster is None:
+                self._cluster = await self._reach()
+            return self._cluster
+
+    def _watch(self, cluster: Cluster, namespace: str) -> None:
+        if namespace not in self._watches:
+            watch = Watch(
+                cluster,
+                namespace,
+                selector(self._node),
+                seen=self._saw,
+                gone=self._lost_sight,
+                known=lambda: [one.name for one in self._by_name.values() if one.is_seen_in(namespace)],
+            )
+            self._watches[namespace] = self._loop.create_task(watch.run(), name=f"pods in {namespace}")
+
+    def _saw(self, pod: dict[str, Any]) -> None:
+        attempt = self._by_name.get(pod["metadata"]["name"])
+        if attempt is not None:
+            attempt.see(seen(pod))
+
+    def _lost_sight(self, name: str, pod: dict[str, Any] | None) -> None:
+        attempt = self._by_name.get(name)
+        if attempt is not None:
+            if pod is not None:
+                attempt.see(seen(pod))
+            attempt.see(gone(attempt.last))
+
+    # -- what is left behind -------------------------------------------------------------------------------------------
+
+    async def left_behind(self) -> Sequence[Leftover]:
+        """The pods of all nodes that this one may see, over or not; none if this node has nothing to do with pods."""
+        if self._is_closed or (self._cluster is None and not self._uses_pods):
+            return ()
+        try:
+            cluster = await self._connected()
+            try:
+                pods, _ = await cluster.pods(None, LEFT_BEHIND)
+            except Refused:  # least privilege: only where this node runs pods
+                pods = []
+                for namespace in {cluster.namespace, *self._watches}:
+                    pods += (await cluster.pods(namespace, LEFT_BEHIND))[0]
+        except (Unreachable, Refused) as error:
+            _log.warning("pods.not_listed", error=str(error), hint="it is tried again")
+            return ()
+        found = [leftover(pod) for pod in pods]
+        return [one for one in found if one is not None]
+
+    async def remove(self, leftovers: Sequence[Leftover]) -> None:
+        """Remove these: the ends of their attempts are durable."""
+        cluster = await self._connected()
+        grace = max(1, int(self._kill_grace / 2))
+        for one in leftovers:
+            namespace, name, uid = one.handle
+            try:
+                await cluster.delete(namespace, name, uid, grace)
+            except (Unreachable, Refused) as error:
+                _log.warning("pod.not_deleted", pod=name, error=str(error), hint="it is tried again")

@@ -1,0 +1,157 @@
+"""The pod of an attempt, as the API server wants it.
+
+    name            the attempt's id: to create it twice is to create it once (K2)
+    labels          who it is: node, job, occurrence, attempt, and the fence it is held by
+    annotations     the same for people, and where its rows are
+    spec            the template, and what the task says on top; the container `main` does the work
+
+Pure: an assignment in, JSON out. What can go wrong is for the API server to say, and it is told apart from what can
+never be right by `definition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from itinerary.executors.pods.definition import MAIN, OURS, PodTask, Reference, Source
+from itinerary.executors.pods.letters import COMMAND, RUN_VARIABLE
+from itinerary.model.work import Assignment
+
+__all__ = ["ATTEMPT", "FENCE", "MANAGED", "NODE", "OCCURRENCE", "PLACE", "adoption", "manifest", "pod_name", "selector"]
+
+NODE: Final = f"{OURS}node"
+JOB: Final = f"{OURS}job"
+OCCURRENCE: Final = f"{OURS}occurrence"
+ATTEMPT: Final = f"{OURS}attempt"
+FENCE: Final = f"{OURS}fence"
+PLACE: Final = f"{OURS}place"
+"""Where its rows are: occurrence, place of the task, number of the attempt."""
+MANAGED: Final = "app.kubernetes.io/managed-by=itinerary"
+
+
+def pod_name(assignment: Assignment) -> str:
+    """What an attempt's pod is called."""
+    return str(assignment.facts.attempt_id)
+
+
+def selector(node: str) -> str:
+    """By which a node finds its pods."""
+    return f"{NODE}={node}"
+
+
+def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None = None) -> dict[str, Any]:
+    """The pod. `run` is what a Python function in it is told; None: it has a command of its own."""
+    facts, key = assignment.facts, assignment.key
+    template = deepcopy(dict(task.template))
+    metadata, spec = template.get("metadata", {}), template.get("spec", {})
+    labels = {
+        **metadata.get("labels", {}),
+        **task.labels,
+        "app.kubernetes.io/managed-by": "itinerary",
+        NODE: node,
+        JOB: str(facts.job_id),
+        OCCURRENCE: str(facts.occurrence_id),
+        ATTEMPT: str(facts.attempt_id),
+        FENCE: str(assignment.fence),
+    }
+    annotations = {
+        **metadata.get("annotations", {}),
+        **task.annotations,
+        f"{OURS}job-name": facts.job,
+        f"{OURS}task-name": facts.task,
+        f"{OURS}node-name": facts.node,
+        PLACE: f"{key.ref} {key.place} {key.number}",
+    }
+    if task.service_account is not None:
+        spec["serviceAccountName"] = task.service_account
+    spec["restartPolicy"] = "Never"
+    spec["containers"] = _containers(spec.get("containers", ()), _main(task, run))
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod_name(assignment), "labels": labels, "annotations": annotations},
+        "spec": spec,
+    }
+
+
+def adoption(node: str, fence: int, seen: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A JSON patch by which a pod becomes another node's, if nobody else was quicker: it is still the pod that was
+    seen, under the fence that it was seen with."""
+    metadata = seen["metadata"]
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+        {"op": "test", "path": _label(FENCE), "value": metadata["labels"][FENCE]},
+        {"op": "replace", "path": _label(NODE), "value": node},
+        {"op": "replace", "path": _label(FENCE), "value": str(fence)},
+    ]
+
+
+def _label(name: str) -> str:
+    return "/metadata/labels/" + name.replace("/", "~1")
+
+
+def _main(task: PodTask, run: str | None) -> dict[str, Any]:
+    main: dict[str, Any] = {"name": MAIN, "image": task.image}
+    command = task.command
+    if run is not None and command is None:
+        command = COMMAND
+    if command is not None:
+        main["command"] = list(command)
+    if task.args is not None:
+        main["args"] = list(task.args)
+    if task.cwd is not None:
+        main["workingDir"] = task.cwd
+    if task.pull_policy is not None:
+        main["imagePullPolicy"] = task.pull_policy
+    if task.resources:
+        main["resources"] = {kind: dict(amounts) for kind, amounts in task.resources.items()}
+    env = [_variable(name, value) for name, value in task.env.items()]
+    if run is not None:
+        env.append({"name": RUN_VARIABLE, "value": run})
+    if env:
+        main["env"] = env
+    if task.env_from:
+        main["envFrom"] = [_all_of(source) for source in task.env_from]
+    return main
+
+
+def _variable(name: str, value: str | Reference) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"name": name, "value": value.replace("$(", "$$(")}  # text, and no reference to another variable
+    kind = "secretKeyRef" if value.kind == "secret" else "configMapKeyRef"
+    return {"name": name, "valueFrom": {kind: {"name": value.name, "key": value.key}}}
+
+
+def _all_of(source: Source) -> dict[str, Any]:
+    kind = "secretRef" if source.kind == "secret" else "configMapRef"
+    return {kind: {"name": source.name}, **({"prefix": source.prefix} if source.prefix else {})}
+
+
+def _containers(given: Iterable[Mapping[str, Any]], main: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of the template, with what is said of `main` on top; it comes first if the template has none."""
+    containers = [dict(one) for one in given]
+    for place, container in enumerate(containers):
+        if container.get("name") == MAIN:
+            containers[place] = _merged(container, main)
+            return containers
+    return [main, *containers]
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Table by table; lists of named things by their names, and other lists one after the other, or, where order is
+    meaning (a command), the upper one."""
+    found = dict(below)
+    for key, value in above.items():
+        under = found.get(key)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            found[key] = _merged(under, value)
+        elif key == "env" and isinstance(under, list):
+            names = {one["name"] for one in value}
+            found[key] = [*(one for one in under if one.get("name") not in names), *value]
+        elif key == "envFrom" and isinstance(under, list):
+            found[key] = [*under, *value]
+        else:
+            found[key] = value
+    return found
