@@ -21,6 +21,7 @@ from itinerary.app.contexts import ITERATED
 from itinerary.app.naming import stored_name
 from itinerary.errors import ConfigError, ScheduleError
 from itinerary.executors import Registry, read_task
+from itinerary.executors.pods.definition import in_order
 from itinerary.model.codec import to_json
 from itinerary.model.config import resolve
 from itinerary.model.definition import Definition, Requirement
@@ -210,7 +211,7 @@ def pod_of(image: str | None, more: Mapping[str, Any] | None) -> dict[str, objec
     """What is said of the pod of a function; None: it runs in none."""
     if image is None and more is None:
         return None
-    return {**({} if image is None else {"image": image}), **(more or {})}
+    return in_order({**({} if image is None else {"image": image}), **(more or {})})
 
 
 def _check_takes_one(job: str, function: Callable[..., Any]) -> None:

@@ -90,7 +90,7 @@ def test_a_function_goes_where_it_can_run(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("run", "why"),
     [
-        ("gzip", "a task is a table with one of the keys python, shell, http"),
+        ("gzip", "a task is a table with one of the keys python, shell, http, pod"),
         ({}, "here is no keys"),
         ({"shel": ["ls"]}, "here is 'shel'"),
         ({"shell": ["ls"], "http": "https://x.org"}, "here are shell and http"),

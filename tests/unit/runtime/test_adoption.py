@@ -1,4 +1,4 @@
-"""Pods outlive their nodes (K4): what is adopted, what is created, and what is ended first, on real nodes in virtual time."""
+"""Pods outlive their nodes (K4): what is adopted, what is created, what is ended first; on nodes in virtual time."""
 
 from __future__ import annotations
 

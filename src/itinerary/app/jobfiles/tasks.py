@@ -18,6 +18,7 @@ from itinerary.app.jobfiles.problems import Problems, unknown_key
 from itinerary.errors import ConfigError, IdentityError
 from itinerary.executors.definitions import TASK_KEYS
 from itinerary.executors.entry_points import is_installed
+from itinerary.executors.pods.definition import in_order
 from itinerary.executors.registry import split_name
 from itinerary.model.overrides import Level, Overrides
 from itinerary.model.text import shown
@@ -29,7 +30,7 @@ _NO_KINDS: Final = frozenset({"name", *Overrides.__struct_fields__})
 _LEFT_OUT: Final[Mapping[str, object]] = {"env": {}, "headers": {}, "inherit_env": True, "use_shell": False}
 """What Python does not store, since it says nothing."""
 _EXAMPLE: Final = 'write [[jobs.NAME.tasks]], name = "dump" and shell = ["pg_dump", "-Fc"]'
-_IN_POD: Final = ["python", "pod"]
+_IN_POD: Final = frozenset({"python", "pod"})
 """The one pair of kinds that makes sense: a function, and the pod that it runs in."""
 
 
@@ -80,8 +81,8 @@ def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration
 
 def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | None:
     """The key that says what it runs; None if that is wrong."""
-    kinds = [key for key in TASK_KEYS if key in table]
-    if kinds == _IN_POD:
+    kinds = [key for key in table if key in TASK_KEYS]
+    if set(kinds) == _IN_POD:
         return "python"
     if not kinds:  # looking for what is installed takes long
         kinds = [key for key in table if key not in _NO_KINDS and is_installed(key)]
@@ -109,7 +110,10 @@ def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | N
         else:
             problems.add((*path, key), unknown_key(key, ("name", *allowed, *TASK_OPTIONS)))
     # In the order in which Python writes them down, so that the same task is the same text.
-    return {key: run[key] for key in allowed if key in run and not _says_nothing(key, run[key])}
+    found = {key: run[key] for key in allowed if key in run and not _says_nothing(key, run[key])}
+    if isinstance(found.get("pod"), dict):
+        found["pod"] = in_order(found["pod"])
+    return found
 
 
 def _says_nothing(key: str, value: object) -> bool:

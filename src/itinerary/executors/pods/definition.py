@@ -22,7 +22,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import check_keys
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "read_pod"]
+__all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod"]
 
 MAIN: Final = "main"
 """The name of the container that does the work. A template may say more of it, and have others beside it."""
@@ -118,6 +118,11 @@ def read_pod(given: object) -> PodTask:
         start_timeout=_duration(pod, "start_timeout"),
         template=_template(pod.get("template", {})),
     )
+
+
+def in_order(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, in one order, whoever wrote it down: the same task is the same text."""
+    return {**{key: pod[key] for key in POD_KEYS if key in pod}, **pod}
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -162,6 +162,35 @@ blackouts = [["2026-12-31T18:00", 2027-01-01T06:00:00]]
 """
 
 
+@pytest.mark.spec("K1", "job files")
+def test_a_pod_in_a_file_is_the_pod_that_python_makes() -> None:
+    written = app_of("""
+allow_modules = ["mypackage"]
+
+[jobs.train]
+schedule = "0 5 * * *"
+
+[[jobs.train.tasks]]
+name = "fit"
+pod = { namespace = "jobs", command = ["train", "-v"], image = "local/train:1", env = { DAY = "1" } }
+
+[[jobs.train.tasks]]
+name = "score"
+python = "mypackage.models:score"
+executor = "pod"
+pod = { resources = { limits = { memory = "64Mi" } }, image = "local/app:1" }
+""")
+    app = Itinerary(allow_modules=["mypackage"])
+    train = app.job("train", cron("0 5 * * *"))
+    train.pod("fit", image="local/train:1", command=["train", "-v"], namespace="jobs", env={"DAY": "1"})
+
+    def score() -> None: ...
+
+    score.__module__, score.__qualname__ = "mypackage.models", "score"
+    train.task(executor="pod", image="local/app:1", pod={"resources": {"limits": {"memory": "64Mi"}}})(score)
+    assert bodies(written) == bodies(app)
+
+
 @pytest.mark.spec("U2", "every kind of schedule")
 @pytest.mark.parametrize(
     ("written", "schedule"),
