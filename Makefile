@@ -11,7 +11,7 @@ SEEDS ?= 300
 API_EXAMPLES ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz api faults simulate mutants spec docs bench screenshots lock format clean
+.PHONY: help run test lint types contracts unit fuzz api faults simulate mutants kubernetes spec docs bench screenshots lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,9 @@ simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SE
 
 mutants: $(READY)  ## faults put into the store, one at a time: each must be caught within 1,000 seeds
 	$(BIN)/python -m tests.simulation.proof --seeds 0..999
+
+kubernetes: $(READY)  ## the tests that need a real cluster: the one of KUBECONFIG, or one that is brought up where that can be done
+	tools/kubernetes
 
 spec: $(READY)  ## statements of docs/requirements.md that no test names
 	@$(BIN)/python tools/spec.py

@@ -1,0 +1,95 @@
+"""What tests ask of a real cluster, past everything of ours: with kubectl."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+__all__ = ["BUSYBOX", "PATIENCE", "RealCluster", "needs_cluster", "until"]
+
+BUSYBOX: Final = os.environ.get("ITINERARY_TEST_BUSYBOX", "local/busybox:1")
+PATIENCE: Final = 120.0
+"""Seconds after which something has hung. Nothing is measured by it."""
+
+
+def until(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
+    """Wait for something that happens elsewhere, and tells nobody; what it is, when it is so."""
+    ends = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < ends, "it has not happened"
+        time.sleep(0.05)
+    return found
+
+
+def needs_cluster() -> None:
+    """Skip the module that this is called in, unless there is a cluster. Called by all, they are one line together."""
+    if why := _why_not():
+        pytest.skip(why, allow_module_level=True)
+
+
+@functools.cache
+def _why_not() -> str | None:
+    path = os.environ.get("KUBECONFIG")
+    if not path or not Path(path).exists() or shutil.which("kubectl") is None:
+        return "no Kubernetes: set KUBECONFIG, and have kubectl; `make kubernetes` brings up a cluster where it can"
+    if not RealCluster("default").answers():
+        return f"no Kubernetes: the API server that KUBECONFIG={path} names does not answer"
+    return None
+
+
+class RealCluster:
+    """A namespace of a real cluster."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def kubectl(self, *arguments: str, given: str | None = None, check: bool = True) -> str:
+        """What it prints."""
+        command = ["kubectl", "--namespace", self.namespace, *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=300)
+        assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout
+
+    def answers(self) -> bool:
+        return self.kubectl("get", "--raw", "/healthz", check=False) == "ok"
+
+    def make_namespace(self) -> None:
+        self.kubectl("create", "namespace", self.namespace)
+        until(lambda: "default" in self.kubectl("get", "serviceaccounts", check=False))
+
+    def remove_namespace(self) -> None:
+        """With everything in it: what is still there was left behind by a test that failed."""
+        self.kubectl("delete", "pods", "--all", "--grace-period=1", check=False)
+        self.kubectl("delete", "namespace", self.namespace, "--timeout=120s", check=False)
+
+    def pods(self, selector: str = "app.kubernetes.io/managed-by=itinerary") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", "-o", "json", "-l", selector))["items"]
+        return found
+
+    def phases(self) -> list[str]:
+        return [pod["status"].get("phase", "") for pod in self.pods()]
+
+    def restart_the_api_server(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Kill it and start it again as it was; only where it is a process of this machine, whose pid is in a file."""
+        path = Path(os.environ["ITINERARY_TEST_APISERVER_PID"])
+        pid = int(path.read_text())
+        process = Path(f"/proc/{pid}")
+        command = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        folder, log = (process / "cwd").resolve(), (process / "fd/1").resolve()
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not process.exists() or "Z" in (process / "stat").read_text().split()[2])
+        meanwhile()
+        with log.open("ab") as output:
+            started = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, start_new_session=True)
+        path.write_text(f"{started.pid}\n")
+        until(self.answers)
