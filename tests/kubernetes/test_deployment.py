@@ -1,4 +1,4 @@
-"""Itinerary itself on a real cluster, from the manifests in `deploy`: two nodes, PostgreSQL, and a rolling restart (K5).
+"""Itinerary itself on a real cluster, from the manifests in `deploy`: two nodes, PostgreSQL, a rolling restart (K5).
 
 The manifests are applied as they are, but for what the cluster of the tests lacks: a registry, volumes, DNS, and a
 Kubernetes that is new enough for policy/v1.
