@@ -1,7 +1,7 @@
 """What runs tasks in a rehearsal, in place of the executors.
 
     a coroutine function     on the loop of the rehearsal: what it awaits takes virtual time
-    a plain function         in a thread, in which everything is real, while virtual time stands still; `process` too
+    a plain function         in a thread, in which everything is real, while virtual time stands still; `process`, `pod` too
     a fake                   in the place of any of them
     a command, a call, …     is refused, unless there is a fake for it: a test must not send mail
 
@@ -114,7 +114,8 @@ class Stage:
             except Exception as error:  # noqa: BLE001 - an attempt ends here
                 self._report((Ended(assignment.key, could_not_begin(error)),))
             else:
-                assignment = replace(assignment, executor="auto")  # noqa: PLW2901 - a process is this one, too
+                run = {"python": assignment.run["python"]}  # a process, or a pod, is this one, too
+                assignment = replace(assignment, executor="auto", run=run)  # noqa: PLW2901 - the same, here
                 (self.coroutines if function.is_coroutine else self._plain).begin((assignment,))
 
     def stop(self, attempts: Sequence[AttemptKey]) -> None:

@@ -45,11 +45,13 @@ def plain(ctx: ExecutionContext) -> str:
 def test_a_plain_function_runs_in_a_thread_and_takes_no_time(app: Itinerary, rehearse: Begin) -> None:
     app.job(every("1h"))(plain)
     app.job(every("1h"), name="elsewhere", executor="process")(plain)
+    app.job(every("1h"), name="in a pod", executor="pod", image="local/app:1")(plain)
     threads.clear()
     run = rehearse(app)
     run.advance(hours=2)
-    assert run.history("plain").statuses == run.history("elsewhere").statuses == ["completed", "completed"]
-    assert len(threads) == 4
+    for name in ("plain", "elsewhere", "in a pod"):
+        assert run.history(name).statuses == ["completed", "completed"]
+    assert len(threads) == 6
     assert threading.current_thread() not in threads
 
 
