@@ -31,8 +31,9 @@ import itinerary
 
 _VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT: Final = frozenset(
-    "test tests idlelib tkinter turtledemo ensurepip lib2to3 pydoc_data site-packages dist-packages __pycache__".split()
+    {"test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data"}
 )
+_ELSEWHERE: Final = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _LIBRARY: Final = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 _SITECUSTOMIZE: Final = f"""import site
 for folder in ("/usr/local/lib/{_VERSION}/site-packages", "/app"):
@@ -152,7 +153,7 @@ def _needed(names: Iterable[str]) -> Iterator[Distribution]:
 
 
 def _is_left_out(name: str) -> bool:
-    return name in _LEFT_OUT or name.startswith("config-")
+    return name in _LEFT_OUT | _ELSEWHERE or name.startswith("config-")
 
 
 def _is_elf(path: Path) -> bool:

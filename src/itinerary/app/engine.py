@@ -43,6 +43,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
+from itinerary.executors.pods.definition import require_library
 from itinerary.executors.router import ExecutorOptions
 from itinerary.model.definition import Definition
 from itinerary.model.queries import Answer, Query
@@ -88,6 +89,7 @@ class Engine:
         self._ground = Ground() if ground is None else ground
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry, self._incarnation = rules.registry, str(uuid4())
+        self._uses_pods = any(declaration.has_pods for declaration in self._declared.values())
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
         self._paths, self._reread = {**main_module_paths(), **(paths or {})}, reread
         self._desks = dict(desks or {})
@@ -315,6 +317,8 @@ class Engine:
 
     async def _run(self) -> Ended:
         self._whole = asyncio.current_task()
+        if self._uses_pods and self._is_watched:
+            require_library()
         async with self._ground.store(self.configuration.store) as store:
             self._store, self._store_url = store, store.url
             await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
@@ -382,7 +386,7 @@ class Engine:
                 paths=self._paths or None,
                 node=self._incarnation,
                 kill_grace=self.configuration.settings.kill_grace / SECOND,
-                uses_pods=any(declaration.has_pods for declaration in self._declared.values()),
+                uses_pods=self._uses_pods,
             ),
             loop=self._loop_of_tasks,
             transaction=transaction_factory(store, self._running_node),
@@ -429,6 +433,8 @@ class Engine:
             for task in definition.tasks:
                 executor = task.overrides.executor or definition.overrides.executor or "auto"
                 read_task(task.definition, executor, self._registry)
+                if task.outlives_its_node and self._is_watched:
+                    require_library()
             for name in (*definition.on_start, *definition.on_complete):
                 self._registry.check(name)
         except ConfigError as error:

@@ -1,7 +1,7 @@
 """What runs tasks in a rehearsal, in place of the executors.
 
     a coroutine function     on the loop of the rehearsal: what it awaits takes virtual time
-    a plain function         in a thread, in which everything is real, while virtual time stands still; `process`, `pod` too
+    a plain function         in a thread, in which everything is real, while virtual time stands still; `process` too
     a fake                   in the place of any of them
     a command, a call, …     is refused, unless there is a fake for it: a test must not send mail
 

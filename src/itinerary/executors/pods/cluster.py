@@ -24,6 +24,7 @@ import aiohttp
 import msgspec
 
 from itinerary.errors import ConfigError, ItineraryError
+from itinerary.executors.pods.definition import require_library
 
 __all__ = ["Cluster", "Refused", "Unreachable", "connect"]
 
@@ -51,12 +52,9 @@ class Refused(ItineraryError):
 
 async def connect() -> Cluster:
     """Whatever the credentials of this process lead to. Raises ConfigError if there are none."""
-    try:
-        from kubernetes_asyncio import client  # noqa: PLC0415 - an extra, which takes a second to import
-    except ImportError as error:
-        raise ConfigError(
-            "a task is a pod, and kubernetes-asyncio is not here; install itinerary[kubernetes]"
-        ) from error
+    require_library()
+    from kubernetes_asyncio import client  # noqa: PLC0415 - an extra, which takes a second to import
+
     configuration, namespace = await asyncio.to_thread(_credentials)
     api = client.ApiClient(configuration)
     return Cluster(client.CoreV1Api(api), namespace)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import check_keys
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod"]
+__all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod", "require_library"]
 
 MAIN: Final = "main"
 """The name of the container that does the work. A template may say more of it, and have others beside it."""
@@ -118,6 +119,14 @@ def read_pod(given: object) -> PodTask:
         start_timeout=_duration(pod, "start_timeout"),
         template=_template(pod.get("template", {})),
     )
+
+
+def require_library() -> None:
+    """Raise ConfigError if pods cannot be run here."""
+    if find_spec("kubernetes_asyncio") is None:
+        raise ConfigError(
+            "a task is a pod, and kubernetes-asyncio, which runs pods, is not here; install itinerary[kubernetes]"
+        )
 
 
 def in_order(pod: Mapping[str, Any]) -> dict[str, Any]:
