@@ -10,6 +10,7 @@
     letters       what is told to a function in a pod, and its answer     pure
     cluster       credentials, and the calls that are made                the only one that knows the library
     watching      one watch for all pods of a node in a namespace
+    logs          what pods print
     executor      from an attempt to its pod, and from the pod to an outcome
     inside        what runs in the pod of a Python function
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ _LINE_MAX: Final = 4 * 1024 * 1024
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME: Final = "~/.kube/config"
 _CHUNK: Final = 65_536
+_TOKEN_FOR: Final = 60.0
+"""How long a token is used before it is asked for again, in seconds; who gives it knows whether it still holds."""
 
 
 class Unreachable(ItineraryError):
@@ -78,10 +81,26 @@ def _credentials() -> tuple[Any, str]:
         loader = asyncio.run(
             config.load_kube_config(path or _HOME, client_configuration=configuration, persist_config=False)
         )
+        _keep_fresh(configuration, loader)
         context = loader.current_context or {}
         return configuration, context.get("context", {}).get("namespace") or "default"
     except (config.ConfigException, OSError, TypeError, AttributeError) as error:
         raise ConfigError(f"the credentials for Kubernetes cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _keep_fresh(configuration: Any, loader: Any) -> None:
+    """Ask again, now and then, for a token that is given by a program or a provider, and not for long."""
+    if not {"exec", "auth-provider"} & set(loader._user.value if loader._user else ()):  # noqa: SLF001 - nobody else knows
+        return
+    asked_at = time.monotonic()
+
+    async def refresh(_: Any) -> None:
+        nonlocal asked_at
+        if time.monotonic() - asked_at >= _TOKEN_FOR:
+            asked_at = time.monotonic()
+            await loader.load_and_set(configuration)
+
+    configuration.refresh_api_key_hook = refresh
 
 
 class Cluster:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -34,8 +33,8 @@ from itinerary.executors.base import BaseExecutor
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.pods.attempts import PodAttempt
 from itinerary.executors.pods.cluster import Cluster, Refused, Unreachable, connect
-from itinerary.executors.pods.definition import MAIN
 from itinerary.executors.pods.leftovers import LEFT_BEHIND, leftover
+from itinerary.executors.pods.logs import Logs
 from itinerary.executors.pods.manifest import NODE, adoption, manifest, selector
 from itinerary.executors.pods.sight import DELETED, Sight, gone, seen
 from itinerary.executors.pods.watching import Watch, backed_off
@@ -48,13 +47,7 @@ __all__ = ["CREATE_WITHIN", "PodExecutor"]
 
 CREATE_WITHIN: Final = 30 * 60.0
 """The latest that a pod is created after its attempt was begun, in seconds."""
-LOG_PATIENCE: Final = 30.0
-"""How long a log is asked for that cannot be had now, in seconds: the outcome is known, and others wait for it."""
-_LOG_END: Final = 5.0
-"""How long the log of a container that has ended may still be on its way."""
 _CALLS_MAX: Final = 40
-_FOLLOWED_MAX: Final = 20
-"""How many logs are followed at a time: each takes a connection for as long as its container takes to end."""
 _LAST_CALLS: Final = 5.0
 
 T = TypeVar("T")
@@ -87,7 +80,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
     async def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._connecting, self._calls = asyncio.Lock(), asyncio.Semaphore(_CALLS_MAX)
-        self._followed = asyncio.Semaphore(_FOLLOWED_MAX)
+        self._logs = Logs(self._calls, self._spawn)
 
     async def _shut_down(self) -> None:
         """Let go. Pods go on: who has their occurrences next follows them."""
@@ -158,7 +151,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             if sight.fence > attempt.assignment.fence:
                 return Stopped(abandoned=True)
             if sight.is_over:
-                await self._read_log(cluster, attempt, sight)
+                await self._logs.read(cluster, attempt, sight)
                 return attempt.outcome(sight)
             nothing = await self._turn(cluster, attempt, sight)
         return nothing
@@ -173,7 +166,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             await self._retried(attempt, lambda: self._deleted(cluster, attempt))
             return None
         if sight.state is OccurrenceState.TERMINATING:
-            self._follow_log(cluster, attempt)
+            self._logs.follow(cluster, attempt)
         elif sight.trouble is not None and wait == 0 and not attempt.is_doomed:
             attempt.is_doomed = True
             self._say(Moved(attempt.key, OccurrenceState.TERMINATING, clean_text(sight.trouble.error)))
@@ -186,6 +179,8 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         try:
             pod = await self._made_or_found(cluster, attempt)
         except Refused as error:
+            if attempt.was_there or attempt.is_stop_asked:
+                raise
             return Failed(clean_text(f"its pod cannot be created: {error}"))
         if pod is None and attempt.is_stop_asked:
             return Stopped()
@@ -197,11 +192,8 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         if sight.fence > assignment.fence:
             return Stopped(abandoned=True)
         if pod["metadata"]["labels"].get(NODE) != self._node or sight.fence != assignment.fence:
-            try:
-                patch = adoption(self._node, assignment.fence, pod)
-                pod = await cluster.patch(attempt.namespace, attempt.name, patch)
-            except Refused as error:  # somebody was quicker, or it is gone: look again
-                raise Unreachable(str(error)) from error
+            # Refused if somebody was quicker, or it is gone: then it is looked at again.
+            pod = await cluster.patch(attempt.namespace, attempt.name, adoption(self._node, assignment.fence, pod))
             _log.info("pod.adopted", pod=attempt.name, namespace=attempt.namespace, job=assignment.facts.job)
         attempt.see(seen(pod))
         return None
@@ -230,7 +222,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
 
     async def _deleted(self, cluster: Cluster, attempt: PodAttempt) -> None:
         assert attempt.sight is not None, "it was placed"
-        self._follow_log(cluster, attempt)
+        self._logs.follow(cluster, attempt)
         grace = max(1, int(self._kill_grace / 2))
         template = attempt.task.template.get("spec", {}).get("terminationGracePeriodSeconds", grace)
         grace = min(grace, template) if isinstance(template, int) else grace
@@ -256,44 +248,12 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             try:
                 async with self._calls:
                     return await call()
-            except Unreachable as error:
+            except (Unreachable, Refused) as error:  # a right that is lost may come back, and says nothing either
                 attempt.is_deleted = False  # if that was asked for, nobody knows whether it was heard
                 failures += 1
                 if failures == 1:
                     _log.warning("pod.unreachable", pod=attempt.name, error=str(error), hint="it is tried again")
                 await attempt.until_changed(backed_off(failures))
-
-    # -- what it printed -----------------------------------------------------------------------------------------------
-
-    def _follow_log(self, cluster: Cluster, attempt: PodAttempt) -> None:
-        """A pod that is being deleted takes its log with it: read along until its end."""
-        assert attempt.sight is not None, "it was placed"
-        if attempt.reader is None and attempt.sight.has_started and not self._followed.locked():
-            attempt.reader = self._spawn(self._read_along(cluster, attempt))
-
-    async def _read_along(self, cluster: Cluster, attempt: PodAttempt) -> None:
-        async with self._followed:
-            with suppress(Unreachable, Refused):  # what came is what there is
-                await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=True)
-
-    async def _read_log(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> None:
-        if attempt.reader is not None:
-            await asyncio.wait([attempt.reader], timeout=_LOG_END)
-            return
-        until, failures = self._loop.time() + LOG_PATIENCE, 0
-        while sight.has_started and not sight.is_gone:
-            try:
-                attempt.tail.clear()
-                async with self._calls:
-                    await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=False)
-            except (Unreachable, Refused) as error:
-                failures += 1
-                if isinstance(error, Refused) or self._loop.time() > until:
-                    _log.warning("pod.log_unread", pod=attempt.name, error=str(error))
-                    return
-                await asyncio.sleep(backed_off(failures))
-            else:
-                return
 
     # -- the cluster ---------------------------------------------------------------------------------------------------
 

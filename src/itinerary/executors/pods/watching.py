@@ -69,6 +69,7 @@ class Watch:
             except Refused as error:
                 if error.status != _FORGOTTEN:
                     self._failures += 1
+                if self._failures == 1:
                     _log.error("pods.unwatched", namespace=self.namespace, error=str(error), hint="it is tried again")
                 self._version = None
             else:

@@ -338,6 +338,30 @@ async def test_what_is_stopped_before_it_is_created_is_not_created(server: ApiSe
     assert server.created == []
 
 
+@pytest.mark.spec("K4", "unreachable is not dead")
+@played
+async def test_a_node_that_may_not_look_at_a_pod_any_more_does_not_take_it_for_dead(
+    server: ApiServer, node: Any
+) -> None:
+    first = await node("a")
+    name = first.begin()
+    await first.shows(CREATING)
+    await first.executor.close()
+    turned_away = []
+
+    def forbids(request: web.Request) -> web.Response | None:
+        turned_away.append(request.path)
+        return refused(403, "pods is forbidden")
+
+    server.refuses.append(forbids)
+    second = await node("b")
+    second.begin(fence=2, has_begun=True)
+    await until(lambda: len(turned_away) >= 3)
+    server.refuses.clear()
+    await server.change(name, ended(0))
+    assert await second.outcome() == Succeeded()
+
+
 @pytest.mark.spec("K3", "removal")
 @played
 async def test_pods_that_were_left_behind_are_found_whoever_made_them(server: ApiServer, node: Any) -> None:
