@@ -230,7 +230,7 @@ def test_what_a_dead_node_had_not_started_is_nobodys_and_what_it_ran_is_orphaned
             assert (free.status, free.owner, free.fence) == (OccurrenceState.PRERUN, None, unstarted.fence + 1)
             assert (await scene.row(mine.ref)).owner == scene.me
             assert world.log.said("node.rescued") == [
-                {"node": "other", "released": 1, "going_on": 0, "rerun": 0, "orphaned": 1}
+                {"node": "other", "released": 1, "going_on": 0, "adopted": 0, "rerun": 0, "orphaned": 1}
             ]
             gone = {node.number: node.left_at for node in await world.store.read(Nodes())}
             assert gone[scene.other] is not None
@@ -317,7 +317,7 @@ def test_twelve_thousand_are_taken_though_no_store_takes_so_many_at_once() -> No
             await world.store.leave(scene.other)
             await scene.watch(2.0)
             (said,) = world.log.said("node.rescued")
-            assert said == {"node": "other", "released": 12_000, "going_on": 0, "rerun": 0, "orphaned": 0}
+            assert said == {"node": "other", "released": 12_000, "going_on": 0, "adopted": 0, "rerun": 0, "orphaned": 0}
 
     played(story)
 
