@@ -84,12 +84,11 @@ class RealCluster:
         path = Path(os.environ["ITINERARY_TEST_APISERVER_PID"])
         pid = int(path.read_text())
         process = Path(f"/proc/{pid}")
-        command = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        command = (process / "cmdline").read_text().rstrip("\0").split("\0")
         folder, log = (process / "cwd").resolve(), (process / "fd/1").resolve()
         os.kill(pid, signal.SIGKILL)
         until(lambda: not process.exists() or "Z" in (process / "stat").read_text().split()[2])
         meanwhile()
-        with log.open("ab") as output:
-            started = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, start_new_session=True)
-        path.write_text(f"{started.pid}\n")
+        detached = ["sh", "-c", 'setsid "$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *command]
+        path.write_text(subprocess.run(detached, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout)
         until(self.answers)
