@@ -30,7 +30,7 @@ PAGES = [*pages_with_examples(), Page(ROOT / "CONTRIBUTING.md"), Page(ROOT / "CH
 ITINERARY: Any = get_command(app)
 MODULES = ("bench/__main__.py", "src/itinerary/simulate/__main__.py", "tools/spec.py")
 """Programs of ours that are no command."""
-NO_SETTINGS = {"ITINERARY_CONFIG", "ITINERARY_TEST_POSTGRES"}
+NO_SETTINGS = {"ITINERARY_CONFIG", "ITINERARY_POSTGRES_PORT", "ITINERARY_TEST_POSTGRES"}
 OF_POSTGRESQL = {"fsync", "full_page_writes", "synchronous_commit"}
 OF_SCHEDULES = {"gap", "repeat"}
 

@@ -69,6 +69,7 @@ class RealCluster:
 
     def remove_namespace(self) -> None:
         """With everything in it: what is still there was left behind by a test that failed."""
+        self.kubectl("delete", "deployments,statefulsets", "--all", check=False)
         self.kubectl("delete", "pods", "--all", "--grace-period=1", check=False)
         self.kubectl("delete", "namespace", self.namespace, "--timeout=120s", check=False)
 

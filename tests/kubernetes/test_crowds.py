@@ -98,7 +98,7 @@ JOBS = tuple(f"job{number}" for number in range(20))
 
 
 def begun(folder: Path) -> subprocess.Popen[bytes]:
-    command = [Path(sys.executable).with_name("itinerary"), "up", "jobs.toml", "--no-web"]
+    command = [str(Path(sys.executable).with_name("itinerary")), "up", "jobs.toml", "--no-web"]
     with (folder / "node.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
 

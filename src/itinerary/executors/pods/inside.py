@@ -39,6 +39,7 @@ def main() -> int:
     except msgspec.DecodeError as error:
         sys.stderr.write(f"{RUN_VARIABLE} cannot be read; is the image of another version of Itinerary? {error}\n")
         return 2
+    message_at = os.environ.pop(MESSAGE_VARIABLE, _MESSAGE)
     desk = Desk()
     signal.signal(signal.SIGTERM, desk.terminated)
     outcome = desk.run(run)
@@ -51,7 +52,7 @@ def main() -> int:
         case _:
             pass
     flush()
-    Path(os.environ.get(MESSAGE_VARIABLE, _MESSAGE)).write_bytes(message)
+    Path(message_at).write_bytes(message)
     return 0 if isinstance(outcome, Succeeded) else 1
 
 

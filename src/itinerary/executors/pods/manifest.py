@@ -66,6 +66,8 @@ def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None =
     }
     if task.service_account is not None:
         spec["serviceAccountName"] = task.service_account
+    if run is not None:
+        spec.setdefault("enableServiceLinks", False)  # a service called itinerary would make variables of ours
     spec["restartPolicy"] = "Never"
     spec["containers"] = _containers(spec.get("containers", ()), _main(task, run))
     return {

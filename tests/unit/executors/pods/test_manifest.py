@@ -135,7 +135,9 @@ def test_the_pod_of_a_function_is_told_what_to_run() -> None:
     registry = Registry(["app"])
     given = assignment({"python": "app.work:crunch", "pod": {"image": "local/app:1"}})
     attempt = PodAttempt(given, registry)
-    (main,) = manifest(attempt.task, given, NODE, attempt.run)["spec"]["containers"]
+    spec = manifest(attempt.task, given, NODE, attempt.run)["spec"]
+    (main,) = spec["containers"]
+    assert spec["enableServiceLinks"] is False, "what Kubernetes makes of services may look like settings of ours"
     assert main["command"] == ["python", "-m", "itinerary.executors.pods.inside"]
     (variable,) = main["env"]
     assert variable["name"] == "ITINERARY_POD_RUN"
