@@ -119,6 +119,12 @@ class Root:
         for path in paths:
             self.put(path, self.path / path.relative_to("/"))
 
+    def compile(self) -> None:
+        """Compile all modules now: who runs them may write nothing down, and would compile them at each start."""
+        command = [sys.executable, "-m", "compileall", "-q", "-j0", "--invalidation-mode", "unchecked-hash"]
+        folders = [self.lib, self.path / "app"]
+        subprocess.run([*command, "-s", self.path, "-p", "/", *folders], check=False, stdout=subprocess.DEVNULL)  # noqa: S603
+
     def put_libraries(self) -> None:
         """What everything in here is linked to, from where it is linked to."""
         programs = [path for path in self.path.rglob("*") if path.is_file() and not path.is_symlink() and _is_elf(path)]
@@ -177,6 +183,7 @@ def main() -> None:
     root.put_code(arguments.code)
     root.put_programs(arguments.program)
     root.put_libraries()
+    root.compile()
     size = sum(path.stat().st_size for path in root.path.rglob("*") if path.is_file() and not path.is_symlink())
     print(f"{root.path}: {size // 1_000_000} MB")
 
