@@ -35,8 +35,8 @@ _PAGES_MAX: Final = 100
 _EVERY: Final = 1.0
 _SHARE: Final = 20
 """A page is drawn again after so many times as long as it took, times the pages that there are: so all of them together
-are being drawn for a twentieth of the time. What they need is read on other threads, and by a server's processes; of all
-of that only the time is known."""
+are being drawn for a twentieth of the time. What they need is read on other threads, and by a server's processes; of
+all that only the time is known."""
 _KEPT_MAX: Final = 50
 """Pages that are kept as they were last, for when the store is away."""
 _BEAT_EVERY: Final = 15.0
