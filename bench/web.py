@@ -30,6 +30,7 @@ from itinerary.app.logs import engine_log
 from itinerary.core.news import Began, News
 from itinerary.model.occurrence import Kind
 from itinerary.observe.addresses import ListenAt
+from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules.durations import SECOND
 from itinerary.web.server import WebServer
 
@@ -187,6 +188,7 @@ async def _serve(url: str) -> None:
         await asyncio.to_thread(server.start, node, app.configuration)
         try:
             await asyncio.sleep(5)
+            relax_collector()  # as `itinerary up` does
             print(json.dumps({"port": at.port}), flush=True)
             while line := await asyncio.to_thread(sys.stdin.readline):
                 lateness.clear()

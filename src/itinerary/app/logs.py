@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from datetime import datetime
 from typing import Any, Final, Literal, TextIO
 
 import structlog
@@ -77,7 +78,7 @@ def configure_logging(
             processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ)]
             processors.append(structlog.processors.JSONRenderer(default=str))
         case "human":
-            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ)]
+            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ), _instants_shown]
             processors.append(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0))
     structlog.configure(
         processors=processors,
@@ -85,6 +86,11 @@ def configure_logging(
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
+
+
+def _instants_shown(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001 - structlog's arguments
+    """What a task logs of its context are instants, mostly: as people read them, and not as Python writes them."""
+    return {key: str(value) if isinstance(value, datetime) else value for key, value in event.items()}
 
 
 def engine_log(level: int | None = None) -> Any:

@@ -10,25 +10,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from itinerary.app.sources import Configuration
+from itinerary.app.sources import OWN_KEYS, Configuration
 from itinerary.model.settings import Reread, reread_settings
 
 __all__ = ["reread"]
 
-_BUILT_ON: Final = (
-    "store",
-    "timezone",
-    "name",
-    "allow_modules",
-    "allow_hosts",
-    "health",
-    "health_token",
-    "web",
-    "web_names",
-    "alert_urls",
-    "alert_secret",
-    "defaults",
-)
+_BUILT_ON: Final = (*OWN_KEYS, "defaults")
 
 
 def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Reread]:

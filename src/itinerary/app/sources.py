@@ -41,6 +41,7 @@ from itinerary.schedules.nearest import nearest
 
 __all__ = [
     "DEFAULT_STORE",
+    "OWN_KEYS",
     "SETTING_KEYS",
     "Configuration",
     "NodeSettings",
@@ -56,7 +57,7 @@ CONFIG_FILE: Final = "itinerary.toml"
 PREFIX: Final = "ITINERARY_"
 _CONFIG_VARIABLE: Final = "ITINERARY_CONFIG"
 _NOT_SETTINGS: Final = (SECRET_PREFIX, "ITINERARY_TEST_", _CONFIG_VARIABLE)
-_OWN: Final = (
+OWN_KEYS: Final = (
     "store",
     "timezone",
     "name",
@@ -69,7 +70,8 @@ _OWN: Final = (
     "alert_urls",
     "alert_secret",
 )
-SETTING_KEYS: Final = (*_OWN, "defaults", *Settings.__struct_fields__)
+"""What is said of a node beside the numbers that govern it."""
+SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
 """What may stand in a file."""
 _WEB: Final = "127.0.0.1:8321"
 _LISTED_MAX: Final = 1_000

@@ -156,18 +156,20 @@ class Rescuer:
             if not theirs:
                 break
             for first in range(0, len(theirs), _AT_ONCE):
-                came_to += await self._take(theirs[first : first + _AT_ONCE], f"node {name} is gone")
+                came_to += await self._take(number, theirs[first : first + _AT_ONCE], f"node {name} is gone")
         if came_to:
             self._log.warning("node.rescued", node=name, **{_FIELDS[fate]: came_to[fate] for fate in _FIELDS})
         await self._store.leave(number)
 
-    async def _take(self, theirs: Sequence[OccurrenceRow], why: str) -> Counter[Fate]:
-        """Take these from a node that is dead. Returns what became of them."""
+    async def _take(self, number: NodeNumber, theirs: Sequence[OccurrenceRow], why: str) -> Counter[Fate]:
+        """Take these from a node that is dead. Returns what became of them. Between the two looks another may have
+        rescued some, and a third have taken them up: what is no longer the dead one's is left alone."""
         begun = tuple(row.ref for row in theirs if row.started_at is not None)
         details = await self._store.read(Details(begun)) if begun else ()
         plans = self._plans()
         rescues = [released(row, why) for row in theirs if row.started_at is None]
-        rescues += [rescued(one, why, plans.readable(one.row)) for one in details if one.row.status not in FINAL]
+        begun_there = [one for one in details if one.row.owner == number and one.row.status not in FINAL]
+        rescues += [rescued(one, why, plans.readable(one.row)) for one in begun_there]
         writes = [rescue.write for rescue in rescues]
         answers = await self._store.intervene(self._node, writes)
         self._tell(settling.ended(plans.timeline, theirs, writes, answers))

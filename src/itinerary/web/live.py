@@ -4,8 +4,9 @@
     follow(key, draw)     the same page from then on: only the parts that changed, as server-sent events
 
 A page is a few named parts of HTML, drawn from the store by a function. As long as somebody follows a page it is drawn
-again each second, however many follow it, and a part is sent when it is another than before. If many pages are
-followed, or one takes long to draw, they are drawn less often: looking never costs more than a small share of a core.
+again each second, however many follow it, and a part is sent when it is another than before. Such pages are drawn one
+after another; if there are many, or one takes long, they are drawn less often: looking never costs more than a small
+share of a core, nor of the store's time.
 
 If the store cannot be reached, those who follow are told so and since when; the page stays as it was, and goes on by
 itself. Nothing that is drawn depends on who looks: what does is in the frame around it (see `pages.showing`).
@@ -17,7 +18,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
@@ -33,8 +34,9 @@ _PAGES_MAX: Final = 100
 """Pages that may be followed at the same time; more can be looked at."""
 _EVERY: Final = 1.0
 _SHARE: Final = 20
-"""A page is drawn again after so many times as long as the core was busy with it, times the pages that there are: so
-all of them together take a twentieth of a core. One that the store takes long for is drawn half of the time."""
+"""A page is drawn again after so many times as long as it took, times the pages that there are: so all of them together
+are being drawn for a twentieth of the time. What they need is read on other threads, and by a server's processes; of
+all that only the time is known."""
 _KEPT_MAX: Final = 50
 """Pages that are kept as they were last, for when the store is away."""
 _BEAT_EVERY: Final = 15.0
@@ -47,6 +49,12 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     parts: Mapping[str, str]
     status: int = 200
+
+    def hashed(self) -> dict[str, tuple[str, str]]:
+        """Each part with its hash."""
+        return {
+            name: (hash_of(html), str(html)) for name, html in self.parts.items()
+        }  # a template's text is its own kind
 
 
 Draw = Callable[[Ground], Awaitable[Drawn]]
@@ -69,6 +77,8 @@ class Hub:
         self._watched: dict[str, _Watch] = {}
         self._kept: dict[str, Drawn] = {}
         self._followers = 0
+        self.drawing = asyncio.Lock()
+        """Held by the page that is being drawn for those who follow it: it is not timed while it waits for others."""
 
     async def page(self, key: str, draw: Draw) -> Drawn:
         """A page as it is now. Raises StoreError if the store is away and the page was never seen."""
@@ -138,12 +148,13 @@ class _Watch:
         self._hub, self._key, self._draw = hub, key, draw
         self.followers: set[_Follower] = set()
         self.drawn: Drawn | None = None
+        self._parts: dict[str, tuple[str, str]] = {}
         self._task = asyncio.create_task(self._live(), name=f"page {key}")
 
     def add(self, follower: _Follower) -> None:
         self.followers.add(follower)
         if self.drawn is not None:
-            follower.tell(self.drawn)
+            follower.tell(self._parts)
 
     def remove(self, follower: _Follower) -> None:
         self.followers.discard(follower)
@@ -153,23 +164,27 @@ class _Watch:
 
     async def _live(self) -> None:
         while True:
-            began, used = perf_counter(), thread_time()
+            took = await self._draw_again()
+            await asyncio.sleep(max(_EVERY - took, took * _SHARE * self._hub.watched))
+
+    async def _draw_again(self) -> float:
+        """Draw it, and tell those who follow. Returns how long that took, in seconds."""
+        async with self._hub.drawing:
+            began = perf_counter()
             try:
                 drawn = await self._hub.draw(self._key, self._draw)
             except StoreError:
                 self._say_trouble()
-                began = perf_counter()  # it is the store that took long: it is asked again soon
+                return 0.0  # it is the store that took long: it is asked again soon
             except Exception as error:
                 for follower in self.followers:
                     follower.fail(error)
                 raise
-            else:
-                self.drawn = drawn
-                self._say_trouble()
-                for follower in self.followers:
-                    follower.tell(drawn)
-            took, used = perf_counter() - began, thread_time() - used
-            await asyncio.sleep(max(_EVERY - took, took, used * _SHARE * self._hub.watched))
+            self.drawn, self._parts = drawn, drawn.hashed()
+            self._say_trouble()
+            for follower in self.followers:
+                follower.tell(self._parts)
+            return perf_counter() - began
 
     def _say_trouble(self) -> None:
         trouble = self._hub.house.trouble
@@ -188,11 +203,10 @@ class _Follower:
         self._error: Exception | None = None
         self._news = asyncio.Event()
 
-    def tell(self, drawn: Drawn) -> None:
-        for name, html in drawn.parts.items():
-            known = hash_of(html)
+    def tell(self, parts: Mapping[str, tuple[str, str]]) -> None:
+        for name, (known, html) in parts.items():
             if self._seen.get(name) != known:
-                self._parts[name] = (known, str(html))  # what a template drew is text of its own kind
+                self._parts[name] = (known, html)
                 self._news.set()
             else:
                 self._parts.pop(name, None)

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 import structlog
@@ -38,6 +39,14 @@ def test_for_people_it_is_a_line_of_text() -> None:
     structlog.get_logger().warning("inbox.full", depth=10)
     assert "inbox.full" in stream.getvalue()
     assert "depth=10" in stream.getvalue()
+
+
+@pytest.mark.spec("U9", "human")
+def test_people_read_instants_and_not_how_python_writes_them() -> None:
+    stream = io.StringIO()
+    configure_logging("human", stream=stream)
+    structlog.get_logger().info("building", scheduled=datetime(2026, 3, 8, 5, tzinfo=UTC))
+    assert "scheduled='2026-03-08 05:00:00+00:00'" in stream.getvalue()
 
 
 @pytest.mark.spec("U9", "secrets never appear")

@@ -15,7 +15,7 @@ from itinerary.model.queries import ByRef, Details, Nodes, Standing
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, NodeRow, OccurrenceRow, Ref, TaskRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Claimed, Refusal, Refused, Start, Started, Wanted
+from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted, Written
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules.durations import SECOND
@@ -304,6 +304,39 @@ def test_one_that_starts_something_in_the_moment_of_its_rescue_leaves_nothing_th
             assert has_started
             row = await scene.row(claimed.ref)
             assert row.status is OccurrenceState.ORPHANED, f"{row.status}, and owner {row.owner}"
+
+    played(story)
+
+
+@pytest.mark.spec("N2", "what another has taken up")
+def test_what_another_has_rescued_and_a_third_taken_up_between_two_looks_is_left_to_that_one() -> None:
+    """Seed 412 with four nodes: who is dead is looked at twice, and by the second look its work was a living node's."""
+
+    async def story(world: World) -> None:
+        async with rescuing(world) as scene:
+            (claimed,) = await scene.claimed(scene.other, 0)
+            await scene.start(scene.other, claimed)
+            third = await world.store.join("third", "third", "{}")
+            real, is_taken = world.engine.read, False
+
+            async def read(work: Work[T]) -> T:
+                nonlocal is_taken
+                answer = await real(work)
+                rows = answer if isinstance(answer, list) else []
+                if not is_taken and any(isinstance(row, OccurrenceRow) and row.owner == scene.other for row in rows):
+                    is_taken = True
+                    taking = Intervention(claimed.ref, claimed.fence, None, "it goes on there", owner=third)
+                    (taken,) = await world.store.intervene(third, [taking])
+                    assert isinstance(taken, Written)
+                return answer
+
+            world.engine.read = read  # type: ignore[method-assign]  # the engine, and others who are quicker
+            while not (await scene.row(claimed.ref)).fence > claimed.fence:
+                await world.store.beat(third)
+                await scene.watch(1.0)
+            await scene.watch(2.0)
+            row = await scene.row(claimed.ref)
+            assert (row.status, row.owner, row.fence) == (OccurrenceState.RUNNING, third, claimed.fence + 1)
 
     played(story)
 

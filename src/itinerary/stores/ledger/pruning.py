@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from itinerary.model.occurrence import Kind
 from itinerary.model.retention import PruneCursor, Pruned, Retention
-from itinerary.model.rows import OccurrenceRow, SlotRow, SweepRow
+from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow, SweepRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.claiming import THE_ONE, triggers_of
 from itinerary.stores.ledger.history import CHAPTER, refs_in
@@ -112,8 +112,10 @@ def _keep_marks(tx: Transaction, rows: Sequence[OccurrenceRow]) -> None:
 
 def _along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
     slots = tx.scan(SLOTS, low=(cursor.job,), limit=_JOBS_AT_ONCE)
-    removed = 0
+    removed, whole = 0, _whole(tx, rules, slots)
     for slot in slots:
+        if slot.job in whole:
+            continue
         count, is_done = _shorten(tx, rules, slot, sweep)
         removed += count
         if not is_done:
@@ -125,9 +127,33 @@ def _along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: S
     return Pruned(removed, PruneCursor(job=slots[-1].job + 1))
 
 
+def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[JobNumber]:
+    """Jobs that have not too much, and whose first chapter still has its newest occurrence: nothing is to be done about
+    them, and that is nearly all of them. One row of each is looked at, and not its whole history."""
+    found: set[JobNumber] = set()
+    newest: dict[Ref, ChapterRow] = {}
+    for slot in slots:
+        if _excess(slot, rules):
+            continue
+        chapters = tx.scan(CHAPTERS, (slot.job,), limit=1)
+        if not chapters:
+            found.add(slot.job)
+        elif refs := refs_in(chapters[0].refs):
+            newest[refs[-1]] = chapters[0]
+    for row in tx.get(OCCURRENCES, [(ref,) for ref in newest]).values():
+        if row.place is not None and row.place // CHAPTER == newest[row.ref].number:
+            found.add(row.job)
+    return found
+
+
+def _excess(slot: SlotRow, rules: Retention) -> int:
+    """How many chapters of its history a job has too many."""
+    return max(slot.count - rules.keep_max, 0) // CHAPTER
+
+
 def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) -> tuple[int, bool]:
     """Remove what a job has too much of, oldest first, and chapters that nothing is left of. Whether all is done."""
-    excess = max(slot.count - rules.keep_max, 0) // CHAPTER
+    excess = _excess(slot, rules)
     chapters = tx.scan(CHAPTERS, (slot.job,), limit=_CHAPTERS_AT_ONCE)
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
     by_chapter: dict[int, list[OccurrenceRow]] = {chapter.number: [] for chapter in chapters}
@@ -189,7 +215,7 @@ def _count_along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sw
     if not slots:
         return Pruned(0, None)
     job, first = slots[0].job, int(cursor.after[0]) if cursor.after and slots[0].job == cursor.job else 0
-    excess = max(slots[0].count - rules.keep_max, 0) // CHAPTER
+    excess = _excess(slots[0], rules)
     chapters = tx.scan(CHAPTERS, (job,), low=(first,), high=(excess,), limit=_CHAPTERS_AT_ONCE) if excess else []
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
     numbers = {chapter.number for chapter in chapters}
