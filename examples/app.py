@@ -7,9 +7,10 @@ reports       every 15 seconds, three functions at the same time
 slow          every 3 seconds though it takes 5: each second one is skipped, and says for whom
 invoices      at the full minute; what was missed while nothing ran is made up for in one run
 parcels       every 20 seconds, when the backup of the same time has gone well; until then it waits
-newsletter    every 30 seconds, and now and then it cannot be helped: its retries are used up, and it fails
-archive       every 45 seconds, and pauses itself for two minutes when the tape is full
 orders        a desk: somebody orders every 4 seconds, orders are picked up in batches, some are called back
+
+Chance decides how long things take and how often they are tried, never how they end: `itinerary simulate` can foresee
+this app, occurrence by occurrence. For one that nobody can foresee, see `examples/trouble.py`.
 """
 
 from __future__ import annotations
@@ -105,24 +106,6 @@ async def pack(ctx: ExecutionContext) -> str:
 async def ship() -> None:
     """And this after it."""
     await asyncio.sleep(random.uniform(0.5, 2))  # noqa: S311 - no secret
-
-
-@app.job(every("30s"), retry=Retry(max_retries=1, retry_interval="2s"))
-def newsletter() -> int:
-    """Fails for good now and then."""
-    print("connecting to the mail server")
-    if random.random() < 0.6:  # noqa: S311 - no secret
-        raise ConnectionRefusedError("the mail server does not want it")
-    return 1_024
-
-
-@app.job(every("45s"))
-async def archive() -> None:
-    """Pauses itself: what falls into a pause is skipped, with the reason."""
-    await asyncio.sleep(2)
-    if random.random() < 0.5:  # noqa: S311 - no secret
-        later = datetime.now(UTC) + timedelta(minutes=2)
-        await app["archive"].pause(reason="the tape is full; somebody changes it", until=later)
 
 
 orders = app.records("orders", schedule_interval="5s", callback_check_interval="5s", startup_delay="1s")

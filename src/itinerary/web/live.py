@@ -163,9 +163,11 @@ class _Watch:
         self._task.cancel()
 
     async def _live(self) -> None:
+        before = 0.0
         while True:
             took = await self._draw_again()
-            await asyncio.sleep(max(_EVERY - took, took * _SHARE * self._hub.watched))
+            usual, before = min(took, before), took  # one that was slow once, as the first mostly is, is not slow
+            await asyncio.sleep(max(_EVERY - took, usual * _SHARE * self._hub.watched))
 
     async def _draw_again(self) -> float:
         """Draw it, and tell those who follow. Returns how long that took, in seconds."""

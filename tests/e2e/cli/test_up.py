@@ -98,7 +98,15 @@ def test_the_example_app_runs(tmp_path: Path) -> None:
         program.until(lambda line: "heartbeat" in line and "completed" in line)
         program.signal(signal.SIGTERM)
         assert program.end() == 0
-    assert program.output[1].startswith("13 jobs; next: ")
+    assert program.output[1].startswith("11 jobs; next: ")
+
+
+def test_the_example_of_trouble_runs(tmp_path: Path) -> None:
+    example = Path(__file__).parents[3] / "examples" / "trouble.py"
+    with Program(tmp_path, "up", str(example), "--store", STORE) as program:
+        program.until(lambda line: line.startswith("2 jobs; next: "))
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
 
 
 def test_a_module_is_found_where_the_command_is_typed_and_quiet_shows_nothing(tmp_path: Path) -> None:
