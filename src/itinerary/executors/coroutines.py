@@ -1,7 +1,7 @@
 """Coroutine functions, on a loop that is not the engine's.
 
     engine's loop                                        worker loop
-    begin(ten thousand)  ── one call_soon_threadsafe ──► ten thousand tasks
+    begin(ten thousand)  ── one call_soon_threadsafe ──► ten thousand coroutines, in as few tasks as will do (`relay`)
     report(batch)        ◄── once for all that ended in a turn of the loop
 
 The worker loop is the embedding program's, if it is given, or one in a thread of its own. A coroutine that forgets to
@@ -18,7 +18,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextvars import Context
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -30,6 +29,7 @@ from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.loop_thread import LoopThread
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry
+from itinerary.executors.relay import Relay
 from itinerary.executors.transactions import TransactionFactory, Transactions
 from itinerary.model.work import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
 from itinerary.ports import Clock
@@ -55,13 +55,12 @@ _FREE: Final = Blocked(0, None)
 
 
 class _Running(InFlight):
-    """An attempt. The task is made on the worker loop, so it comes later."""
+    """An attempt. It has a task from when it begins on the worker loop until it ends there."""
 
-    __slots__ = ("has_begun", "task")
+    __slots__ = ("task",)
 
     def __init__(self, assignment: Assignment) -> None:
         super().__init__(assignment)
-        self.has_begun = False
         self.task: asyncio.Task[None] | None = None
 
 
@@ -98,6 +97,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             self._loop = await self._thread.start()
         else:
             self._loop = self._given_loop
+        self._relay = Relay(self._loop, self._run)
         self._is_engine_loop = self._loop is engine_loop
         self._post = self._loop.call_soon if self._is_engine_loop else self._loop.call_soon_threadsafe
 
@@ -205,14 +205,12 @@ class CoroutineExecutor(BaseExecutor[_Running]):
     # -- on the worker loop --------------------------------------------------------------------------------------------
 
     def _launch_all(self, batch: Sequence[_Running]) -> None:
-        create_task = self._loop.create_task
-        for running in batch:
-            if not running.is_given_up:
-                # A context of its own: what the engine or another task has set is not for it.
-                running.task = create_task(self._run(running), context=Context())
+        self._relay.add(batch)
 
     async def _run(self, running: _Running) -> None:
-        running.has_begun = True
+        if running.is_given_up:
+            self._given_up.pop(running.assignment.key, None)
+            return
         outcome: Outcome
         if running.is_stop_asked:
             outcome = Stopped()
@@ -268,15 +266,14 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             self._say(*reports)
 
     def _cancel(self, running: _Running) -> None:
-        # A task that is cancelled before its first step never gets to report; it sees for itself that it was asked.
-        if running.task is not None and running.has_begun:
+        if running.task is not None:  # else it sees for itself, when it begins, that it was asked to end
             running.task.cancel()
-        elif running.is_given_up and running.task is None:
-            self._given_up.pop(running.assignment.key, None)
 
     async def _cancel_all(self, running: Sequence[_Running]) -> None:
         for one in running:
             self._cancel(one)
+        for one in self._relay.take_back():
+            self._ended(one, Stopped())
         if tasks := [one.task for one in running if one.task is not None]:
             await asyncio.wait(tasks, timeout=_CLOSING_TIMEOUT)
 
