@@ -33,14 +33,16 @@ __all__ = [
 ]
 
 _FIRST_FENCE = 1
-_RUNNING = TaskState.RUNNING
-_NOTHING = (None, None, None, None)
+# Members of enumerations take long to get at, and these are looked at for every occurrence.
+_RUNS = TaskState.RUNNING
+_PRERUN = OccurrenceState.PRERUN
+_RUNNING = OccurrenceState.RUNNING
 _COMPLETED = OccurrenceState.COMPLETED
 
 
 def is_plainly_made(row: OccurrenceRow) -> bool:
     """Whether a new row says all that there is to say of its making."""
-    return row.status is OccurrenceState.PRERUN and row.reason is None
+    return row.status is _PRERUN and row.reason is None
 
 
 def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> bool:
@@ -49,8 +51,8 @@ def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> boo
     return (
         row.fence == _FIRST_FENCE
         and row.sequence == 0
-        and row.status is OccurrenceState.PRERUN
-        and request.to is OccurrenceState.RUNNING
+        and row.status is _PRERUN
+        and request.to is _RUNNING
         and row.created_by == owner
         and bool(request.attempts)
         and _is_first(request.attempts[0])
@@ -60,16 +62,22 @@ def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> boo
 def unsaid_attempts(attempts: tuple[AttemptRow, ...]) -> tuple[AttemptRow, ...]:
     """Those of the first attempts of a plain start that its row does not say."""
     first = attempts[0]
-    has_more = first.status is not _RUNNING or (first.started_at, first.ended_at, first.error, first.output) != _NOTHING
-    return attempts if has_more else attempts[1:]
+    is_said = (
+        first.status is _RUNS
+        and first.started_at is None
+        and first.ended_at is None
+        and first.error is None
+        and first.output is None
+    )
+    return attempts[1:] if is_said else attempts
 
 
 def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | None) -> bool:
     """Whether a row that is as this one, and ends with these steps, will say all that there is to say of its end."""
     return (
-        row.status is OccurrenceState.RUNNING
+        row.status is _RUNNING
         and len(steps) == 1
-        and steps[0].to is OccurrenceState.COMPLETED
+        and steps[0].to is _COMPLETED
         and steps[0].why is None
         and by is not None
         and row.owner == by
@@ -86,7 +94,7 @@ def _is_first(attempt: AttemptRow) -> bool:
 
 
 def _first_attempt(ref: Ref) -> AttemptRow:
-    return AttemptRow(ref, 0, 1, _RUNNING)
+    return AttemptRow(ref, 0, 1, _RUNS)
 
 
 def _has_started_plainly(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> bool:

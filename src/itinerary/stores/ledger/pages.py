@@ -64,6 +64,7 @@ __all__ = [
 OUTPUT_MAX: Final = 1_000_000
 """The longest output of an attempt that is kept, in characters (Q4)."""
 
+_RUNNING: Final = OccurrenceState.RUNNING
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
 _BEGUN: Final = frozenset({"status", "sequence", "started_at", "expires_at", "config"})
 _SLOT: Final = ("ref", "fence", "has_line")
@@ -103,6 +104,8 @@ class Pages:
         self.handed: dict[Ref, Ref] = {}
         """Whose slot went to whom."""
         self.by = by
+        self._begun: list[Ref] = []
+        """What has begun plainly."""
         self._before: dict[Ref, OccurrenceRow] = {}
         self._columns: set[str] = set()
         self._tasks: list[TaskRow] = []
@@ -182,12 +185,14 @@ class Pages:
             del self._before[row.ref]
 
     def begin_plainly(self, row: OccurrenceRow, config: int, expires_at: int) -> None:
-        """Begin an occurrence whose row says all that there is to say of its start."""
-        self._before.setdefault(row.ref, row)
-        self._columns |= _BEGUN
+        """Begin an occurrence whose row says all that there is to say of its start.
+
+        From `prerun`, as somebody's, to `running`: whatever is kept to find rows by stays as it is.
+        """
+        self._begun.append(row.ref)
         self.rows[row.ref] = replace(
             row,
-            status=OccurrenceState.RUNNING,
+            status=_RUNNING,
             sequence=row.sequence + 1,
             started_at=self.now,
             expires_at=expires_at,
@@ -351,6 +356,8 @@ class Pages:
         if self._changed_slots:
             columns = _SLOT_AND_HISTORY if self._ended else _SLOT
             tx.save(SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
+        if self._begun:
+            tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._begun)], _BEGUN)
         if self._before:
             tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._before)], self._columns)
             self._keep_indexes()

@@ -40,6 +40,10 @@ __all__ = ["start"]
 
 _STEPS: Final = {state: Step(state) for state in OccurrenceState}
 _PENDING: Final = _STEPS[OccurrenceState.PENDING]
+# Ten thousand starts look at these, and to get at a member of an enumeration takes as long as to make a small object.
+_PRERUN: Final = OccurrenceState.PRERUN
+_ALLOW: Final = Overlap.ALLOW
+_REPLACE: Final = Overlap.REPLACE
 
 
 def start(
@@ -100,11 +104,15 @@ class _Starting:
     def _ready(self) -> list[OccurrenceRow]:
         """The rows that only limits and slots can still hold up, in the order of their keys."""
         ready = []
+        rows, owner, now = self.pages.rows, self.owner, self.pages.now
         for ref, request in self.starts.items():
-            row = self.pages.rows.get(ref)
+            row = rows.get(ref)
             if row is None:
                 self.answer[ref] = Refused(ref, Refusal.GONE)
-            elif (answer := self._hindered(row, request)) is not None:
+            elif (
+                not _is_as_claimed(row, request, owner, now)  # nearly always it is
+                and (answer := self._hindered(row, request)) is not None
+            ):
                 self.answer[ref] = answer
             elif request.skip is not None:
                 self._skip(row, request.skip)
@@ -113,8 +121,6 @@ class _Starting:
         return sorted(ready, key=OCCURRENCES.name_of)
 
     def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
-        if self._is_as_claimed(row, request):
-            return None  # nearly always
         mine = row.owner == self.owner and request.fence in (None, row.fence)
         refusal: tuple[Refusal, str] | None = None
         if (begun := _begun(row, self.owner, request)) is not None:
@@ -137,18 +143,6 @@ class _Starting:
             refusal = Refusal.ADJUSTED, row.overrides or ""
         return None if refusal is None else Refused(row.ref, *refusal)
 
-    def _is_as_claimed(self, row: OccurrenceRow, request: Start) -> bool:
-        """Whether nothing has happened to it since it was claimed, but that its time has come."""
-        return (
-            row.owner == self.owner
-            and row.fence == request.fence
-            and row.status is OccurrenceState.PRERUN
-            and row.started_at is None
-            and row.cancelled_by is None
-            and self.pages.now >= row.due_at
-            and row.adjustments == request.adjustments
-        )
-
     def _is_free(self, row: OccurrenceRow) -> bool:
         """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
         return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
@@ -157,14 +151,15 @@ class _Starting:
 
     def _begin_each(self, rows: Sequence[OccurrenceRow]) -> None:
         """Begin those that may: each gets everything that it needs, or nothing."""
-        slots = self.pages.slots(row.job for row in rows if self.starts[row.ref].overlap is not Overlap.ALLOW)
-        self.newest = {row.job: row for row in rows if self.starts[row.ref].overlap is Overlap.REPLACE}
+        pages, starts, begun = self.pages, self.starts, self.pages.rows
+        slots = pages.slots(row.job for row in rows if starts[row.ref].overlap is not _ALLOW)
+        self.newest = {row.job: row for row in rows if starts[row.ref].overlap is _REPLACE}
         for ready in rows:
-            row, request = self.pages.rows[ready.ref], self.starts[ready.ref]
+            row, request = begun[ready.ref], starts[ready.ref]
             if row.status in FINAL:
                 self._refuse(row, Refusal.SKIPPED, row.reason or "")  # one before it has replaced it
                 continue
-            slot = None if request.overlap is Overlap.ALLOW else slots[row.job]
+            slot = None if request.overlap is _ALLOW else slots[row.job]
             if slot is not None and not self._gets(row, slot, request):
                 continue
             if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
@@ -287,13 +282,17 @@ class _Starting:
     # -- then it has begun -------------------------------------------------------------------------------------------
 
     def _begin(self, row: OccurrenceRow, request: Start, *, needs_slot: bool) -> None:
-        row, pages = self._mine(row), self.pages
+        pages, owner = self.pages, self.owner
+        if row.owner != owner:
+            row = self._mine(row)
         self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
         if needs_slot:
             pages.put_in(row)  # the slot is held under the fence that it starts with
-        if self._is_plain(row, request):
-            config, expires_at = self.configs[request.config], pages.now + request.execution_timeout
-            pages.begin_plainly(row, config, expires_at)
+        is_plain = is_plain_start(row, owner, request)
+        attempts = unsaid_attempts(request.attempts) if is_plain else request.attempts
+        has_more = attempts or request.tasks or request.limits or row.overrides is not None or row.reason is not None
+        if is_plain and not has_more:  # there is nothing to it but that it begins, as with nearly all
+            pages.begin_plainly(row, self.configs[request.config], pages.now + request.execution_timeout)
             return
         if request.limits:
             row = self._hold(row, request.limits)
@@ -304,30 +303,30 @@ class _Starting:
             values["own_config"] = request.config
         if row.reason is not None:
             values["reason"] = None
-        attempts = request.attempts
-        if is_plain_start(row, self.owner, request):
+        if is_plain:
             pages.change(row, status=request.to, sequence=row.sequence + 1, **values)
-            attempts = unsaid_attempts(attempts)
         else:
             step = _STEPS[request.to]
             pages.turn(row, (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step), **values)
         pages.begin(row.ref, request.tasks, attempts)
 
-    def _is_plain(self, row: OccurrenceRow, request: Start) -> bool:
-        """Whether there is nothing to it but that it begins, as with nearly all."""
-        return (
-            is_plain_start(row, self.owner, request)
-            and not unsaid_attempts(request.attempts)
-            and not request.tasks
-            and not request.limits
-            and row.overrides is None
-            and row.reason is None
-        )
-
     def _hold(self, row: OccurrenceRow, limits: Sequence[Limit]) -> OccurrenceRow:
         for limit in limits:
             self.shares[limit.name] += 1
         return self.pages.hold(row, [limit.name for limit in limits])
+
+
+def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: int) -> bool:
+    """Whether nothing has happened to it since it was claimed, but that its time has come."""
+    return (
+        row.owner == owner
+        and row.fence == request.fence
+        and row.status is _PRERUN
+        and row.started_at is None
+        and row.cancelled_by is None
+        and now >= row.due_at
+        and row.adjustments == request.adjustments
+    )
 
 
 def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
