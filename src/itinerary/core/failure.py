@@ -16,13 +16,17 @@ of them has moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from itinerary.core.progress import BEGUN, Phase, TaskProgress
 from itinerary.model.policies import Failure, Mode
 from itinerary.model.states import OccurrenceState
 
 __all__ = ["Decision", "decide", "is_doomed", "outcome_of"]
+
+_WAITING: Final = Phase.WAITING
+_CONTINUE: Final = Failure.CONTINUE
+_SEQUENTIAL: Final = Mode.SEQUENTIAL
 
 
 class Decision(NamedTuple):
@@ -43,7 +47,7 @@ def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> De
     busy = held = False
     for task in tasks:
         phase, spared = task.phase, _is_spared(task, is_closing=is_closing)
-        if phase is Phase.WAITING:
+        if phase is _WAITING:
             if is_closing or (failed is not None and not spared):
                 skip.append(task)
             else:
@@ -54,9 +58,9 @@ def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> De
             busy = True
             held = held or (phase is Phase.RETRYING and task.config.failure is Failure.RETRY_ON_FAILURE)
     is_over = not busy and not begin
-    if held or (busy and mode is Mode.SEQUENTIAL):
+    if held or (busy and mode is _SEQUENTIAL):
         begin = []
-    elif mode is Mode.SEQUENTIAL:
+    elif mode is _SEQUENTIAL:
         begin = begin[:1]
     return Decision(begin, stop, skip, is_over, failed)
 
@@ -71,7 +75,7 @@ def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: 
 def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProgress | None]:
     """What an occurrence comes to whose tasks are all done, and the failure that made it so."""
     failed = [task for task in tasks if task.has_failed]
-    hard = next((task for task in failed if task.config.failure is not Failure.CONTINUE), None)
+    hard = next((task for task in failed if task.config.failure is not _CONTINUE), None)
     if hard is not None:
         return OccurrenceState.FAILED, hard
     if failed:
@@ -80,12 +84,12 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
 
 
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
-    return not is_closing and task.config.failure is Failure.CONTINUE
+    return not is_closing and task.config.failure is _CONTINUE
 
 
 def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:
     """The failure for which those in flight are stopped, and the one for which the rest is skipped."""
-    failed = [task for task in tasks if task.has_failed and task.config.failure is not Failure.CONTINUE]
+    failed = [task for task in tasks if task.has_failed and task.config.failure is not _CONTINUE]
     if not failed:
         return None, None
     hard = next((task for task in failed if task.config.failure is Failure.FAIL_FAST), None)

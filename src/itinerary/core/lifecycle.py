@@ -45,6 +45,8 @@ FAILING: Final = frozenset({EXECUTION_TIMEOUT, errands.A_REQUIREMENT})
 """Those who close an occurrence so that it has failed; by others it is cancelled."""
 
 _NEVER: Final = 2**63 - 1
+_WORKING: Final = Stage.WORKING
+_GATED: Final = Phase.GATED
 _WORKS: Final = frozenset({OccurrenceState.RUNNING, OccurrenceState.CONTAINER_CREATING})
 """What its start may have shown already: its tasks."""
 
@@ -79,13 +81,13 @@ def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
 
 
 def _work(course: Course, now: int, out: Outbox) -> None:
-    course.stage = Stage.WORKING
+    course.stage = _WORKING
     course.expires_at = now + course.terms.config.job.execution_timeout
     if course.pen.state not in _WORKS:
         course.pen.step(OccurrenceState.RUNNING, now, "its requirements are met")
     has_begun = False
     for task in course.tasks:
-        if task.phase is Phase.GATED:  # its row was written with the start
+        if task.phase is _GATED:  # its row was written with the start
             working.launch(course, task, now, out)
             has_begun = True
     if not has_begun:
@@ -113,7 +115,7 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
     match report:
         case Ended(key, outcome) if key.place < 0:
             return _errand_ended(course, key, outcome, now, out)
-        case _ if course.stage is not Stage.WORKING:
+        case _ if course.stage is not _WORKING:
             return False
         case Ended(key, outcome):
             counts = working.attempt_ended(course, key, outcome, now, out)
@@ -161,7 +163,7 @@ def written(course: Course, change: Change, now: int, out: Outbox) -> None:
 
 def go_on(course: Course, now: int, out: Outbox) -> None:
     """Write what could not be written while a write was held, and draw the consequences."""
-    if course.stage is Stage.WORKING:
+    if course.stage is _WORKING:
         _settle(course, now, out)
     elif course.stage is Stage.ENDING:
         course.pen.write(out, is_urgent=True)
@@ -242,19 +244,20 @@ def _resume(course: Course, now: int, out: Outbox) -> None:
 
 def wakes_at(course: Course) -> int | None:
     """When something must be done about it, if nothing happens before."""
-    waits = course.place != 0
+    waits, stage = course.place != 0, course.stage
     at = _NEVER if waits or course.resume_at is None else course.resume_at
     if (errand := course.errand) is not None:
         at = min(at, errand.stop_at or _NEVER, errand.kill_at or _NEVER)
-    if course.stage is Stage.CHECKING and waits:
-        at = min(at, course.deadline_at or _NEVER)
-    if course.stage is Stage.WORKING:
+    if stage is _WORKING:
         cannot_retry = waits or course.pen.is_held
         for task in course.tasks:
-            if not (cannot_retry and task.phase is Phase.RETRYING):
-                at = min(at, task.wakes_at() or _NEVER)
-        if course.closing is None:
-            at = min(at, course.expires_at)
+            wakes = task.wakes_at()
+            if wakes is not None and wakes < at and not (cannot_retry and task.phase is Phase.RETRYING):
+                at = wakes
+        if course.closing is None and course.expires_at < at:
+            at = course.expires_at
+    elif waits and stage is Stage.CHECKING:
+        at = min(at, course.deadline_at or _NEVER)
     return None if at == _NEVER else at
 
 

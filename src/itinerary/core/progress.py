@@ -39,6 +39,14 @@ class Phase(IntEnum):
     DONE = auto()
 
 
+# To get at a member of an enumeration takes Python 3.11 as long as to make a small object, and a herd asks often.
+_GATED: Final = Phase.GATED
+_RUNNING: Final = Phase.RUNNING
+_STOPPING: Final = Phase.STOPPING
+_RETRYING: Final = Phase.RETRYING
+_DONE: Final = Phase.DONE
+_FAILURES: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
+
 BEGUN: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING, Phase.RETRYING})
 """In flight: begun, and not done."""
 
@@ -64,6 +72,7 @@ class TaskProgress:
     """One task of one occurrence."""
 
     __slots__ = (
+        "_key",
         "config",
         "doomed_by",
         "has_committed",
@@ -112,6 +121,8 @@ class TaskProgress:
         self.doomed_by: str | None = None
         """Why nothing can come of the attempt in flight, as its executor says: it is ended for that, and has failed."""
         self.tries: list[AttemptRow] = []
+        self._key: AttemptKey | None = None
+        """What its newest attempt was last called by."""
 
     @classmethod
     def restored(
@@ -164,7 +175,7 @@ class TaskProgress:
 
     def launch(self, now: int) -> None:
         """Its row is written: it runs."""
-        self.phase, self.started_at = Phase.RUNNING, now
+        self.phase, self.started_at = _RUNNING, now
         self.overtime_at = now + self.config.task_timeout
 
     def shift(self, by: int) -> None:
@@ -224,7 +235,7 @@ class TaskProgress:
 
     def may_retry(self, names: tuple[str, ...]) -> bool:
         """Whether its policy allows another attempt after this one."""
-        if self.status not in (TaskState.FAILED, TaskState.TIMEOUT):
+        if self.status not in _FAILURES:
             return False
         if is_lost(self.tries[-1]):
             return self._lost_attempts <= LOST_MAX
@@ -252,7 +263,7 @@ class TaskProgress:
 
     def finish(self, status: TaskState | None = None, *, reason: str | None = None) -> None:
         """It is done, with the status of its last attempt or another."""
-        self.phase = Phase.DONE
+        self.phase = _DONE
         if status is not None:
             self.status = status
         self.reason = reason
@@ -262,38 +273,42 @@ class TaskProgress:
     @property
     def shown(self) -> OccurrenceState:
         """What it is, as a state of an occurrence (O8)."""
-        if self.moved_to is not None and self.phase in (Phase.GATED, Phase.RUNNING):
+        if self.moved_to is not None and (self.phase is _GATED or self.phase is _RUNNING):
             return self.moved_to
         return _SHOWN[self.phase]
 
     @property
     def is_running(self) -> bool:
         """Whether an attempt of it runs, as far as is known."""
-        return self.phase in (Phase.RUNNING, Phase.STOPPING) and self.outcome is None
+        return (self.phase is _RUNNING or self.phase is _STOPPING) and self.outcome is None
 
     @property
     def has_failed(self) -> bool:
         """Whether it has failed for good."""
-        return self.phase is Phase.DONE and self.status in (TaskState.FAILED, TaskState.TIMEOUT)
+        return self.phase is _DONE and self.status in _FAILURES
 
     def wakes_at(self) -> int | None:
         """When something must be done about it, if nothing happens before."""
         if self.outcome is not None:
             return None
-        if self.phase is Phase.RUNNING:
+        phase = self.phase
+        if phase is _RUNNING:
             return self.overtime_at
-        if self.phase is Phase.STOPPING:
+        if phase is _STOPPING:
             return self.kill_at
-        return self.retry_at if self.phase is Phase.RETRYING else None
+        return self.retry_at if phase is _RETRYING else None
 
     def key(self, ref: Ref) -> AttemptKey:
         """Its newest attempt."""
-        return AttemptKey(ref, self.task.order, self.number)
+        key = self._key
+        if key is None or key.number != self.number:
+            key = self._key = AttemptKey(ref, self.task.order, self.number)
+        return key
 
     def row(self, ref: Ref) -> TaskRow:
         """The task run, as it is stored. One that will be tried again is not over, whatever became of its attempt."""
         cancelled_by, reason = None, self.reason
-        if self.phase is Phase.STOPPING and self.stop_reason is not None:
+        if self.phase is _STOPPING and self.stop_reason is not None:
             reason = self.stop_reason.by  # who adopts it will want to know
         if self.status is TaskState.CANCELLED and self.stop_reason is not None:
             cancelled_by = self.stop_reason.by

@@ -32,6 +32,11 @@ _EARLY_AGAIN: Final = SECOND // 100
 _EARLY_OFTEN: Final = 5
 _SLOTS_AT_ONCE: Final = 1_024
 """The most that are begun in one iteration: the first of ten thousand is being written while the last waits."""
+_CLAIMED: Final = Stage.CLAIMED
+_LINED_UP: Final = Stage.LINED_UP
+_STARTING: Final = Stage.STARTING
+_WORKING: Final = Stage.WORKING
+_SCHEDULED: Final = Kind.SCHEDULED
 _ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.ADJUSTED})
 
 
@@ -53,7 +58,7 @@ class Starting:
         board, line = self._board, self._board.line
         live: list[Course] = []
         for course in board.alarms.due(now):
-            if course.stage is Stage.CLAIMED:
+            if course.stage is _CLAIMED:
                 self._line_up(course, now, out)
             elif course.stage in LIVE:
                 live.append(course)
@@ -76,7 +81,7 @@ class Starting:
         if course.skip is not None and self._gives_slots:
             self._ask(course, out)  # nothing of it will run, so it needs no slot
             return
-        course.stage = Stage.LINED_UP
+        course.stage = _LINED_UP
         self._board.line.put(course, now)
         self._unmarked.append(course)
 
@@ -103,7 +108,7 @@ class Starting:
         if course.taking is not None:
             course.stage = Stage.STARTING
             out.takings.append(course.taking)
-        elif course.stage is Stage.LINED_UP:
+        elif course.stage is _LINED_UP:
             self._ask(course, out)
         elif course.stage in LIVE and lifecycle.wants_slot(course, now):
             lifecycle.on_time(course, now, out)
@@ -113,7 +118,7 @@ class Starting:
 
     def _ask(self, course: Course, out: Outbox) -> None:
         assert course.request is not None, "it was prepared when it was claimed"
-        course.stage = Stage.STARTING
+        course.stage = _STARTING
         out.starts.append(course.request)
 
     def _mark(self, course: Course, out: Outbox) -> None:
@@ -130,9 +135,10 @@ class Starting:
         board = self._board
         board.asked -= len(message.starts)
         board.starting -= len(message.starts)
+        by_ref = board.by_ref
         for answer in message.answers:
-            course = board.by_ref.get(answer.ref)
-            if course is None or course.stage is not Stage.STARTING:
+            course = by_ref.get(answer.ref)
+            if course is None or course.stage is not _STARTING:
                 out.log(Level.ERROR, "start.unexpected", occurrence=answer.ref, answer=str(answer))
             elif isinstance(answer, Started):
                 self._begin(course, answer, now, out)
@@ -143,11 +149,11 @@ class Starting:
     def _begin(self, course: Course, answer: Started, now: int, out: Outbox) -> None:
         board, key = self._board, course.key
         course.last_run_at = last_run = self._last_run.get(key.job)
-        if key.kind is Kind.SCHEDULED and (last_run is None or last_run < key.instant):
+        if key.kind is _SCHEDULED and (last_run is None or last_run < key.instant):
             self._last_run[key.job] = key.instant
         board.live[course.ref] = course
         lifecycle.begin(course, answer, now, out)
-        if course.cancelled_by is None and board.ends_at is None and course.stage is Stage.WORKING and course.tasks:
+        if course.cancelled_by is None and board.ends_at is None and course.stage is _WORKING and course.tasks:
             board.watch(course, now)  # nearly always
         else:
             self._close_if_asked(course, now, out)

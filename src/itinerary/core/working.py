@@ -21,13 +21,16 @@ from itinerary.model.work import AttemptKey, Moved, Outcome, Stopped
 
 __all__ = ["attempt_ended", "attempt_moved", "launch", "lose_attempts", "settle", "tasks_on_time", "transaction_ended"]
 
+_GATED: Final = Phase.GATED
+_IN_FLIGHT: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
+
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
     """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not. Or it is
     durable that it is to end: what outlives its node hears of it only now (PROTOCOL 28)."""
-    if task.phase is Phase.STOPPING and task.outlives:
-        out.stops.append(task.key(course.ref))
-    if task.phase is not Phase.GATED:
+    if task.phase is not _GATED:
+        if task.outlives and task.phase is Phase.STOPPING:
+            out.stops.append(task.key(course.ref))
         return
     if task.stop_reason is not None:
         key = task.key(course.ref)
@@ -136,7 +139,7 @@ def _blamed(task: TaskProgress | None) -> str:
 def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
     """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
     task = course.task_at(key.place)
-    if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
+    if task is None or key.number != task.number or task.phase not in _IN_FLIGHT:
         return False
     if task.outcome is not None:
         return False
@@ -183,7 +186,7 @@ def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
     a second, so it is written at once."""
     key, state = report.key, report.state
     task = course.task_at(key.place)
-    if task is None or key.number != task.number or task.phase not in (Phase.RUNNING, Phase.STOPPING):
+    if task is None or key.number != task.number or task.phase not in _IN_FLIGHT:
         return False
     if state not in _MAY_MOVE_TO:
         why = f"a task in flight is never {state}"
