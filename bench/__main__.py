@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import audit, backlog, claims, cron, herd, history, idle, index, records, simulate, startup, web
+from bench import audit, backlog, claims, cron, herd, history, idle, index, oneshot, records, simulate, startup, web
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
@@ -20,6 +20,7 @@ BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "history": ("a page of history and what is active, beside 1,000 and 5,000,000 rows", history.run),
     "idle": ("a node with 100,000 jobs of which none is due", idle.run),
     "index": ("the scheduled run index, built and asked", index.run),
+    "oneshot": ("many one-shot occurrences due in the same second on PostgreSQL", oneshot.run),
     "records": ("records from the log to the queue, and a cycle beside 10,000 and 1,000,000 of them", records.run),
     "simulate": ("1,000 jobs over 30 days, foreseen, with an outage and two clock changes", simulate.run),
     "web": ("each page beside 100,000 jobs and 5,000,000 occurrences, and fifty open dashboards", web.run),

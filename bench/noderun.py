@@ -6,6 +6,7 @@ import logging
 import resource
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,9 +24,9 @@ from itinerary.model.settings import Settings
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.ports import Store
 from itinerary.runtime.node import Node
-from itinerary.schedules import every
+from itinerary.schedules import Schedule
 
-__all__ = ["cpu", "job_names", "node_of", "register"]
+__all__ = ["cpu", "job_names", "moment", "node_of", "register", "resident"]
 
 
 def job_names(count: int) -> list[str]:
@@ -33,15 +34,17 @@ def job_names(count: int) -> list[str]:
     return [f"job {number:06}" for number in range(count)]
 
 
-async def register(
-    store: Store, names: Sequence[str], function: str, due_at: int, interval: str = "1h", end: datetime | None = None
-) -> None:
-    """Jobs that are due every so often, from one and the same second on."""
-    schedule = every(interval, start=datetime.fromtimestamp(due_at, UTC), end=end).to_json()
+async def register(store: Store, names: Sequence[str], function: str, schedule: Schedule) -> None:
+    """Jobs with one schedule, and one task each."""
     for first in range(0, len(names), 5_000):
-        entries = [_entry(name, schedule, function) for name in names[first : first + 5_000]]
+        entries = [_entry(name, schedule.to_json(), function) for name in names[first : first + 5_000]]
         for entered in await store.amend(entries):
             assert isinstance(entered, Entered)
+
+
+def moment(second: float) -> datetime:
+    """A second since the epoch, as schedules take it."""
+    return datetime.fromtimestamp(int(second), UTC)
 
 
 def _entry(name: str, schedule: Any, function: str) -> NewEntry:
@@ -56,16 +59,19 @@ def node_of(
     slots: int,
     observer: Callable[[Sequence[News]], None] = lambda _: None,
     *,
+    name: str = "bench",
     recovery_pace: int = 100,
+    log: Any = None,
 ) -> Node:
-    """A node with slots enough, that says nothing but warnings."""
+    """A node with slots enough; if nothing else is to be done with its log, it says nothing but warnings."""
     return Node(
         store,
-        name="bench",
+        name=name,
         incarnation=uuid4().hex,
         settings=Settings(max_concurrent_jobs=slots, recovery_pace=recovery_pace),
         executor=CoroutineExecutor(registry),
-        log=structlog.wrap_logger(
+        log=log
+        or structlog.wrap_logger(
             structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
         ),
         observer=observer,
@@ -76,3 +82,9 @@ def cpu() -> float:
     """Seconds of CPU that this process has used."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def resident() -> int:
+    """Bytes of memory that this process has at the moment."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize()
