@@ -8,7 +8,24 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench import audit, backlog, claims, cron, herd, history, idle, index, oneshot, records, simulate, startup, web
+from bench import (
+    audit,
+    backlog,
+    claims,
+    cost,
+    cron,
+    herd,
+    history,
+    idle,
+    index,
+    nodes,
+    oneshot,
+    records,
+    simulate,
+    startup,
+    sustained,
+    web,
+)
 from bench.harness import Result
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
@@ -16,13 +33,16 @@ BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "backlog": ("a node that starts with 100,000 occurrences to be made up for", backlog.run),
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),
     "claims": ("occurrences claimed, started and finished, and raced for, on each store", claims.run),
+    "cost": ("what an occurrence costs beside 1,000 and 100,000 registered jobs", cost.run),
     "herd": ("many occurrences due in the same second, from due to durably finished", herd.run),
     "history": ("a page of history and what is active, beside 1,000 and 5,000,000 rows", history.run),
     "idle": ("a node with 100,000 jobs of which none is due", idle.run),
     "index": ("the scheduled run index, built and asked", index.run),
+    "nodes": ("one load on one node and on four, on one PostgreSQL", nodes.run),
     "oneshot": ("many one-shot occurrences due in the same second on PostgreSQL", oneshot.run),
     "records": ("records from the log to the queue, and a cycle beside 10,000 and 1,000,000 of them", records.run),
     "simulate": ("1,000 jobs over 30 days, foreseen, with an outage and two clock changes", simulate.run),
+    "sustained": ("2,000 occurrences a second for five minutes", sustained.run),
     "web": ("each page beside 100,000 jobs and 5,000,000 occurrences, and fifty open dashboards", web.run),
     "startup": ("jobs registered, and a node that is ready to run them", startup.run),
 }
