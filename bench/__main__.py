@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from bench import (
     web,
 )
 from bench.harness import Result
+from bench.report import BadResults, read_results, write_report
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "audit": ("a day of 500,000 occurrences, audited, and then with one of them deleted and one doubled", audit.run),
@@ -47,7 +47,6 @@ BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
     "startup": ("jobs registered, and a node that is ready to run them", startup.run),
 }
 HEADINGS = ("bench", "measure", "ours", "peer", "theirs", "ratio", "differing")
-REPORT = Path(__file__).parent.parent / "docs/explanation/performance.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,17 +57,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--quick", action="store_true", help="smaller samples of the peers")
+    parser.add_argument(
+        "--from",
+        dest="saved",
+        type=Path,
+        metavar="FILE",
+        help="report: on results that --json printed, instead of a run",
+    )
     options = parser.parse_args(arguments)
+    if options.saved is not None and options.names != ["report"]:
+        parser.error("--from is for report; a bench makes its results itself")
     match options.names:
         case ["list"]:
             for name, (what, _) in BENCHES.items():
                 print(f"{name:12}{what}")
             return 0
         case ["report"]:
-            results = list(_run(list(BENCHES), quick=options.quick))
-            REPORT.write_text(_report(results), "utf-8")
-            print(f"wrote {REPORT.name}")
-            return 0
+            return _report(options.saved, quick=options.quick)
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         parser.error(f"no bench {', '.join(unknown)}; there are {', '.join(BENCHES)}, and list and report")
@@ -87,22 +92,20 @@ def _run(names: Sequence[str], *, quick: bool) -> Iterator[Result]:
         yield from BENCHES[name][1](quick=quick)
 
 
+def _report(saved: Path | None, *, quick: bool) -> int:
+    """Write the page, from a file or from a run of everything."""
+    try:
+        results = list(_run(list(BENCHES), quick=quick)) if saved is None else read_results(saved)
+    except BadResults as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path in write_report(results):
+        print(f"wrote {path.name}")
+    return 0
+
+
 def _table(cells: Sequence[str]) -> str:
     return f"{cells[0]:8}{cells[1]:32}{cells[2]:>14}  {cells[3]:14}{cells[4]:>16}{cells[5]:>10}{cells[6]:>11}".rstrip()
-
-
-def _report(results: Sequence[Result]) -> str:
-    rows = "\n".join(f"| {' | '.join(result.to_row())} |" for result in results)
-    return f"""# Performance
-
-Written by `python -m bench report`, Python {platform.python_version()} on {platform.machine()}. Times are medians, and
-peers ran in the same run. `ratio` is how many times better ours is; `differing`, in how many cases
-a peer's answer was not ours.
-
-| {" | ".join(HEADINGS)} |
-|{"---|" * len(HEADINGS)}
-{rows}
-"""
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
     function = registry.register(noop, "bench.sustained:noop")
     async with opened(url) as store:
         for second in range(min(PERIOD, seconds)):
-            schedule = every(f"{PERIOD}s", start=moment(due_at + second), end=moment(due_at + seconds))
+            schedule = every(f"{PERIOD}s", start=moment(due_at + second), end=moment(due_at + seconds - 1))
             await register(store, names[second * rate : (second + 1) * rate], function, schedule)
         node = node_of(store, registry, 4 * rate, observe)
         await node.start()
