@@ -193,7 +193,8 @@ def _escaped(words: str) -> str:
 def _drawing(title: str, words: str, height: int, parts: Iterable[str]) -> str:
     inner = "\n  ".join(parts)
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title words" font-family="system-ui, sans-serif" font-size="12.5">
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title words"
+  font-family="system-ui, sans-serif" font-size="12.5">
   <title id="title">{_escaped(title)}</title>
   <desc id="words">{_escaped(words)}</desc>
   <style>{_STYLE}

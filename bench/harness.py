@@ -56,6 +56,7 @@ class Result:
         data = json.loads(line)
         if not isinstance(data, dict):
             raise ValueError("is no JSON object")  # noqa: TRY004 - whoever reads a file catches one kind of error
+        data = {"differing": None, **data}
         for key, kinds, what in _KEYS:
             if key not in data:
                 raise ValueError(f"has no {key}")
@@ -71,7 +72,7 @@ class Result:
             peer=data["peer"],
             theirs=theirs,
             more_is_better=more,
-            differing=data.get("differing"),
+            differing=data["differing"],
         )
 
     def to_row(self) -> tuple[str, ...]:
@@ -96,6 +97,7 @@ _KEYS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("theirs", (*_NUMBER, type(None)), "a number or null"),
     ("ratio", (*_NUMBER, type(None)), "a number or null"),
     ("unit", (str,), "a text"),
+    ("differing", (int, type(None)), "a whole number"),
 )
 
 

@@ -42,8 +42,7 @@ SHOWS: Mapping[str, str] = {
     "index": "The index of what is due, beside a sorted list.",
     "nodes": "What it costs to share: the same load on one node and on four, on one server and one machine. A race is "
     "lost where two nodes claim the same occurrence.",
-    "oneshot": "The same for jobs that run once, on PostgreSQL, beside queues that can delay; it is what those are made "
-    "for.",
+    "oneshot": "The same for jobs that run once, on PostgreSQL, beside queues that can delay.",
     "records": "Business records from their log to the queue of a desk, and whether a cycle grows with the log.",
     "simulate": "How long it takes to foresee a month.",
     "startup": "How long it takes to register jobs, and until a node that finds them is ready.",
