@@ -53,9 +53,11 @@ class Peer:
 
 PEERS = (
     Peer("APScheduler 3", "apscheduler3", "apscheduler", herd=("sqlite", "postgres")),
-    Peer("APScheduler 4", "apscheduler4", "apscheduler", herd=("sqlite", "postgres")),
+    Peer("APScheduler 4", "apscheduler4", "apscheduler", herd=("sqlite", "postgres"), herd_max=2_000),
+    Peer("Huey", "huey", "huey", herd=("sqlite",)),
     Peer("pgqueuer", "pgqueuer", "pgqueuer", herd=("postgres",), oneshot=("postgres",)),
     Peer("Procrastinate", "procrastinate", "procrastinate", oneshot=("postgres",)),
+    Peer("DBOS", "dbos", "dbos", herd=("postgres",), oneshot=("postgres",), herd_max=1_000),
 )
 
 

@@ -35,7 +35,7 @@ async def main(url: str, count: int) -> None:
         needed = (time.time() - begun) / probe * count
         for number in range(probe):
             await scheduler.remove_schedule(f"probe {number}")
-        due_at = due_after(2.5 * needed)
+        due_at = due_after(2.0 * needed)
         for number in range(count):
             await _add(scheduler, f"job {number:06}", due_at)
         scheduler.subscribe(lambda _: finished.append(time.time()), JobReleased)

@@ -95,6 +95,14 @@ def test_every_peer_has_a_version_and_takes_part_in_something() -> None:
     assert all(peer.herd or peer.oneshot for peer in PEERS)
 
 
+def test_a_peer_that_is_slow_to_register_is_given_fewer_jobs_but_never_more_than_wanted() -> None:
+    (dbos,) = (peer for peer in PEERS if peer.title == "DBOS")
+    assert dbos.count("herd", 10_000) == 1_000
+    assert dbos.count("herd", 100) == 100
+    assert dbos.count("oneshot", 10_000) == 10_000
+    assert not dbos.takes_part("herd", "sqlite")
+
+
 def test_every_bench_says_what_it_shows() -> None:
     assert set(SHOWS) == set(BENCHES)
 
