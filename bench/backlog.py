@@ -16,16 +16,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from bench.harness import Result
-from bench.nodes import job_names, node_of, register
+from bench.noderun import job_names, moment, node_of, register
 from bench.places import opened, place
 from itinerary.executors import Registry
 from itinerary.executors.context import ExecutionContext
 from itinerary.model.settings import Settings
 from itinerary.runtime.garbage import relax_collector
+from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["drain", "recovers", "run", "ticks"]
@@ -70,10 +70,10 @@ async def _prepare(url: str, count: int) -> None:
     now = int(time.time())
     lasted = count // JOBS
     async with opened(url) as store:
-        ended_at = datetime.fromtimestamp(now - GRACE - 1, UTC)
         names = job_names(JOBS)
-        await register(store, names, "bench.backlog:recovers", now - 86_400, "1s", end=ended_at)
-        await register(store, ["ticks"], "bench.backlog:ticks", now, "1s")
+        outage = every("1s", start=moment(now - 86_400), end=moment(now - GRACE - 1))
+        await register(store, names, "bench.backlog:recovers", outage)
+        await register(store, ["ticks"], "bench.backlog:ticks", every("1s", start=moment(now)))
     before = (now - GRACE - lasted) * SECOND
     with sqlite3.connect(urlsplit(url).path) as books:
         books.execute("UPDATE itinerary_entries SET effective_from = ? WHERE job <= ?", (before, JOBS))

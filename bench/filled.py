@@ -10,13 +10,14 @@ import sqlite3
 import time
 from pathlib import Path
 
-from bench.nodes import register
+from bench.noderun import moment, register
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Standing
 from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
 from itinerary.reading import jobs_after
+from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
@@ -44,8 +45,8 @@ async def fill(path: Path, jobs: int, function: str) -> int:
     past = now - _WEEK
     async with EngineStore(SqliteEngine(path, clock=lambda: (past - 1) * SECOND, synchronous="normal")) as store:
         often, seldom = [f"job {n:06}" for n in range(OFTEN)], [f"job {n:06}" for n in range(OFTEN, jobs)]
-        await register(store, often, function, past, f"{_FIVE_MINUTES}s")
-        await register(store, seldom, function, past, f"{_SELDOM}s")
+        await register(store, often, function, every(f"{_FIVE_MINUTES}s", start=moment(past)))
+        await register(store, seldom, function, every(f"{_SELDOM}s", start=moment(past)))
         revision = (await store.read(Standing())).revision
         numbers = [row.number for row in await jobs_after(store.read)]
         count, batch = 0, list[Wanted]()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-__all__ = ["Result", "stopwatch", "timed"]
+__all__ = ["Result", "shown", "stopwatch", "timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Result:
     @property
     def ratio(self) -> float | None:
         """How many times better ours is."""
-        if self.theirs is None or not self.ours or not self.theirs:
+        if self.theirs is None or not self.ours or not self.theirs or not math.isfinite(self.ours + self.theirs):
             return None
         return self.ours / self.theirs if self.more_is_better else self.theirs / self.ours
 
@@ -49,21 +50,72 @@ class Result:
             data["differing"] = self.differing
         return json.dumps(data)
 
+    @classmethod
+    def from_json(cls, line: str) -> Result:
+        """What `to_json` wrote; ValueError if it is anything else."""
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise ValueError("is no JSON object")  # noqa: TRY004 - whoever reads a file catches one kind of error
+        data = {"differing": None, **data}
+        for key, kinds, what in _KEYS:
+            if key not in data:
+                raise ValueError(f"has no {key}")
+            if not isinstance(data[key], kinds) or isinstance(data[key], bool):
+                raise ValueError(f"{key} is {json.dumps(data[key])[:40]}; it must be {what}")  # noqa: TRY004 - as above
+        ours, theirs, ratio = data["ours"], data["theirs"], data["ratio"]
+        more = bool(ratio and ours and theirs) and math.isclose(ours / theirs, ratio, rel_tol=0.03)
+        return cls(
+            bench=data["bench"],
+            measure=data["measure"],
+            ours=math.nan if ours is None else float(ours),
+            unit=data["unit"],
+            peer=data["peer"],
+            theirs=theirs,
+            more_is_better=more,
+            differing=data["differing"],
+        )
+
     def to_row(self) -> tuple[str, ...]:
         """One line of a table."""
         return (
             self.bench,
             self.measure,
-            f"{_rounded(self.ours):,} {self.unit}",
+            shown(self.ours, self.unit),
             self.peer or "",
-            "" if self.theirs is None else f"{_rounded(self.theirs):,} {self.unit}",
-            "" if self.ratio is None else f"{_rounded(self.ratio):,}×",
+            "" if self.theirs is None else shown(self.theirs, self.unit),
+            "" if self.ratio is None else f"{_figure(self.ratio)}×",
             "" if self.differing is None else str(self.differing),
         )
 
 
+_NUMBER = (int, float)
+_KEYS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("bench", (str,), "a text"),
+    ("measure", (str,), "a text"),
+    ("ours", (*_NUMBER, type(None)), "a number or null"),
+    ("peer", (str, type(None)), "a text or null"),
+    ("theirs", (*_NUMBER, type(None)), "a number or null"),
+    ("ratio", (*_NUMBER, type(None)), "a number or null"),
+    ("unit", (str,), "a text"),
+    ("differing", (int, type(None)), "a whole number"),
+)
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A value for people: three digits, and a dash if nothing was measured."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{_figure(value)} {unit}".rstrip()
+
+
+def _figure(value: float) -> str:
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded == round(rounded) else f"{rounded:,}"
+
+
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
+    """Three digits; null in JSON, which has no other number that is none."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.3g}")
 
 
 def stopwatch(work: Callable[[], object]) -> float:

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from bench.harness import Result
-from bench.nodes import cpu, job_names, node_of, register
+from bench.noderun import cpu, job_names, moment, node_of, register, resident
 from bench.places import opened, place
 from itinerary.executors import Registry
+from itinerary.schedules import every
 
 __all__ = ["run"]
 
@@ -37,7 +37,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 async def _register(url: str, count: int) -> None:
     async with opened(url) as store:
-        await register(store, job_names(count), "bench.idle:noop", int(time.time()) + 7_200)
+        await register(store, job_names(count), "bench.idle:noop", every("1h", start=moment(time.time() + 7_200)))
 
 
 async def _idle(url: str, observe_for: float) -> None:
@@ -49,15 +49,9 @@ async def _idle(url: str, observe_for: float) -> None:
         used, begun = cpu(), time.perf_counter()
         await asyncio.sleep(observe_for)
         percent = (cpu() - used) / (time.perf_counter() - begun) * 100
-        print(json.dumps({"cpu_percent": percent, "rss_mb": _resident() / 1e6}), flush=True)
+        print(json.dumps({"cpu_percent": percent, "rss_mb": resident() / 1e6}), flush=True)
         node.shut_down()
         await running
-
-
-def _resident() -> int:
-    """Bytes of memory that this process has at the moment."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * 4_096
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 
 from bench.harness import Result
-from bench.nodes import job_names, node_of, register
+from bench.noderun import job_names, moment, node_of, register
 from bench.places import opened, place
 from itinerary.executors import Registry
+from itinerary.schedules import every
 
 __all__ = ["run"]
 
@@ -25,7 +26,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 async def _register(url: str, count: int) -> float:
     async with opened(url) as store:
         begun = time.perf_counter()
-        await register(store, job_names(count), "bench.startup:noop", int(time.time()) + 7_200)
+        await register(store, job_names(count), "bench.startup:noop", every("1h", start=moment(time.time() + 7_200)))
         return time.perf_counter() - begun
 
 

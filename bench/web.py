@@ -24,7 +24,7 @@ from statistics import median
 
 from bench.filled import fill
 from bench.harness import Result
-from bench.nodes import cpu
+from bench.noderun import cpu
 from itinerary import Itinerary, every
 from itinerary.app.logs import engine_log
 from itinerary.core.news import Began, News

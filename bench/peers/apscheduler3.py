@@ -1,4 +1,4 @@
-"""A herd on APScheduler 3: `python apscheduler3.py <url> <count>`; prints what became of it, as JSON."""
+"""A herd on APScheduler 3: `python apscheduler3.py herd <url> <count>`; prints what became of it, as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apscheduler.events import EVENT_JOB_EXECUTED
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from bench.watching import watch
+from bench.watching import due_after, watch
 
 ran: list[tuple[str, float]] = []
 
@@ -26,7 +26,7 @@ async def main(url: str, count: int) -> None:
     """Register, wait, count."""
     finished: list[float] = []
     scheduler = AsyncIOScheduler(
-        jobstores={"default": SQLAlchemyJobStore(url=url)},
+        jobstores={"default": SQLAlchemyJobStore(url=url.replace("postgresql:", "postgresql+psycopg:", 1))},
         job_defaults={"misfire_grace_time": None, "coalesce": False, "max_instances": 10},
         timezone=UTC,
     )
@@ -39,7 +39,7 @@ async def main(url: str, count: int) -> None:
     needed = (time.time() - begun) / probe * count
     for number in range(probe):
         scheduler.remove_job(f"probe {number}")
-    due_at = int(time.time() + 2.0 * needed + 10)
+    due_at = due_after(2.0 * needed)
     for number in range(count):
         _add(scheduler, f"job {number:06}", due_at)
     scheduler.add_listener(lambda _: finished.append(time.time()), EVENT_JOB_EXECUTED)
@@ -53,4 +53,5 @@ def _add(scheduler: Any, name: str, due_at: int) -> None:
     scheduler.add_job(noop, "interval", hours=1, start_date=start, args=[name], id=name)
 
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[2], int(sys.argv[3])))

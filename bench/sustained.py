@@ -1,0 +1,132 @@
+"""Sustained: 2,000 occurrences a second for five minutes, on SQLite and on PostgreSQL. Does it keep up, and stay small?
+
+Each job is due every ten seconds, and each second has its tenth of them. The node is a process of its own, so that its
+memory is its own: it is read after a warm-up and at the end. What is noted of each run goes into arrays that were there
+before the warm-up, so that the notes do not grow. A job that would overlap itself is skipped, and counts as missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.harness import Result
+from bench.noderun import job_names, moment, node_of, register, resident
+from bench.places import opened, place
+from itinerary.core.news import Finished, News
+from itinerary.executors import ExecutionContext, Registry
+from itinerary.model.states import OccurrenceState
+from itinerary.runtime.garbage import relax_collector
+from itinerary.schedules import every
+
+__all__ = ["Notes", "run"]
+
+RATE = 2_000
+PERIOD = 10
+"""Seconds between two runs of one job."""
+WARM_UP = 4
+"""One part in so many is to warm up: of five minutes more than the grace period and a rebuild of the index."""
+PATIENCE = 30.0
+
+
+def run(*, quick: bool) -> Iterator[Result]:
+    """On both stores that more than one process may use."""
+    for kind in ("sqlite", "postgres"):
+        with place(kind) as url:
+            found = sustained(url, RATE, 10 if quick else 300)
+        yield Result("sustained", f"{kind}_per_s", found["per_s"], "/s", more_is_better=True)
+        yield Result("sustained", f"{kind}_p99_ms", found["p99_ms"], "ms")
+        yield Result("sustained", f"{kind}_rss_growth_mb", found["rss_growth_mb"], "MB")
+        yield Result("sustained", f"{kind}_rss_mb", found["rss_mb"], "MB")
+        yield Result("sustained", f"{kind}_missed", found["missed"], "occurrences")
+        yield Result("sustained", f"{kind}_doubled", found["doubled"], "occurrences")
+
+
+def sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
+    """So many a second, for so many seconds, in a process of its own."""
+    arguments = [sys.executable, "-m", "bench.sustained", url, str(rate), str(seconds)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ourselves
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@dataclass(slots=True)
+class Notes:
+    """Which occurrence ran how often, and how late; in memory that is touched once, before anything is measured."""
+
+    due_at: int
+    rate: int
+    seconds: int
+    times: NDArray[np.uint8] = field(init=False)
+    """How often each occurrence ran: by second, and by its place in it."""
+    late: NDArray[np.float32] = field(init=False)
+    finished: int = 0
+    finished_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.times = np.full((self.seconds, self.rate), 0, np.uint8)
+        self.late = np.full((self.seconds, self.rate), np.nan, np.float32)
+
+    def ran(self, place_in: int, scheduled_at: float, at: float) -> None:
+        """The job at this place of its second began, for this instant."""
+        second = round(scheduled_at) - self.due_at
+        self.times[second, place_in] += 1
+        self.late[second, place_in] = at - scheduled_at
+
+    def found(self) -> dict[str, float]:
+        """What came of it."""
+        ran = self.late[~np.isnan(self.late)]
+        return {
+            "per_s": self.finished / max(self.finished_at - self.due_at, self.seconds),
+            "p99_ms": float(np.percentile(ran, 99)) * 1e3 if ran.size else float("nan"),
+            "missed": int(np.count_nonzero(self.times == 0)),
+            "doubled": int(np.count_nonzero(self.times > 1)),
+        }
+
+
+async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
+    clock = time.time
+    due_at = int(clock()) + 20 + rate * PERIOD // 2_500
+    notes = Notes(due_at, rate, seconds)
+    names = job_names(rate * min(PERIOD, seconds))
+    places = {name: number % rate for number, name in enumerate(names)}
+
+    async def noop(ctx: ExecutionContext) -> None:
+        notes.ran(places[ctx.job], ctx.scheduled_at.timestamp(), clock())
+
+    def observe(news: Sequence[News]) -> None:
+        notes.finished += sum(isinstance(one, Finished) and one.outcome is OccurrenceState.COMPLETED for one in news)
+        notes.finished_at = clock()
+
+    registry = Registry()
+    function = registry.register(noop, "bench.sustained:noop")
+    async with opened(url) as store:
+        for second in range(min(PERIOD, seconds)):
+            schedule = every(f"{PERIOD}s", start=moment(due_at + second), end=moment(due_at + seconds - 1))
+            await register(store, names[second * rate : (second + 1) * rate], function, schedule)
+        node = node_of(store, registry, 4 * rate, observe)
+        await node.start()
+        relax_collector()  # as `itinerary up` does
+        running = asyncio.create_task(node.run())
+        await asyncio.sleep(due_at + max(seconds // WARM_UP, 1) - clock())
+        warm = resident()
+        await asyncio.sleep(due_at + seconds - clock())
+        ended = resident()
+        while notes.finished < rate * seconds and clock() < due_at + seconds + PATIENCE:  # noqa: ASYNC110 - time decides, too
+            await asyncio.sleep(0.1)
+        found = notes.found()
+        node.shut_down()
+        await running
+    return {**found, "rss_growth_mb": (ended - warm) / 1e6, "rss_mb": ended / 1e6}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(_sustained(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))), flush=True)

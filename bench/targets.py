@@ -1,0 +1,117 @@
+"""The targets of the requirements (P1 to P6), each with the measure that says whether it is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.harness import Result
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is asked for of one measure; or, with `against`, of what it is times another; or of the ratio to peers."""
+
+    requirement: str
+    what: str
+    bench: str
+    measure: str
+    limit: float
+    unit: str
+    more_is_better: bool = False
+    against: str | None = None
+    beside: str | None = None
+    """The ratio to this peer; `best` is the one that comes nearest."""
+
+    def measured(self, results: Sequence[Result]) -> float | None:
+        """What the results say, or None if they say nothing."""
+        if self.beside is not None:
+            ratios = [result.ratio for result in self._of(results) if self.beside in ("best", result.peer)]
+            return min((ratio for ratio in ratios if ratio is not None), default=None)
+        value = self._value(results, self.measure)
+        if value is None or self.against is None:
+            return value
+        other = self._value(results, self.against)
+        return value / other if other else None
+
+    def is_met(self, value: float) -> bool:
+        """Whether this is enough; what is no number is not."""
+        return value >= self.limit if self.more_is_better else value <= self.limit
+
+    def _of(self, results: Sequence[Result]) -> list[Result]:
+        return [result for result in results if (result.bench, result.measure) == (self.bench, self.measure)]
+
+    def _value(self, results: Sequence[Result], measure: str) -> float | None:
+        found = (result.ours for result in results if (result.bench, result.measure) == (self.bench, measure))
+        return next(found, None)
+
+
+def _both(requirement: str, what: str, bench: str, measure: str, limit: float, unit: str) -> tuple[Target, ...]:
+    return tuple(
+        Target(requirement, f"{what} on {name}", bench, measure.format(store), limit, unit, more_is_better=unit == "/s")
+        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+    )
+
+
+TARGETS = (
+    Target("P1", "10,000 cron expressions compiled", "cron", "compile_ms", 300, "ms"),
+    Target("P1", "their instants in an hour", "cron", "1h_ms", 3, "ms"),
+    Target("P1", "as fast as croniter", "cron", "1h_ms", 100, "×", more_is_better=True, beside="croniter"),
+    Target("P1", "their instants in a day", "cron", "24h_ms", 60, "ms"),
+    Target("P2", "index of 1,000,000 runs built", "index", "build_1m_ms", 50, "ms"),
+    Target("P2", "index of 100,000 runs built", "index", "build_100k_ms", 5, "ms"),
+    Target("P2", "index of 10,000 runs built", "index", "build_10k_ms", 0.6, "ms"),
+    Target("P2", "a query of 100 runs", "index", "query_100_us", 20, "µs"),
+    Target("P2", "peek", "index", "peek_us", 1, "µs"),
+    Target("P2", "memory of a run", "index", "bytes_per_run", 16, "bytes"),
+    Target("P2", "p99 of a query while rebuilding", "index", "query_p99_ms_while_rebuilding", 1, "ms"),
+    *_both("P3", "throughput", "herd", "{}_10000_per_s", 8_000, "/s"),
+    Target(
+        "P3", "best recurring peer on SQLite", "herd", "sqlite_10000_per_s", 10, "×", more_is_better=True, beside="best"
+    ),
+    Target(
+        "P3",
+        "best recurring peer on PostgreSQL",
+        "herd",
+        "postgres_10000_per_s",
+        10,
+        "×",
+        more_is_better=True,
+        beside="best",
+    ),
+    *_both("P4", "p99 start lateness of 10,000", "herd", "{}_10000_p99_ms", 250, "ms"),
+    Target("P4", "p99 start lateness of 100 on SQLite", "herd", "sqlite_100_p99_ms", 10, "ms"),
+    Target("P4", "p99 start lateness of 100 on PostgreSQL", "herd", "postgres_100_p99_ms", 25, "ms"),
+    Target("P5", "100,000 jobs registered", "startup", "register_100k_s", 5, "s"),
+    Target("P5", "ready with 100,000 jobs", "startup", "ready_100k_s", 3, "s"),
+    Target("P5", "idle CPU with 100,000 jobs", "idle", "cpu_percent_100k", 2, "%"),
+    Target("P5", "idle memory with 100,000 jobs", "idle", "rss_mb_100k", 300, "MB"),
+    *(
+        Target(
+            "P6",
+            f"CPU of an occurrence beside 100,000 jobs, as a multiple of that beside 1,000, on {name}",
+            "cost",
+            f"{store}_cpu_s_per_1000_100k",
+            1.2,
+            "×",
+            against=f"{store}_cpu_s_per_1000_1k",
+        )
+        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+    ),
+    *(
+        Target(
+            "P6",
+            f"throughput beside a history of 5,000,000, as a multiple of that beside 1,000, on {name}",
+            "history",
+            f"{store}_lifecycle_per_s_5m",
+            1 / 1.2,
+            "×",
+            more_is_better=True,
+            against=f"{store}_lifecycle_per_s_1k",
+        )
+        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+    ),
+)
+"""In the order of the requirements."""
