@@ -6,6 +6,7 @@ is missing. Bytes that are no UTF-8, and characters that a terminal would obey, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +18,8 @@ OUTPUT_MAX: Final = 1_048_576
 """What is kept of a task's output, in bytes (Q4)."""
 
 _NOTE_MAX: Final = 100
+_ENDING_MAX: Final = 1_000
+"""How far from the end something is looked for that is not the task's, in bytes."""
 
 
 class Tail:
@@ -36,6 +39,11 @@ class Tail:
         self._kept += chunk
         if len(self._kept) > 2 * self._limit:
             self._drop(len(self._kept) - self._limit)
+
+    def cut(self, ending: re.Pattern[bytes]) -> None:
+        """Forget the end of it, if that is not the task's: the pattern says what it looks like, to the last byte."""
+        if found := ending.search(self._kept, max(0, len(self._kept) - _ENDING_MAX)):
+            del self._kept[found.start() :]
 
     def clear(self) -> None:
         """Forget what came: it comes once more."""

@@ -38,7 +38,7 @@ R = TypeVar("R", bound=Runs)
 
 
 class Relay(Generic[R]):
-    """Runs what it is given, in this order, as far as anything can be said of an order. All calls are made on `loop`."""
+    """Runs what it is given, and begins in this order. All calls are made on `loop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, run: Callable[[R], Coroutine[Any, Any, None]]) -> None:
         """`run` must not raise."""

@@ -112,6 +112,20 @@ async def test_of_those_in_line_behind_recovery_that_replace_in_one_batch_each_i
     assert await desk.start(node, *live, overlap=Overlap.REPLACE, fence=None) == answers
 
 
+@pytest.mark.spec("R2", "live instants queue behind")
+@told
+async def test_recovery_in_line_that_is_asked_for_again_is_not_replaced(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    first, second = await swept(desk, node, job, 2)
+    live = await desk.due(node, job)
+    await desk.start(node, live, overlap=Overlap.REPLACE)
+    claimed = Claimed(second.ref, second.key, second.fence, 0)
+    (answer,) = await desk.start(node, claimed, overlap=Overlap.REPLACE, fence=None)
+    assert isinstance(answer, Refused)
+    assert answer.why is Refusal.QUEUED
+    assert [await desk.status(ref) for ref in (first.ref, second.ref, live.ref)] == [S.PENDING, S.QUEUED, S.QUEUED]
+
+
 @pytest.mark.spec("R2", "one after another")
 @told
 async def test_what_becomes_recovery_in_line_stands_in_the_other_part_of_it_and_leaves_none_behind(desk: Desk) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,16 @@ def tail(*chunks: bytes, limit: int = LIMIT) -> Tail:
 @pytest.mark.spec("Q4", "output")
 def test_the_limit_is_a_megabyte() -> None:
     assert OUTPUT_MAX == 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("printed", "left"),
+    [(b"bye\ngone", "bye\n"), (b"gone", None), (b"gone\n", "gone\n"), (b"gone\nbye", "gone\nbye"), (b"", None)],
+)
+def test_an_end_that_is_not_the_tasks_is_cut_off(printed: bytes, left: str | None) -> None:
+    made = tail(printed)
+    made.cut(re.compile(rb"gone\Z"))
+    assert made.text() == left
 
 
 def test_nothing_printed_is_no_output() -> None:

@@ -124,11 +124,10 @@ def test_what_one_leaves_in_its_context_is_not_seen_by_the_next_nor_is_what_the_
 
 def test_a_timeout_of_one_is_its_own() -> None:
     async def late() -> object:
-        try:
+        with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await asyncio.Event().wait()
-        except TimeoutError:
-            return "late"
+        return "late"
 
     async def story() -> None:
         ones = await relayed(late, own_task, late)
@@ -139,11 +138,10 @@ def test_a_timeout_of_one_is_its_own() -> None:
 
 def test_a_cancel_reaches_the_one_that_waits_and_nobody_else() -> None:
     async def survives() -> object:
-        try:
+        with pytest.raises(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            await asyncio.sleep(0)
-            return "cancelled, and went on"
+        await asyncio.sleep(0)
+        return "cancelled, and went on"
 
     async def story() -> None:
         relay, gate = Relay(asyncio.get_running_loop(), run), asyncio.Event()

@@ -1,12 +1,14 @@
 """What pods print: read when they are over, or along with their end, when that takes the log with it.
 
 A log is asked for once, after its container has ended. A pod that is being deleted is gone soon after that, and its log
-with it: so from the moment of its deletion it is followed, as far as there are connections for that.
+with it: so from the moment of its deletion it is followed, as far as there are connections for that. Whoever follows a
+log to the end of its container may find that the machine's own complaint about the missing container is the last line.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
@@ -27,6 +29,7 @@ _LOG_END: Final = 5.0
 """How long the log of a container that has ended may still be on its way."""
 _FOLLOWED_MAX: Final = 20
 """How many logs are followed at a time: each takes a connection for as long as its container takes to end."""
+_CONTAINER_GONE: Final = re.compile(rb'rpc error: code = NotFound desc = [^\n]*container "[0-9a-f]{64}"[^\n]*\Z')
 
 _log: Final = structlog.stdlib.get_logger()
 
@@ -55,6 +58,7 @@ class Logs:
         """Read what it printed, now that it is over."""
         if attempt.reader is not None:
             await asyncio.wait([attempt.reader], timeout=_LOG_END)
+            attempt.tail.cut(_CONTAINER_GONE)
             return
         loop = asyncio.get_running_loop()
         until, failures = loop.time() + LOG_PATIENCE, 0

@@ -356,11 +356,7 @@ class Pages:
         if self._changed_slots:
             columns = _SLOT_AND_HISTORY if self._ended else _SLOT
             tx.save(SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
-        if self._begun:
-            tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._begun)], _BEGUN)
-        if self._before:
-            tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._before)], self._columns)
-            self._keep_indexes()
+        self._save_rows()
         if self._tasks:
             tx.put(TASKS, self._tasks)
         if self._first_attempts:
@@ -376,6 +372,13 @@ class Pages:
         if self._mail:
             tx.put(MAIL, self._mail)
             tx.tell(sorted({mail_topic(mail.node) for mail in self._mail}))
+
+    def _save_rows(self) -> None:
+        for refs, columns in ((self._begun, _BEGUN), (self._before, self._columns)):
+            if refs:
+                self.tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(refs)], columns)
+        if self._before:
+            self._keep_indexes()
 
     def _keep_indexes(self) -> None:
         ended, revived, opened, closed = [], [], [], []

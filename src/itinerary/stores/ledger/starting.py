@@ -240,7 +240,9 @@ class _Starting:
         return self.pages.now <= request.late_until and self.pages.in_slot_since(holder) >= row.due_at
 
     def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
-        """Behind recovery, too, the newest waits alone; but recovery is not asked to end."""
+        """Behind recovery, too, the newest waits alone; but recovery is not asked to end, and stays in line."""
+        if row.is_recovery:
+            return
         rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
         newest = max((row, *rivals), key=lambda other: other.key)
         why = replaced_by(newest.ref)

@@ -205,6 +205,22 @@ async def test_a_kill_alone_leaves_the_pod_which_is_another_nodes_by_now(server:
     assert server.deleted == []
 
 
+@pytest.mark.spec("K5", "a log that ends with its container")
+@played
+async def test_what_a_machine_says_about_a_container_that_is_gone_is_no_output(server: ApiServer, node: Any) -> None:
+    pods = await node()
+    name = pods.begin()
+    await pods.shows(CREATING)
+    await server.change(name, RUNS)
+    await pods.shows(CREATING, RUNNING)
+    complaint = b'rpc error: code = NotFound desc = an error occurred when try to find container "%s": not found'
+    server.logs[name] = b"here\nbye\n" + complaint % (b"d7" * 32)
+    pods.executor.stop([AttemptKey(Ref(1), 0, 1)])
+    await pods.shows(CREATING, RUNNING, TERMINATING)
+    await server.change(name, ended(143))
+    assert await pods.outcome() == Stopped(output="here\nbye\n")
+
+
 @pytest.mark.spec("X4", "pods")
 @played
 async def test_a_kill_after_a_stop_deletes_at_once(server: ApiServer, node: Any) -> None:
