@@ -36,8 +36,9 @@ def job_names(count: int) -> list[str]:
 
 async def register(store: Store, names: Sequence[str], function: str, schedule: Schedule) -> None:
     """Jobs with one schedule, and one task each."""
+    stored = schedule.to_json()
     for first in range(0, len(names), 5_000):
-        entries = [_entry(name, schedule.to_json(), function) for name in names[first : first + 5_000]]
+        entries = [_entry(name, stored, function) for name in names[first : first + 5_000]]
         for entered in await store.amend(entries):
             assert isinstance(entered, Entered)
 

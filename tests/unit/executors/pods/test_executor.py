@@ -205,7 +205,7 @@ async def test_a_kill_alone_leaves_the_pod_which_is_another_nodes_by_now(server:
     assert server.deleted == []
 
 
-@pytest.mark.spec("K5", "a log that ends with its container")
+@pytest.mark.spec("K3", "a log that ends with its container")
 @played
 async def test_what_a_machine_says_about_a_container_that_is_gone_is_no_output(server: ApiServer, node: Any) -> None:
     pods = await node()
