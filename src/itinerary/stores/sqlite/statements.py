@@ -29,7 +29,19 @@ from typing import Any, Final
 
 from itinerary.stores.tables import Table
 
-__all__ = ["BUMP", "PREFIX", "SIZES", "TAKE_NUMBERS", "by_values", "delete", "insert", "scan", "split", "update", "update_alike"]
+__all__ = [
+    "BUMP",
+    "PREFIX",
+    "SIZES",
+    "TAKE_NUMBERS",
+    "by_values",
+    "delete",
+    "insert",
+    "scan",
+    "split",
+    "update",
+    "update_alike",
+]
 
 PREFIX: Final = "itinerary_"
 """What our tables' names begin with: a task's own tables (D6) are in the same file."""

@@ -112,14 +112,14 @@ class SqliteTransaction:
             return
         present = codec_of(table).columns(rows, (*table.key, *changed))
         nulls = tuple(name for name in changed if name not in present)
-        keys, columns = list(present.values())[: len(table.key)], list(present.values())[len(table.key) :]
+        keys, given = list(present.values())[: len(table.key)], list(present.values())[len(table.key) :]
         written = tuple(present)[len(table.key) :]
-        if len(keys) == 1 and all(values.count(values[0]) == len(values) for values in columns):
-            shared = [values[0] for values in columns]
+        if len(keys) == 1 and all(values.count(values[0]) == len(values) for values in given):
+            shared = [values[0] for values in given]
             for size, bound in statements.split(list(zip(*keys, strict=True))):
                 self._execute(statements.update_alike(table, written, nulls, size), [*shared, *bound])
         else:
-            for size, bound in statements.split(list(zip(*keys, *columns, strict=True))):
+            for size, bound in statements.split(list(zip(*keys, *given, strict=True))):
                 self._execute(statements.update(table, written, nulls, size), bound)
         self._known.keep(table, rows)
 
