@@ -82,9 +82,15 @@ class Relay(Generic[R]):
                 break
             one = self._waiting.popleft()
             one.task = runner
-            await _Watched(self._run(one), self._keep)
-            one.task = None
-            if self._runner is not runner:
+            coroutine = self._run(one)
+            try:
+                awaited = coroutine.send(None)
+            except StopIteration:
+                one.task = None
+            else:
+                self._keep()
+                await _Rest(coroutine, awaited)
+                one.task = None
                 return
             if runner.cancelling() or len(copy_context()):
                 break
@@ -92,21 +98,16 @@ class Relay(Generic[R]):
         self._hand_on()
 
 
-class _Watched:
-    """Awaits a coroutine, and says so when it waits for the first time."""
+class _Rest:
+    """Awaits a coroutine that has begun, and waits for something."""
 
-    __slots__ = ("_coroutine", "_waits")
+    __slots__ = ("_awaited", "_coroutine")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waits: Callable[[], None]) -> None:
-        self._coroutine, self._waits = coroutine, waits
+    def __init__(self, coroutine: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._coroutine, self._awaited = coroutine, awaited
 
     def __await__(self) -> Generator[Any, None, None]:
-        coroutine = self._coroutine
-        try:
-            awaited = coroutine.send(None)
-        except StopIteration:
-            return
-        self._waits()
+        coroutine, awaited = self._coroutine, self._awaited
         while True:
             try:
                 yield awaited
