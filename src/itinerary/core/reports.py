@@ -74,14 +74,14 @@ class Reports:
 
     def take_up(self, now: int, out: Outbox) -> None:
         """Take up what should not wait any longer."""
-        starts = self._board.starting + self._board.line.ready
-        self._is_herd = starts >= HERD or (self._is_herd and starts > 0)
+        starts, was_herd = self._board.starting + self._board.line.ready, self._is_herd
+        self._is_herd = starts >= HERD or (was_herd and starts > 0)
         if not self._waiting:
             return
         alarm_at, is_held = self._board.alarms.next_at, self._since <= now < self._since + HELD_MAX
         if alarm_at is not None and alarm_at <= now:
             self._take(len(self._waiting), now, out)
-        elif not (self._is_herd and is_held):
+        elif not (is_held and (self._is_herd or was_herd)):  # the last ones are launched before, by this iteration
             self._take(AT_ONCE, now, out)
 
     def _take(self, count: int, now: int, out: Outbox) -> None:

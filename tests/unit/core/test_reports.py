@@ -48,10 +48,12 @@ def ended(world: World) -> m.AttemptsReported:
     return m.AttemptsReported([Ended(key_of_first(world), Succeeded())])
 
 
-def test_a_report_waits_while_a_herd_is_on_its_way_and_is_taken_up_when_that_is_answered() -> None:
+def test_a_report_waits_while_a_herd_is_on_its_way_and_is_taken_up_when_the_last_of_that_is_launched() -> None:
     world = world_with_a_herd_on_its_way()
     assert written(world.turn(ended(world))) == []
     world.let_go(settle=False)
+    assert written(world.turn()) == []
+    assert world.scheduler.next_at == 0, "it goes on at once"
     assert len(written(world.turn())) == 1
 
 
