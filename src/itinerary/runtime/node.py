@@ -54,6 +54,7 @@ from itinerary.runtime.booting import boot_runs
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
+from itinerary.runtime.garbage import collect_in_quiet
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
@@ -78,6 +79,8 @@ A = TypeVar("A")
 
 _LEAVE_TIMEOUT = 5.0
 """How long a node that ends tries to say so."""
+_QUIET = 0.2
+"""If nothing is due for so many seconds, there is time for what can be done at any time."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -312,6 +315,8 @@ class Node:
         while True:
             at = scheduler.next_at
             wait = longest if at is None else min(max((at - clock.now()) / SECOND, 0.0), longest)
+            if wait > _QUIET:
+                collect_in_quiet()
             messages = await inbox.receive(wait)
             begun = clock.elapsed()
             commands = scheduler.iterate(clock.now(), messages, inbox_depth=len(inbox), took=took)
