@@ -16,6 +16,7 @@ from bench.harness import Result
 from bench.noderun import cpu, job_names, moment, node_of, register, resident
 from bench.places import opened, place
 from itinerary.executors import Registry
+from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules import every
 
 __all__ = ["run"]
@@ -44,6 +45,7 @@ async def _idle(url: str, observe_for: float) -> None:
     async with opened(url) as store:
         node = node_of(store, Registry(["bench"]), 50)
         await node.start()
+        relax_collector()  # as `itinerary up` does
         running = asyncio.create_task(node.run())
         await asyncio.sleep(SETTLE_FOR)
         used, begun = cpu(), time.perf_counter()

@@ -211,3 +211,33 @@ async def test_the_states_follow_the_pod(site: Site) -> None:
     for state, phase in (("container_creating", "Pending"), ("running", "Running"), ("completed", "Succeeded")):
         print(f"{state} {shown[state] - seen[phase]:+.3f} s after the cluster said {phase}")
     assert trail(detail).endswith(f"{CREATED} running completed")
+
+
+@pytest.mark.spec("K3", "finished pods go")
+@played
+async def test_finished_pods_go_when_their_time_is_over_and_running_ones_and_others_stay(
+    site: Site, cluster: RealCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "another").mkdir()
+    another = Site(cluster, tmp_path / "another")
+    site.pod("works", sh("echo done"), labels={"case": "goes"})
+    site.pod("waits", sh("sleep 300"), labels={"case": "stays"})
+    another.pod("works", sh("echo done"), labels={"case": "of-another"})
+    async with another.app.running() as node:
+        await another.ran(node, "works")
+    async with site.app.running() as node:
+        await site.ran(node, "works")
+        run = await site.app["waits"].trigger()
+        await site.until(run, "running")
+        remover = site.app._engine._node._remover  # type: ignore[union-attr]  # it runs
+        assert remover is not None
+        await remover.look()
+        assert len(cluster.pods("case=goes")) == 1, "an hour is not over"
+        remover._keep_for = 0
+        await remover.look()
+        await happens(lambda: not cluster.pods("case=goes"))
+        assert [len(cluster.pods(f"case={case}")) for case in ("stays", "of-another")] == [1, 1]
+        assert await node.cancel(run, reason="enough")
+        await node.wait(run)
+        await happens(lambda: not cluster.pods("case=stays"))
+    cluster.kubectl("delete", "pods", "-l", "case=of-another", "--grace-period=1")

@@ -28,7 +28,7 @@ def program(url: str, path: Path, *settings: str, log: Path | None = None) -> It
         )
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+        assert process.stdout.readline() == b"ready\n", None if log is None else log.read_text("utf-8")
         yield process
     finally:
         process.kill()

@@ -89,11 +89,21 @@ def test_a_desk_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pat
     assert not [line for line in handled if line.partition(" ")[0] in completed], "they were completed before a cycle"
 
 
+def until_stopped(pid: int) -> None:
+    """Until every thread of a process stands still: the signal is sent to all, and each takes it when it can."""
+    threads = Path(f"/proc/{pid}/task")
+    while not all(
+        (thread / "stat").read_text().rpartition(")")[2].split()[0] in "Tt" for thread in list(threads.iterdir())
+    ):
+        time.sleep(0.001)
+
+
 def freeze(process: subprocess.Popen[bytes], path: Path) -> None:
     """Stop a process, but not in the middle of a transaction: SQLite has one writer, and nobody could go on."""
     deadline = time.monotonic() + PATIENCE
     while True:
         os.kill(process.pid, signal.SIGSTOP)
+        until_stopped(process.pid)
         with closing(sqlite3.connect(path, timeout=0.0, isolation_level=None)) as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -115,7 +125,7 @@ def test_a_process_that_was_frozen_while_another_took_over_doubles_nothing_when_
             assert time.monotonic() < deadline
             time.sleep(0.02)
         freeze(frozen, tmp_path / "itinerary.db")
-        with program(url, seen) as other:
+        with program(url, seen, log=tmp_path / "other.log") as other:
             asyncio.run(say(url, 1))
             rows = _settled(url)
             os.kill(frozen.pid, signal.SIGCONT)
