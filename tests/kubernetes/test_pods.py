@@ -229,12 +229,15 @@ async def test_finished_pods_go_when_their_time_is_over_and_running_ones_and_oth
         await site.ran(node, "works")
         run = await site.app["waits"].trigger()
         await site.until(run, "running")
-        remover = site.app._engine._node._remover  # type: ignore[union-attr]  # it runs
+        engine = site.app._engine
+        assert engine._loop is not None
+        assert engine._node is not None
+        remover = engine._node._remover
         assert remover is not None
-        await remover.look()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(remover.look(), engine._loop))
         assert len(cluster.pods("case=goes")) == 1, "an hour is not over"
         remover._keep_for = 0
-        await remover.look()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(remover.look(), engine._loop))
         await happens(lambda: not cluster.pods("case=goes"))
         assert [len(cluster.pods(f"case={case}")) for case in ("stays", "of-another")] == [1, 1]
         assert await node.cancel(run, reason="enough")
