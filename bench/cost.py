@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from bench.harness import Result
+from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
 from itinerary.core.news import Finished, News
@@ -48,9 +47,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 def costs(url: str, herd: int, registered: int, rounds: int) -> dict[str, float]:
     """What a herd of some of the registered jobs costs, in a process of its own."""
-    arguments = [sys.executable, "-m", "bench.cost", url, str(herd), str(registered), str(rounds)]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ourselves
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, float] = json.loads(in_own_process("bench.cost", url, herd, registered, rounds))
     return found
 
 

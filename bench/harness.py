@@ -1,17 +1,19 @@
-"""What the benches share: a result, a stopwatch, and how both are shown."""
+"""What the benches share: a result and how it is shown, a stopwatch, a process of one's own."""
 
 from __future__ import annotations
 
 import gc
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-__all__ = ["Result", "shown", "stopwatch", "timed"]
+__all__ = ["Result", "in_own_process", "shown", "stopwatch", "timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +132,11 @@ def timed(work: Callable[[], object], times: int) -> float:
     work()
     gc.collect()
     return median(stopwatch(work) for _ in range(times))
+
+
+def in_own_process(module: str, *arguments: object) -> str:
+    """The last line that a module of ours prints, run in a process of its own: what it uses is its own. What it
+    complains of is seen; if it fails, so does the bench."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ourselves
+    return done.stdout.splitlines()[-1]

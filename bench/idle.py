@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
-from bench.harness import Result
+from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register, resident
 from bench.places import opened, place
 from itinerary.executors import Registry
@@ -29,9 +28,7 @@ def run(*, quick: bool) -> Iterator[Result]:
     count, title = (10_000, "10k") if quick else (100_000, "100k")
     with place("sqlite") as url:
         asyncio.run(_register(url, count))
-        arguments = [sys.executable, "-m", "bench.idle", url, "10" if quick else "70"]
-        done = subprocess.run(arguments, capture_output=True, text=True, check=True)  # noqa: S603 - ourselves
-    found = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(in_own_process("bench.idle", url, 10 if quick else 70))
     yield Result("idle", f"cpu_percent_{title}", found["cpu_percent"], "%")
     yield Result("idle", f"rss_mb_{title}", found["rss_mb"], "MB")
 

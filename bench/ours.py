@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 
+from bench.harness import in_own_process
 from bench.herds import Herd
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened
@@ -27,9 +27,7 @@ __all__ = ["our_herd"]
 
 def our_herd(what: str, url: str, count: int) -> Herd:
     """What becomes of a herd on one node: `herd` of recurring jobs, `oneshot` of one-shot ones."""
-    arguments = [sys.executable, "-m", "bench.ours", what, url, str(count)]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ourselves
-    return Herd.from_json(done.stdout.splitlines()[-1])
+    return Herd.from_json(in_own_process("bench.ours", what, url, count))
 
 
 def _schedule(what: str, due_at: int) -> Schedule:

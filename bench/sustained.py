@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.harness import Result
+from bench.harness import Result, in_own_process
 from bench.noderun import job_names, moment, node_of, register, resident
 from bench.places import opened, place
 from itinerary.core.news import Finished, News
@@ -52,9 +51,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 def sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
     """So many a second, for so many seconds, in a process of its own."""
-    arguments = [sys.executable, "-m", "bench.sustained", url, str(rate), str(seconds)]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ourselves
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, float] = json.loads(in_own_process("bench.sustained", url, rate, seconds))
     return found
 
 

@@ -297,8 +297,6 @@ class Course:
         if not checks and not plan.definition.on_start:
             first = self.tasks if terms.is_parallel else self.tasks[:1]
             attempts = tuple(task.prepare(self.ref, None) for task in first)
-            for task in first:
-                task.key(self.ref)  # it is kept
         self.request = Start(
             self.ref,
             self.fence,

@@ -150,6 +150,7 @@ class TaskProgress:
         """Begin the next attempt: its row is to be written first."""
         self.phase, self.status = Phase.GATED, TaskState.RUNNING
         self.number += 1
+        self._key = AttemptKey(ref, self.task.order, self.number)  # ahead of its instant, when there is time for it
         self.started_at = 0
         self.stop_reason = self.moved_to = self.outcome = self.lost_by = self.doomed_by = None
         if self.outlives:
