@@ -47,3 +47,10 @@ class Pruned(msgspec.Struct, frozen=True):
 
     removed: int
     next: PruneCursor | None
+    tidied: int = 0
+    """Chapters of histories that went, since nothing was left of them."""
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether there was anything to do."""
+        return self.removed > 0 or self.tidied > 0

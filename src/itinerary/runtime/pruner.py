@@ -6,8 +6,10 @@ Its turn is looked at each minute: if a node's first round came an hour after it
 often than that would never forget.
 
 A step is one short transaction of the store, which removes a thousand rows at the most. After each it pauses for as
-long as the step took, so that forgetting never takes more than half of a store. What is removed is for the store to say
-(`ledger.pruning`): never what the watermark needs, and never a job's last run.
+long as the step took, so that forgetting never takes more than half of a store. Where nothing was to be removed it is
+in no hurry, and pauses for two hundred times as long: a round goes past every job that there is, and to look at a
+hundred thousand of them is seconds of work, which an idle node would be seen to spend (P5). What is removed is for the
+store to say (`ledger.pruning`): never what the watermark needs, and never a job's last run.
 
 One node is enough. It is the one that has been there for longest among those which this node counts on; if two think
 that of themselves for a while, both forget the same, and no harm is done.
@@ -33,6 +35,12 @@ start itself asks of the store is done."""
 PRUNE_INTERVAL: Final = 3_600.0
 """Seconds from the end of a round to the next of the same node."""
 _PAUSE_MIN: Final = 0.01
+_UNHURRIED: Final = 200
+"""How many times longer than a step that found nothing to do the pause after it is: half a percent of the time is
+spent on looking."""
+_UNHURRIED_MAX: Final = 1.0
+"""Seconds of such a pause at most, unless the step took longer: where a store answers slowly, a round must still come
+to its end."""
 
 
 class Pruner:
@@ -69,10 +77,17 @@ class Pruner:
             asked_at = self._clock.elapsed()
             step = await self._store.prune(self.rules, cursor)
             removed, cursor = removed + step.removed, step.next
-            await asyncio.sleep(max((self._clock.elapsed() - asked_at) / SECOND, _PAUSE_MIN))
+            took = (self._clock.elapsed() - asked_at) / SECOND
+            await asyncio.sleep(_pause_after(took, has_worked=step.has_worked))
         if removed:
             self._log.info("history.pruned", removed=removed, seconds=(self._clock.elapsed() - begun_at) / SECOND)
         return removed
+
+
+def _pause_after(took: float, *, has_worked: bool) -> float:
+    """How long the store is left in peace after a step that took so many seconds."""
+    unhurried = max(took, min(took * _UNHURRIED, _UNHURRIED_MAX))
+    return max(took if has_worked else unhurried, _PAUSE_MIN)
 
 
 def _rules_of(settings: Settings) -> Retention:

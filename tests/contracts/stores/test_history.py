@@ -30,7 +30,7 @@ from itinerary.model.writes import Cancellation, Wanted
 from itinerary.reading import occurrences_of, windows_after
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger.pruning import prune
-from itinerary.stores.tables import OCCURRENCES
+from itinerary.stores.tables import CHAPTERS, OCCURRENCES
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import Desk, told
 
@@ -291,16 +291,23 @@ async def test_what_goes_by_its_age_and_by_its_number_is_counted_once(desk: Desk
 
 
 class Counting:
-    """A transaction, and how many occurrences were looked at in it."""
+    """A transaction, how many occurrences were looked at in it, and whose chapters."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx, self.looked_at = tx, 0
+        self.opened: list[JobNumber] = []
 
     def get(self, table: Any, keys: Iterable[Any]) -> Any:
         """The same, counted."""
         keys = list(keys)
         self.looked_at += len(keys) if table is OCCURRENCES else 0
         return self._tx.get(table, keys)
+
+    def scan(self, table: Any, prefix: Any = (), **bounds: Any) -> Any:
+        """The same, noted down."""
+        if table is CHAPTERS:
+            self.opened += prefix
+        return self._tx.scan(table, prefix, **bounds)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
@@ -318,6 +325,36 @@ async def test_where_nothing_is_to_be_forgotten_one_occurrence_of_each_job_is_lo
         return prune(counting, Retention(margin=0), PruneCursor(job=0)), counting.looked_at
 
     assert await desk.engine.write(step) == (Pruned(0, PruneCursor(job=0, node=0)), 5)
+
+
+@pytest.mark.spec("P5", "looking for what is to be forgotten")
+@told
+async def test_jobs_that_have_no_chapter_of_history_are_passed_over_many_in_one_step(desk: Desk) -> None:
+    node, jobs = await desk.node(), await desk.jobs(180)
+    await missed(desk, jobs[3], 15)
+    await missed(desk, jobs[140], 16)
+    await sweep(desk, node)
+
+    def step(tx: Transaction) -> tuple[Pruned, list[JobNumber]]:
+        counting: Any = Counting(tx)
+        return prune(counting, Retention(margin=0), PruneCursor(job=0)), counting.opened
+
+    assert await desk.engine.write(step) == (Pruned(0, PruneCursor(job=0, node=0)), [jobs[140]])
+
+
+@pytest.mark.spec("D8")
+@told
+async def test_among_many_jobs_that_have_little_none_that_has_too_much_is_passed_over(desk: Desk) -> None:
+    node, jobs = await desk.node(), await desk.jobs(1_120)
+    long = [jobs[place] for place in (0, 48, 49, 50, 51, 149, 999, 1_000, 1_119)] + jobs[200:270]
+    for job in long:
+        await missed(desk, job, 33)
+    await missed(desk, jobs[500], 15)
+    await sweep(desk, node)
+    assert await pruned(desk, Retention(keep_max=17, margin=0)) == 16 * len(long)
+    for job, left in [*((job, 17) for job in long), (jobs[500], 15)]:
+        assert len((await desk.store.read(History(job))).rows) == left
+    assert await pruned(desk, Retention(keep_max=17, margin=0)) == 0
 
 
 @told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -110,6 +111,60 @@ def test_it_pauses_after_each_step_for_as_long_as_that_took_and_takes_new_settin
         pruner.take_settings(Settings(keep_for=DAY, keep_max=5))
         await pruner.prune()
         assert (store.rules[-1].keep_for, store.rules[-1].keep_max) == (DAY, 5)
+
+    played(story)
+
+
+class Tidy:
+    """A store with nothing to forget, which takes this long to see it, step by step."""
+
+    def __init__(self, steps: Sequence[float]) -> None:
+        self._steps = steps
+
+    async def prune(self, _rules: Retention, cursor: PruneCursor) -> Pruned:
+        place = max(cursor.job, 0)
+        await asyncio.sleep(self._steps[place])
+        return Pruned(0, PruneCursor(job=place + 1) if place + 1 < len(self._steps) else None)
+
+
+@pytest.mark.spec("P5", "looking for what is to be forgotten")
+@pytest.mark.parametrize(
+    ("took", "pause"),
+    [
+        pytest.param(0.002, 0.4, id="two hundred times as long"),
+        pytest.param(0.0, 0.01, id="never none at all"),
+        pytest.param(0.05, 1.0, id="a second at most, so that a round ends"),
+        pytest.param(3.0, 3.0, id="as long as ever where a step takes longer than that"),
+    ],
+)
+def test_where_nothing_is_to_be_forgotten_it_looks_without_hurry(took: float, pause: float) -> None:
+    async def story(world: World) -> None:
+        store = Tidy([took] * 20)
+        pruner = Pruner(store, Settings(), world, lambda: True, world.log)  # type: ignore[arg-type]  # all that it asks
+        begun = world.loop.time()
+        assert await pruner.prune() == 0
+        assert world.loop.time() - begun == pytest.approx(20 * (took + pause))
+        assert not world.log.said("history.pruned")
+
+    played(story)
+
+
+class Emptied:
+    """A store from which all of a job's occurrences have gone, and the chapters that listed them are left."""
+
+    async def prune(self, _rules: Retention, cursor: PruneCursor) -> Pruned:
+        await asyncio.sleep(0.05)
+        job = max(cursor.job, 0)
+        return Pruned(0, PruneCursor(job=job + 1) if job < 19 else None, tidied=62)
+
+
+@pytest.mark.spec("D8", "yields")
+def test_it_is_in_a_hurry_as_long_as_there_is_anything_to_tidy_up() -> None:
+    async def story(world: World) -> None:
+        pruner = Pruner(Emptied(), Settings(), world, lambda: True, world.log)  # type: ignore[arg-type]  # all that it asks
+        begun = world.loop.time()
+        assert await pruner.prune() == 0
+        assert world.loop.time() - begun == pytest.approx(20 * 0.1)
 
     played(story)
 

@@ -8,6 +8,9 @@ A round goes on in small steps, each a transaction of its own, so that it never 
 
 Only final rows go, and only those below the watermark less a margin. Before a job's last run goes, its instant is kept
 on the job; and its `history_floor` says below which instant an absent row means nothing.
+
+Nearly always there is nothing to be done about a job, and there are very many of them: so one that has no chapters, as
+its slot says, is passed over, a thousand in a step, and of one that has some a single row is looked at.
 """
 
 from __future__ import annotations
@@ -44,6 +47,9 @@ __all__ = ["BATCH", "count_prunable", "prune"]
 BATCH: Final = 1_000
 """How many rows one step removes at most."""
 _JOBS_AT_ONCE: Final = 50
+"""About how many jobs with chapters one step looks at."""
+_SLOTS_AT_ONCE: Final = 1_000
+"""How many jobs one step passes over at most."""
 _CHAPTERS_AT_ONCE: Final = BATCH // CHAPTER
 _WENT_WRONG: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED})
 
@@ -111,20 +117,33 @@ def _keep_marks(tx: Transaction, rows: Sequence[OccurrenceRow]) -> None:
 
 
 def _along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
-    slots = tx.scan(SLOTS, low=(cursor.job,), limit=_JOBS_AT_ONCE)
-    removed, whole = 0, _whole(tx, rules, slots)
+    slots, next_job = _with_chapters(tx, cursor.job)
+    removed, tidied, whole = 0, 0, _whole(tx, rules, slots)
     for slot in slots:
         if slot.job in whole:
             continue
-        count, is_done = _shorten(tx, rules, slot, sweep)
-        removed += count
+        count, chapters, is_done = _shorten(tx, rules, slot, sweep)
+        removed, tidied = removed + count, tidied + chapters
         if not is_done:
-            return Pruned(removed, PruneCursor(job=slot.job))
+            return Pruned(removed, PruneCursor(job=slot.job), tidied)
         if removed >= BATCH:
-            return Pruned(removed, PruneCursor(job=slot.job + 1))
-    if len(slots) < _JOBS_AT_ONCE:
-        return Pruned(removed, PruneCursor(job=0, node=0))
-    return Pruned(removed, PruneCursor(job=slots[-1].job + 1))
+            return Pruned(removed, PruneCursor(job=slot.job + 1), tidied)
+    return Pruned(removed, PruneCursor(job=0, node=0) if next_job is None else PruneCursor(job=next_job), tidied)
+
+
+def _with_chapters(tx: Transaction, job: int) -> tuple[list[SlotRow], int | None]:
+    """Some jobs that have chapters, from a job on, and where to go on after them: None at the end of all jobs. What a
+    job without any has is on its slot, and nothing is removed from there."""
+    found: list[SlotRow] = []
+    for _ in range(_SLOTS_AT_ONCE // _JOBS_AT_ONCE):
+        slots = tx.scan(SLOTS, low=(job,), limit=_JOBS_AT_ONCE)
+        found += [slot for slot in slots if slot.count >= CHAPTER]
+        if len(slots) < _JOBS_AT_ONCE:
+            return found, None
+        job = slots[-1].job + 1
+        if len(found) >= _JOBS_AT_ONCE:
+            break
+    return found, job
 
 
 def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[JobNumber]:
@@ -151,8 +170,9 @@ def _excess(slot: SlotRow, rules: Retention) -> int:
     return max(slot.count - rules.keep_max, 0) // CHAPTER
 
 
-def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) -> tuple[int, bool]:
-    """Remove what a job has too much of, oldest first, and chapters that nothing is left of. Whether all is done."""
+def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) -> tuple[int, int, bool]:
+    """Remove what a job has too much of, oldest first, and chapters that nothing is left of: how many of both, and
+    whether all is done."""
     excess = _excess(slot, rules)
     chapters = tx.scan(CHAPTERS, (slot.job,), limit=_CHAPTERS_AT_ONCE)
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
@@ -171,7 +191,7 @@ def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) 
     if empty:
         tx.remove(CHAPTERS, empty)
     is_done = len(empty) < len(chapters) or len(chapters) < _CHAPTERS_AT_ONCE
-    return removed, is_done
+    return removed, len(empty), is_done
 
 
 def _along_nodes(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
