@@ -158,6 +158,10 @@ class Store(Protocol):
         nobody's, wait for anybody, or lie unstarted since `takeover_after` (7, 15). Slots, limits, first attempts and
         the decision about overlap are in the same transaction (13, 14)."""
 
+    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
+        """Begin those of them about which there is nothing to decide, as `start` would. The others have not been
+        touched, and nothing is said of them: what has begun need not wait for them to be looked at."""
+
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
         """Take what the owner reports: steps, tasks, attempts; also the gate of every later launch (8). A change that
         ends an occurrence releases its slot and shares, and hands the slot to the next in line (9, 10, 14)."""

@@ -192,13 +192,12 @@ async def test_the_states_follow_the_pod(site: Site) -> None:
     """How soon is printed, against when another watch saw the same: a test does not measure."""
     site.pod("works", ["sleep", "2"], labels={"case": "states"})
     seen: dict[str, float] = {}
+    api = await connect()
+    _, version = await api.pods(site.cluster.namespace, "case=states")  # before there is any: no phase is missed
 
     async def look() -> None:
-        api = await connect()
-        _, version = await api.pods(site.cluster.namespace, "case=states")
         async for event in api.watch(site.cluster.namespace, "case=states", version):
-            for phase in (event["object"]["status"].get("phase") or "Pending",):
-                seen.setdefault(phase, time.time())
+            seen.setdefault(event["object"]["status"].get("phase") or "Pending", time.time())
             if "Succeeded" in seen:
                 break
         await api.close()

@@ -7,6 +7,8 @@ runs on such a store must not be able to hide it.
     no_unique_key         2, 6     a row is created although one with its name is there
     non_atomic_claim      6        what is missing is looked up first, and created in another transaction
     no_fence              9        writes are accepted whoever asks, under whatever fence
+    unread_rows           7, 9     a plain start is made whatever has become of the row since it was claimed
+    unread_slots          7, 13    and whoever is in the job's slot
     slots_outside         7, 13    who is in a slot is looked up before the transaction that takes it
     slots_by_name         9        the end of any occurrence of a job frees the job's slot
     no_update_ids         8        a repeated write is made again
@@ -62,7 +64,7 @@ from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import LINES, OCCURRENCES, SHARES, SLOTS, SWEEP, R, Table, Values
-from itinerary.stores.transaction import Transaction
+from itinerary.stores.transaction import Swap, Transaction
 
 __all__ = ["MUTANTS"]
 
@@ -171,6 +173,26 @@ def no_update_ids() -> Any:
         return answers
 
     return _put((ledger, "write", again))
+
+
+def _without_looking(blind: Table[Any]) -> Any:
+    """Rows of a table are changed as they should be, whatever they are."""
+    swap: Any = MemoryTransaction.swap
+
+    def blindly(tx: MemoryTransaction, table: Table[Any], keys: Sequence[Values], change: Swap) -> Sequence[Values]:
+        if table is blind:
+            change = Swap({}, change.becomes, up_to=change.up_to, each=change.each)
+        return swap(tx, table, keys, change)  # type: ignore[no-any-return]  # what the original returns
+
+    return _put((MemoryTransaction, "swap", blindly))
+
+
+def unread_rows() -> Any:
+    return _without_looking(OCCURRENCES)
+
+
+def unread_slots() -> Any:
+    return _without_looking(SLOTS)
 
 
 # -- slots and limits ------------------------------------------------------------------------------------------------
@@ -450,6 +472,8 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         no_unique_key,
         non_atomic_claim,
         no_fence,
+        unread_rows,
+        unread_slots,
         slots_outside,
         slots_by_name,
         no_update_ids,

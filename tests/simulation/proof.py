@@ -45,6 +45,8 @@ CAUGHT_BY: Final = {
     "no_unique_key": _known(0, Rule.ONE_ROW),
     "non_atomic_claim": _known(2, Rule.ONE_ROW),
     "no_fence": _known(2, Rule.STALE),
+    "unread_rows": _known(5, Rule.STALE, Rule.FINAL, Rule.ONE_START),
+    "unread_slots": _known(6, Rule.OVERLAP, Rule.BESIDE),
     "slots_outside": _known(56, Rule.OVERLAP, Rule.BESIDE),
     "slots_by_name": _known(18, Rule.OVERLAP, Rule.BESIDE),
     "no_update_ids": _known(2, Rule.STALE),

@@ -1,47 +1,70 @@
 """Times at which something is to be done, and who waits for a slot of the node.
 
-An entry is never taken out of the middle: what has become of a course is looked at when its turn comes, and one that
-has nothing to do any more is passed over.
+Whoever is over leaves the agenda: an occurrence that took a millisecond is not kept for the minutes that it might have
+taken. Of the line an entry is never taken out of the middle: what has become of a course is looked at when its turn
+comes, and one that has nothing to do any more is passed over.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
+from collections import deque
 from itertools import count
+from typing import Final
 
 from itinerary.core.course import Course
 
 __all__ = ["Agenda", "Line"]
 
+_STALE_MAX: Final = 1_000
+"""Times of which nobody is left, before an agenda is rid of them."""
+
 
 class Agenda:
-    """Courses by the time at which something is to be done about them; each is woken once for each time it was put."""
+    """Courses by the time at which something is to be done about them; each is woken once for each time."""
 
     __slots__ = ("_at", "_times")
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        self._at: defaultdict[int, list[Course]] = defaultdict(list)
+        """A heap; of some of these times nobody is left."""
+        self._at: dict[int, dict[Course, None]] = {}
 
     def put(self, at: int, course: Course) -> None:
         """Wake a course at that time. Many are due at one and the same: so the heap holds times, not courses."""
-        courses = self._at[at]
-        if not courses:
+        courses = self._at.get(at)
+        if courses is None:
+            courses = self._at[at] = {}
             heapq.heappush(self._times, at)
-        courses.append(course)
+        courses[course] = None
+
+    def drop(self, at: int, course: Course) -> None:
+        """Do not wake it at that time, if it was to be."""
+        courses = self._at.get(at)
+        if courses is None or course not in courses:
+            return
+        del courses[course]
+        if not courses:
+            del self._at[at]
+            if len(self._times) > _STALE_MAX + 2 * len(self._at):
+                self._times = sorted(self._at)  # a sorted list is a heap
 
     def due(self, now: int) -> list[Course]:
         """Those whose time has come, in order."""
         found: list[Course] = []
         while self._times and self._times[0] <= now:
-            found += self._at.pop(heapq.heappop(self._times))
+            found += self._at.pop(heapq.heappop(self._times), ())
         return found
 
     @property
     def next_at(self) -> int | None:
         """The first time that is on it."""
+        while self._times and self._times[0] not in self._at:
+            heapq.heappop(self._times)
         return self._times[0] if self._times else None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._at.values()))
 
 
 class Line:

@@ -46,6 +46,11 @@ class Board:
         """Up to where the index has been gone through; None: it is another one, or another time."""
         self.next_instant = 0
         """The first instant of the index after what has been gone through: there is nothing before it."""
+        self.has_put_off = False
+        """Whether there is something to be claimed, which has been put off for starts that are due."""
+        self.has_launched, self.launching_until = False, 0
+        """Whether the last iteration launched many, and when these have begun. Until then whatever can wait does: both
+        take the same lock, that of the interpreter, and whoever has it does not give it away for milliseconds."""
         self.is_stale = True
         """The timeline has moved on: nothing is claimed or started until the index has."""
         self.is_in_doubt = False
@@ -58,6 +63,8 @@ class Board:
         """What has started here, and whose end is not durable yet."""
         self.alarms, self.forgetting = Agenda(), Agenda()
         self.line = Line(settings.max_concurrent_jobs)
+        self.next_up: list[Course] = []
+        """Whose time has come, and who will have a slot in the next iteration: there were enough for all of them."""
         self.lacking: dict[str, list[Course]] = {}
         """Who waits for a share of which limit."""
         self.offers: list[OccurrenceRow] = []
@@ -69,10 +76,8 @@ class Board:
         """When more of a backlog is taken up, if some is there."""
         self.unwritten = 0
         """Changes that are on their way to the store."""
-        self.asked = 0
-        """Claims and starts that are."""
-        self.starting = 0
-        """Starts alone."""
+        self.asked = self.starting = 0
+        """Claims and starts that are; and starts alone."""
         self.overloaded_at: int | None = None
         """Since when there is more unwritten than there may be."""
         self.ends_at: int | None = None
@@ -88,6 +93,20 @@ class Board:
     def takes_work(self) -> bool:
         """Whether anything new may be begun."""
         return self.ends_at is None and self.overloaded_at is None and not self.is_in_doubt
+
+    @property
+    def ready(self) -> int:
+        """How many are due for whom there is a slot."""
+        return self.line.ready + min(len(self.next_up), max(self.line.free, 0))
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether starts are being written, or are about to be."""
+        return self.starting > 0 or self.ready > 0
+
+    def is_launching(self, now: int) -> bool:
+        """Whether many have been launched, and are about to begin."""
+        return self.has_launched or now < self.launching_until
 
     @property
     def active(self) -> list[Course]:
@@ -130,13 +149,19 @@ class Board:
         """Look at it again when something must be done about it."""
         at = lifecycle.wakes_at(course)
         if at is not None and not now < course.alarm_at <= at:
-            course.alarm_at = at
-            self.alarms.put(at, course)
+            self._wake_at(course, at)
+
+    def _wake_at(self, course: Course, at: int) -> None:
+        """At this time, and no longer at the one before."""
+        self.alarms.drop(course.alarm_at, course)
+        course.alarm_at = at
+        self.alarms.put(at, course)
 
     def over(self, course: Course, now: int, ended_as: OccurrenceState | None = None) -> None:
         """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""
         course.stage, course.ended_as = Stage.OVER, ended_as
         course.request = None
+        self.alarms.drop(course.alarm_at, course)
         self._pass_on_shares(course, now)
         self.line.leave(course)
         self.line.release(course)
@@ -163,14 +188,15 @@ class Board:
     def shift(self, by: int, now: int) -> None:
         """The clock has jumped by that much: all that is to happen after a while still does (N6)."""
         self.scanned_until, self.next_instant = None, 0
+        self.next_up = []  # whether their time has come is found out again
+        self.has_launched, self.launching_until = False, 0
         self.ends_at = None if self.ends_at is None else self.ends_at + by
         self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
         for course in self.by_ref.values():
             if course.stage in LIVE:
                 course.shift(by)
-                course.alarm_at = 0
                 if (at := lifecycle.wakes_at(course)) is not None:
-                    self.alarms.put(at, course)
+                    self._wake_at(course, at)
             elif course.stage is Stage.LINED_UP and course.due_at > now:
                 self.line.leave(course)  # its time has not come after all
                 course.stage = Stage.CLAIMED

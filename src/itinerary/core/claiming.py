@@ -33,6 +33,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
     period while this node took no work is left to the sweep: it is for the job's recovery strategy to decide about.
     What another node goes first for is left to that one (`sharing`).
     """
+    board.has_put_off = False
     if board.is_stale or not board.takes_work:
         return
     start = now - board.settings.grace_period
@@ -40,6 +41,9 @@ def want(board: Board, now: int, out: Outbox) -> None:
         start = max(start, board.scanned_until)
     end = now + board.settings.pre_schedule_interval
     if end <= start:
+        return
+    if end > board.next_instant and _can_wait(board, now):
+        board.has_put_off = True
         return
     board.scanned_until = end
     out.wanted_under = board.revision
@@ -62,6 +66,15 @@ def want(board: Board, now: int, out: Outbox) -> None:
             out.wanted.append(
                 Wanted(key, plan.version, course.due_at, priority=terms.config.job.priority, config=terms.json)
             )
+
+
+def _can_wait(board: Board, now: int) -> bool:
+    """Whether something is due now, and what is to be claimed is not for long: a job that is due each second has its
+    next claims ten seconds ahead at the very moment at which its starts have no time to lose."""
+    if board.scanned_until is None or board.next_instant - now <= board.settings.pre_schedule_interval // 2:
+        return False
+    alarm_at = board.alarms.next_at
+    return board.is_starting or board.is_launching(now) or (alarm_at is not None and alarm_at <= now)
 
 
 def take_index(board: Board, message: IndexBuilt) -> bool:
@@ -144,7 +157,7 @@ def take_offers(board: Board, now: int, out: Outbox) -> None:
         board.called = []
     if not board.offers or not board.takes_work or board.is_stale:
         return
-    room = board.line.free - len(board.line)
+    room = board.line.free - len(board.line) - len(board.next_up)
     backlog_room = room - kept_free(board.settings.max_concurrent_jobs)
     ready = 0
     if any(row.is_recovery for row in board.offers):

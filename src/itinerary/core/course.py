@@ -23,6 +23,7 @@ from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Window
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
+from itinerary.model.trails import marked
 from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
 from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
@@ -270,7 +271,7 @@ class Course:
         """Its instant is to be skipped, for this reason, or is to run after all."""
         self.skip = why
         if self.request is not None:
-            self.request = replace(self.request, skip=why)
+            self.request = marked(replace(self.request, skip=why))
 
     def shift(self, by: int) -> None:
         """The clock has jumped: what is to happen after so long still does (N6)."""
@@ -285,47 +286,56 @@ class Course:
 
     def prepare(self) -> None:
         """Make the request that starts it, ahead of its instant: then there is no time to lose."""
-        plan, terms = self.plan, self.terms
-        overlap = terms.config.job.overlap
-        self.tasks = [
+        plan, terms, ref = self.plan, self.terms, self.ref
+        job, definition = terms.config.job, plan.definition
+        tasks = self.tasks = [
             TaskProgress(task, config)
             for task, config in zip(plan.tasks, terms.tasks, strict=True)
             if self.only_tasks is None or task.name in self.only_tasks
         ]
         attempts: tuple[AttemptRow, ...] = ()
-        checks = bool(plan.definition.requires)
-        if not checks and not plan.definition.on_start:
-            first = self.tasks if terms.is_parallel else self.tasks[:1]
-            attempts = tuple(task.prepare(self.ref, None) for task in first)
-        self.request = Start(
-            self.ref,
+        checks = bool(definition.requires)
+        if not checks and not definition.on_start:
+            first = tasks if terms.is_parallel else tasks[:1]
+            attempts = tuple([task.prepare(ref, None) for task in first])
+        request = Start(
+            ref,
             self.fence,
             self.adjustments,
             terms.json,
             self.may_take(),
-            overlap_of_recovery(overlap) if self.is_recovery else overlap,
-            None if self.is_recovery else terms.config.job.max_queued,
+            overlap_of_recovery(job.overlap) if self.is_recovery else job.overlap,
+            None if self.is_recovery else job.max_queued,
             terms.limits,
             OccurrenceState.CONDITION_PENDING if checks else self._first_state(attempts),
-            tuple(task.row(self.ref) for task in self.tasks) if len(self.tasks) > 1 else (),
+            tuple([task.row(ref) for task in tasks]) if len(tasks) > 1 else (),
             attempts,
             None if self.fence is not None else self.last_fence,
             self.skip,
             self.due_at + self.here.grace_period,
+            self.key.job,
         )
+        self.request = marked(request)
 
     def _first_state(self, attempts: tuple[AttemptRow, ...]) -> OccurrenceState:
         """What its first tasks amount to when they begin (O8): pods alone are being created."""
-        begun = (task.outlives for task in self.tasks if task.phase in BEGUN)
-        return OccurrenceState.CONTAINER_CREATING if attempts and all(begun) else OccurrenceState.RUNNING
+        if attempts and all(task.outlives for task in self.tasks if task.phase in BEGUN):
+            return OccurrenceState.CONTAINER_CREATING
+        return OccurrenceState.RUNNING
 
     def may_take(self) -> int:
         """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
         reaper's."""
-        definition, config, grace = self.plan.definition, self.terms.config.job, self.here.kill_grace
+        plan, terms = self.plan, self.terms
+        if terms is plan.terms and plan.may_take is not None:
+            return plan.may_take
+        definition, config, grace = plan.definition, terms.config.job, self.here.kill_grace
         hooks = (len(definition.on_start) + len(definition.on_complete)) * (HOOK_TIMEOUT + grace)
         last_looks = 2 * len(definition.requires) * (config.task_timeout + grace)
-        return config.execution_timeout + grace + self.plan.waits_for + last_looks + hooks
+        may_take = config.execution_timeout + grace + plan.waits_for + last_looks + hooks
+        if terms is plan.terms:
+            plan.may_take = may_take
+        return may_take
 
     def task_at(self, place: int) -> TaskProgress | None:
         """The task of that place."""
@@ -338,28 +348,21 @@ class Course:
         self, key: AttemptKey, title: str, executor: str, run: JsonObject, now: int, *, has_begun: bool = False
     ) -> Assignment:
         """One attempt, as an executor needs it."""
-        plan = self.plan
-        return Assignment(
-            key,
-            executor,
-            run,
-            Facts(
-                job=plan.name,
-                version=plan.version,
-                task=title,
-                node=self.here.name,
-                key=self.key,
-                attempt=key.number,
-                started_at=now,
-                last_run_at=self.last_run_at,
-                window=self.window,
-                is_recovery=self.is_recovery,
-                schedule=None if self.window is None else plan.definition.schedule,
-                zones=self.zones,
-            ),
-            fence=self.fence or 0,
-            has_begun=has_begun,
+        plan, window = self.plan, self.window
+        facts = Facts(
+            job=plan.name,
+            version=plan.version,
+            task=title,
+            node=self.here.name,
+            key=self.key,
+            attempt=key.number,
+            started_at=now,
+            last_run_at=self.last_run_at,
+            is_recovery=self.is_recovery,
         )
+        if window is not None:
+            facts = replace(facts, window=window, schedule=plan.definition.schedule, zones=self.zones)
+        return Assignment(key, executor, run, facts, None, self.fence or 0, has_begun)
 
     def stop_reason(self) -> StopReason:
         """Why its tasks are asked to end, when it is closed."""

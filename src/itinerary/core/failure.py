@@ -75,12 +75,12 @@ def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: 
 def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProgress | None]:
     """What an occurrence comes to whose tasks are all done, and the failure that made it so."""
     failed = [task for task in tasks if task.has_failed]
+    if not failed:  # nearly always
+        return OccurrenceState.COMPLETED, None
     hard = next((task for task in failed if task.config.failure is not _CONTINUE), None)
     if hard is not None:
         return OccurrenceState.FAILED, hard
-    if failed:
-        return OccurrenceState.COMPLETED_WITH_ERRORS, failed[0]
-    return OccurrenceState.COMPLETED, None
+    return OccurrenceState.COMPLETED_WITH_ERRORS, failed[0]
 
 
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:

@@ -38,6 +38,10 @@ _BY_WAY_OF: Final = {
 """Steps that the table has only in two: a pod, say, that was over before anybody saw it run."""
 
 
+_RUNNING: Final = OccurrenceState.RUNNING
+_COMPLETED: Final = OccurrenceState.COMPLETED
+
+
 class Pen(Generic[G]):
     """Writes about one occurrence."""
 
@@ -142,6 +146,21 @@ class Pen(Generic[G]):
         if takes:
             self._held = change
         self._send(out, change, is_urgent=is_urgent or bool(gate))
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether it runs, and everything about that is on its way: the next write can say how it ends."""
+        return self.state is _RUNNING and not (
+            self._held or self._steps or self._tasks or self._attempts or self._gates or self.lent_to
+        )
+
+    def complete(self, out: Outbox, task: TaskRow, attempt: AttemptRow, now: int) -> None:
+        """Have written that it has completed, with its one task: what `note`, `step` and `write` come to then."""
+        assert self.is_clean, "nothing else is to be written"
+        self.state = _COMPLETED
+        self.sequence += 1
+        change = Change(self.ref, self.fence, self.sequence, (Step(_COMPLETED, now),), (task,), (attempt,))
+        self._send(out, change, is_urgent=True)
 
     def _send(self, out: Outbox, change: Change, *, is_urgent: bool) -> None:
         self.unanswered += 1

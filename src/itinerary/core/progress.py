@@ -283,6 +283,10 @@ class TaskProgress:
         """Whether an attempt of it runs, as far as is known."""
         return (self.phase is _RUNNING or self.phase is _STOPPING) and self.outcome is None
 
+    def is_at(self, key: AttemptKey) -> bool:
+        """Whether this attempt is the one that runs, and nothing else is being done about it."""
+        return self.phase is _RUNNING and key.number == self.number and self.outcome is None
+
     @property
     def has_failed(self) -> bool:
         """Whether it has failed for good."""

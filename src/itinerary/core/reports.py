@@ -2,8 +2,9 @@
 
 Ten thousand occurrences that are due together begin one batch after another, and the first have ended long before the
 last has begun. To work off these ends costs as much as the starts do, so it would make the last ones twice as late. So
-while hundreds of starts are to be written reports wait, until all of these are, but half a second at the most; and then
-they are taken up some at a time, so that whatever comes next does not wait for all of them. With fewer starts an end is
+while hundreds of starts are to be written reports wait, until all of these are and the last have had a moment to begin,
+but half a second at the most; and then they are taken up some at a time, so that whatever comes next does not wait for
+all of them. With fewer starts an end is
 not held up at all: what follows it may depend on it (PROTOCOL 10).
 
 Nothing is judged wrongly for that: as soon as time has come for anything, or anybody asks or tells anything but how
@@ -50,6 +51,8 @@ class Reports:
         self._since = 0
         self._is_herd = False
         """Whether so many starts were to be written that reports wait for the last of them."""
+        self._is_launching = False
+        """Whether these are written, and the last of them are about to begin."""
 
     def put(self, reports: Sequence[Report], now: int) -> None:
         """Some more."""
@@ -60,12 +63,16 @@ class Reports:
     @property
     def at(self) -> int | None:
         """When they are taken up, if nothing happens before."""
-        return self._since + HELD_MAX if self._waiting else None
+        if not self._waiting:
+            return None
+        if self._is_herd:
+            return self._since + HELD_MAX
+        return self._board.launching_until if self._is_launching else 0
 
     @property
     def can_go_on(self) -> bool:
         """Whether some wait that need not."""
-        return bool(self._waiting) and not self._is_herd
+        return bool(self._waiting) and not self._is_herd and not self._is_launching
 
     def before(self, message: Message, now: int, out: Outbox) -> None:
         """Take up all of them, if this is a message that they must not stay behind."""
@@ -74,14 +81,17 @@ class Reports:
 
     def take_up(self, now: int, out: Outbox) -> None:
         """Take up what should not wait any longer."""
-        starts, was_herd = self._board.starting + self._board.line.ready, self._is_herd
+        board, was_herd = self._board, self._is_herd
+        starts = board.starting + board.ready
         self._is_herd = starts >= HERD or (was_herd and starts > 0)
+        has_ended = was_herd and not self._is_herd
+        self._is_launching = (has_ended or self._is_launching) and board.is_launching(now)
         if not self._waiting:
             return
-        alarm_at, is_held = self._board.alarms.next_at, self._since <= now < self._since + HELD_MAX
+        alarm_at, is_held = board.alarms.next_at, self._since <= now < self._since + HELD_MAX
         if alarm_at is not None and alarm_at <= now:
             self._take(len(self._waiting), now, out)
-        elif not (is_held and (self._is_herd or was_herd)):  # the last ones are launched before, by this iteration
+        elif not (is_held and (self._is_herd or self._is_launching)):
             self._take(AT_ONCE, now, out)
 
     def _take(self, count: int, now: int, out: Outbox) -> None:

@@ -69,6 +69,8 @@ __all__ = ["OVERLOAD_MAX", "Scheduler"]
 
 OVERLOAD_MAX: Final = 60 * SECOND
 """How long a node goes on that has more unwritten updates than it may have (L8)."""
+LAUNCH_FOR: Final = SECOND // 50
+"""How long those that have been launched have to begin, before anything is done that can wait."""
 
 _OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | TakenUp | WritesAnswered
 _OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | MembersChanged | ClockDoubted | ClockJumped
@@ -92,6 +94,9 @@ class Scheduler:
     def iterate(self, now: int, messages: Sequence[Message], *, inbox_depth: int = 0, took: int = 0) -> list[Command]:
         """Do everything that there is to do now. `took` is how long the last iteration took, by somebody's clock."""
         board, out = self._board, Outbox()
+        if board.has_launched:
+            # From now on, and not from the iteration that launched them: that one may have taken longer.
+            board.has_launched, board.launching_until = False, now + LAUNCH_FOR
         claiming.want(board, now, out)
         for message in messages:
             self._reports.before(message, now, out)
@@ -116,11 +121,16 @@ class Scheduler:
         board = self._board
         if board.scanned_until is None and not board.is_stale and board.takes_work:
             return 0  # there is a new index to be gone through
-        if self._starting.has_more or self._reports.can_go_on:
+        if self._starting.has_more or self._reports.can_go_on or board.has_launched:
             return 0
-        known = (board.alarms.next_at, board.ends_at, self._reports.at, board.more_at)
+        claims_at = board.launching_until if board.has_put_off and not board.is_starting else None
+        known = (board.alarms.next_at, board.ends_at, self._reports.at, board.more_at, claims_at)
         times = [time for time in known if time is not None]
         return min(times, default=None)
+
+    def is_hurried(self, now: int) -> bool:
+        """Whether starts are being written or about to begin: there is no time for anything else."""
+        return self._board.is_starting or self._board.is_launching(now)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ _EARLY_AGAIN: Final = SECOND // 100
 _EARLY_OFTEN: Final = 5
 _SLOTS_AT_ONCE: Final = 1_024
 """The most that are begun in one iteration: the first of ten thousand is being written while the last waits."""
+_MANY: Final = 256
+"""So many that are launched together are worth waiting for."""
 _CLAIMED: Final = Stage.CLAIMED
 _LINED_UP: Final = Stage.LINED_UP
 _STARTING: Final = Stage.STARTING
@@ -57,7 +59,7 @@ class Starting:
         """Do what time has come for, and give slots to those who wait for one."""
         board, line = self._board, self._board.line
         live: list[Course] = []
-        for course in board.alarms.due(now):
+        for course in self._after_those_at_once(board.alarms.due(now), out):
             if course.stage is _CLAIMED:
                 self._line_up(course, now, out)
             elif course.stage in LIVE:
@@ -77,6 +79,29 @@ class Starting:
                     self._mark(course, out)
             self._unmarked.clear()
 
+    def _after_those_at_once(self, due: list[Course], out: Outbox) -> list[Course]:
+        """Nobody waits, there are slots for all, and none goes before the others: so they start without having stood in
+        line, as many as may in one iteration, and the others are next. Returns those for whom that is not so."""
+        board, line = self._board, self._board.line
+        is_in_order = not any(map(_has_priority, due))
+        if board.next_up:
+            due, board.next_up = board.next_up + due, []
+        if not due or not is_in_order or line or line.free < len(due) or not self._gives_slots:
+            return due
+        others, starts = [], out.starts
+        for number, course in enumerate(due):
+            if len(starts) == _SLOTS_AT_ONCE:
+                board.next_up = due[number:]
+                break
+            request = course.request
+            if course.stage is _CLAIMED and request is not None and request.is_plain:
+                course.stage, course.holds_slot = _STARTING, True
+                line.free -= 1
+                starts.append(request)
+            else:
+                others.append(course)
+        return others
+
     def _line_up(self, course: Course, now: int, out: Outbox) -> None:
         if course.skip is not None and self._gives_slots:
             self._ask(course, out)  # nothing of it will run, so it needs no slot
@@ -93,7 +118,7 @@ class Starting:
     @property
     def has_more(self) -> bool:
         """Whether somebody waits who can have a slot at once: the next iteration gives it."""
-        return self._gives_slots and self._board.line.ready > 0
+        return self._gives_slots and self._board.ready > 0
 
     def _wake(self, course: Course, now: int, out: Outbox) -> None:
         """What needs no slot is done at once: without one, time passes too."""
@@ -145,6 +170,7 @@ class Starting:
             else:
                 board.line.release(course)
                 self._refused(course, answer, now, out)
+        board.has_launched = len(out.assignments) >= _MANY
 
     def _begin(self, course: Course, answer: Started, now: int, out: Outbox) -> None:
         board, key = self._board, course.key
@@ -152,6 +178,10 @@ class Starting:
         if key.kind is _SCHEDULED and (last_run is None or last_run < key.instant):
             self._last_run[key.job] = key.instant
         board.live[course.ref] = course
+        assert course.request is not None, "it was asked for"
+        if course.request.is_plain and course.cancelled_by is None and board.ends_at is None:
+            board.alarms.put(lifecycle.begin_plainly(course, answer, now, out), course)  # nearly always
+            return
         lifecycle.begin(course, answer, now, out)
         if course.cancelled_by is None and board.ends_at is None and course.stage is _WORKING and course.tasks:
             board.watch(course, now)  # nearly always
@@ -260,6 +290,10 @@ class Starting:
             course.refit(plan, course.overrides, course.adjustments)
         except ItineraryError as error:
             out.log(Level.ERROR, "occurrence.not_renewed", **ending.named(course), version=plan.version, why=str(error))
+
+
+def _has_priority(course: Course) -> bool:
+    return course.terms.config.job.priority != 0
 
 
 def _doublings(times: int) -> int:

@@ -17,6 +17,9 @@ attempt.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import OccurrenceState, TaskState
@@ -24,10 +27,12 @@ from itinerary.model.writes import Start, Step
 
 __all__ = [
     "all_attempts",
+    "as_claimed",
     "is_plain_end",
     "is_plain_life",
     "is_plain_start",
     "is_plainly_made",
+    "marked",
     "unsaid_attempts",
     "whole_trail",
 ]
@@ -57,6 +62,44 @@ def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> boo
         and bool(request.attempts)
         and _is_first(request.attempts[0])
     )
+
+
+def marked(request: Start) -> Start:
+    """A start that says whether it is plain: found out ahead of the instant, so that it need not be looked at then."""
+    is_plain = _begins_plainly(request)
+    return request if request.is_plain is is_plain else replace(request, is_plain=is_plain)
+
+
+def _begins_plainly(request: Start) -> bool:
+    """Whether a start asks for nothing but what the row says that its asker claimed, once that has begun."""
+    return (
+        request.fence == _FIRST_FENCE
+        and request.job is not None
+        and request.adjustments == 0
+        and request.to is _RUNNING
+        and request.skip is None
+        and not request.limits
+        and not request.tasks
+        and bool(request.attempts)
+        and _is_first(request.attempts[0])
+        and not unsaid_attempts(request.attempts)
+    )
+
+
+def as_claimed(owner: NodeNumber) -> dict[str, Any]:
+    """How the row is of what a node has claimed, and nothing has happened to since: its start is plain."""
+    return {
+        "owner": owner,
+        "created_by": owner,
+        "fence": _FIRST_FENCE,
+        "sequence": 0,
+        "status": _PRERUN,
+        "adjustments": 0,
+        "started_at": None,
+        "cancelled_by": None,
+        "overrides": None,
+        "reason": None,
+    }
 
 
 def unsaid_attempts(attempts: tuple[AttemptRow, ...]) -> tuple[AttemptRow, ...]:

@@ -24,7 +24,7 @@ import msgspec
 
 from itinerary.model.occurrence import Window
 from itinerary.model.policies import Overlap
-from itinerary.model.rows import AttemptRow, Key, NodeNumber, Ref, TaskRow
+from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, Ref, TaskRow
 from itinerary.model.states import OccurrenceState
 
 __all__ = [
@@ -126,6 +126,11 @@ class Start(_Value, frozen=True):
     late_until: int = 0
     """Until then it is merely late: for one that got their job's slot only after it was due it stands in line, whatever
     its overlap policy. Nothing ran when it was due, so nothing overlapped."""
+    job: JobNumber | None = None
+    """Whose slot it needs; said where it may be begun without being read."""
+    is_plain: bool = False
+    """Whether there is nothing to it but that it begins, if its row is as it was claimed and its job's slot is free:
+    see `trails.marked`."""
 
 
 class Started(_Value, frozen=True):

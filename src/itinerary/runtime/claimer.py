@@ -18,9 +18,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from itinerary.core.commands import Claim, Release, StartRuns, TakeUp
 from itinerary.core.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
-from itinerary.errors import StoreError
+from itinerary.errors import SchemaError, StoreError
 from itinerary.model.queries import Detail, Details
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
@@ -33,8 +35,12 @@ from itinerary.runtime.patience import Patience
 __all__ = ["Claimer"]
 
 CLAIMS_AT_ONCE: Final = 1_024
-STARTS_AT_ONCE: Final = 512
-_PIECES_AT_ONCE: Final = 4
+STARTS_AT_ONCE: Final = 1_024
+FIRST_STARTS: Final = 512
+"""As many in a piece while fewer than `_FIRST_PIECES` are unanswered: nothing runs before the first of them is written,
+and a node that waits for that has nothing else to do."""
+_FIRST_PIECES: Final = 2
+_PIECES_AT_ONCE: Final = 3
 """Pieces of starts on their way: a store that commits some has the next ones waiting."""
 
 
@@ -48,6 +54,8 @@ class Claimer:
         self._clock = clock
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
+        self._unanswered = 0
+        """Pieces of starts in line, or on their way."""
         self._releases: deque[Sequence[Intervention]] = deque()
         self._takings: deque[Sequence[Intervention]] = deque()
         self._has_claims, self._has_starts, self._has_releases = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -61,8 +69,12 @@ class Claimer:
 
     def start(self, command: StartRuns) -> None:
         """Start these, now."""
-        for first in range(0, len(command.starts), STARTS_AT_ONCE):
-            self._starts.append((command.revision, command.starts[first : first + STARTS_AT_ONCE]))
+        first, starts = 0, command.starts
+        while first < len(starts):
+            size = FIRST_STARTS if self._unanswered < _FIRST_PIECES else STARTS_AT_ONCE
+            self._starts.append((command.revision, starts[first : first + size]))
+            self._unanswered += 1
+            first += size
         self._has_starts.set()
 
     def release(self, command: Release) -> None:
@@ -114,7 +126,23 @@ class Claimer:
                 self._has_starts.clear()
                 await self._has_starts.wait()
             revision, starts = self._starts.popleft()
-            await self._inbox.deliver(StartsAnswered(starts, await self._started(patience, revision, starts)))
+            begun = await self._begun(patience, revision, starts)
+            if begun:  # these run while the others are looked at, which may have to wait for somebody's lock
+                refs = {answer.ref for answer in begun}
+                await self._inbox.deliver(StartsAnswered([one for one in starts if one.ref in refs], begun))
+                starts = [one for one in starts if one.ref not in refs]
+            if starts:
+                answers = await self._started(patience, revision, [_to_be_looked_at(one) for one in starts])
+                await self._inbox.deliver(StartsAnswered(starts, answers))
+            self._unanswered -= 1
+
+    async def _begun(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started]:
+        try:
+            return await patience.ask(lambda: self._store.begin(self._node, revision, starts), "start")
+        except SchemaError:
+            raise
+        except StoreError:
+            return ()  # whose fault that is is found out when they are looked at one by one
 
     async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started | Refused]:
         async def start(some: Sequence[Start]) -> Sequence[Started | Refused]:
@@ -177,6 +205,11 @@ class Claimer:
                 )
             if self._releases and self._releases[0] is piece:
                 self._releases.popleft()
+
+
+def _to_be_looked_at(request: Start) -> Start:
+    """The same start; that it cannot be begun without a look is known by now."""
+    return replace(request, is_plain=False) if request.is_plain else request
 
 
 def _untaken(item: Intervention, error: StoreError) -> Written | Refused:

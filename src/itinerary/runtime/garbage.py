@@ -19,7 +19,7 @@ from typing import Final
 
 __all__ = ["collect_in_quiet", "relax_collector"]
 
-_THRESHOLDS: Final = (50_000, 20, 100)
+_THRESHOLDS: Final = (200_000, 20, 100)
 """New objects before the youngest generation is looked at, and how often that comes before the next two are."""
 
 _WORTH_IT: Final = 5_000

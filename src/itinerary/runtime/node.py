@@ -314,8 +314,9 @@ class Node:
         longest = self._settings.loop_interval / SECOND
         while True:
             at = scheduler.next_at
-            wait = longest if at is None else min(max((at - clock.now()) / SECOND, 0.0), longest)
-            if wait > _QUIET:
+            now = clock.now()
+            wait = longest if at is None else min(max((at - now) / SECOND, 0.0), longest)
+            if wait > _QUIET and not scheduler.is_hurried(now):
                 collect_in_quiet()
             messages = await inbox.receive(wait)
             begun = clock.elapsed()

@@ -19,6 +19,7 @@ import msgspec
 from itinerary.stores.base import Engine, T, Work
 from itinerary.stores.news import raise_counts
 from itinerary.stores.tables import ALL, R, Table, Values
+from itinerary.stores.transaction import Swap, swap_one_by_one
 
 __all__ = ["MemoryEngine", "wall_clock"]
 
@@ -146,6 +147,9 @@ class MemoryTransaction:
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
         del columns  # a row is kept whole
         self.put(table, rows)
+
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+        return swap_one_by_one(self, table, keys, swap)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         keys = self._tables[table.title].keys

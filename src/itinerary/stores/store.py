@@ -134,7 +134,21 @@ class EngineStore:
         async def fail(request: Start, error: Unwritable) -> Refused:
             return await self._fail_unstarted(owner, request, error)
 
-        return await _halving(run, starts, fail)
+        begun = {answer.ref: answer for answer in await self.begin(owner, revision, starts)}
+        left = [request for request in starts if request.ref not in begun]
+        answers = {answer.ref: answer for answer in await _halving(run, left, fail)} if left else {}
+        return [begun.get(request.ref) or answers[request.ref] for request in starts]
+
+    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
+        _check_size(starts)
+        plain = ledger.plain_ones(starts)
+        if not plain:
+            return []
+        configs = await self._numbered({request.config for request in plain})
+        try:
+            return await self._engine.write(lambda tx: ledger.begin(tx, owner, revision, plain, configs))
+        except Unwritable:
+            return []  # whose fault that is is found out one by one
 
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
         _check_size(changes)

@@ -17,12 +17,55 @@ not come. The ledger's functions are written so that the second time answers as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from itinerary.stores.tables import R, Table, Values
 
-__all__ = ["Transaction"]
+__all__ = ["Swap", "Transaction", "swap_one_by_one"]
+
+
+class Swap:
+    """What is to become of rows that are as they should be: the same for all of them, but for what `each` has.
+
+    A store may do that for a thousand rows in one statement, without reading any of them.
+    """
+
+    __slots__ = ("becomes", "each", "up_to", "was")
+
+    def __init__(
+        self,
+        was: Mapping[str, Any],
+        becomes: Mapping[str, Any],
+        *,
+        up_to: Mapping[str, int] | None = None,
+        each: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        self.was = was
+        """Columns that have these values; None: none."""
+        self.up_to = up_to or {}
+        """Columns whose values are not above these."""
+        self.becomes = becomes
+        """What columns have afterwards. None of these, nor of `each`, is in the table's key or name."""
+        self.each = each or {}
+        """The same, of columns that are different for each: in the order of the keys."""
+
+    def is_met_by(self, row: Any) -> bool:
+        """Whether a row is as it should be."""
+        return all(getattr(row, name) == value for name, value in self.was.items()) and all(
+            getattr(row, name) <= value for name, value in self.up_to.items()
+        )
+
+    def values_at(self, place: int) -> dict[str, Any]:
+        """What the row of the key at this place gets."""
+        return {**self.becomes, **{name: values[place] for name, values in self.each.items()}}
+
+    def narrowed(self, places: Sequence[int]) -> Swap:
+        """The same, for the keys at these places alone."""
+        each = {name: [values[place] for place in places] for name, values in self.each.items()}
+        return Swap(self.was, self.becomes, up_to=self.up_to, each=each)
 
 
 class Transaction(Protocol):
@@ -65,6 +108,12 @@ class Transaction(Protocol):
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
         """Write rows over those that are there, locked, and differ from them at most in these columns."""
 
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+        """Of the rows under these keys, change those that are as they should be, and return their keys, in order.
+
+        Each is looked at when it is locked. The keys are all different, of one column, and come in their order.
+        """
+
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         """Delete every row whose key begins with one of these."""
 
@@ -90,3 +139,16 @@ class Transaction(Protocol):
 
     def tell(self, topics: Collection[str]) -> None:
         """Wake those who watch these topics, when this is committed."""
+
+
+def swap_one_by_one(tx: Transaction, table: Table[R], keys: Sequence[Values], swap: Swap) -> list[Values]:
+    """`Transaction.swap`, for a store that has nothing better."""
+    rows = tx.lock(table, keys)
+    changed = {
+        key: replace(rows[key], **swap.values_at(place))
+        for place, key in enumerate(keys)
+        if key in rows and swap.is_met_by(rows[key])
+    }
+    if changed:
+        tx.save(table, list(changed.values()), {*swap.becomes, *swap.each})
+    return list(changed)

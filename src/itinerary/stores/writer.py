@@ -14,6 +14,9 @@ says.
 **Nobody waits for ever.** A caller that is cancelled leaves; its work is skipped if it has not begun, and its answer is
 dropped if it has. Should the thread itself end by anything but `close`, all who wait, and all who come later, are told.
 
+**What can be put off is done in quiet**: when nothing has been asked for a moment, the session may do what would
+otherwise come in the middle of somebody's commit.
+
 Callers may be on any event loop. A group's answers are handed to each loop in one call: waking a loop is a system call.
 """
 
@@ -41,6 +44,8 @@ _GROUP_FOR: Final = 0.1
 """Seconds after which a transaction takes on no further work, so that the first in it is not kept waiting."""
 _WAITING_MAX: Final = 100_000
 """Pieces of work that may wait; who asks for more is told that the store is busy."""
+_QUIET: Final = 0.1
+"""Seconds without work, after some, that are taken for a pause."""
 _REPAIRS_MAX: Final = 64
 """Repairs of one group: a session that repairs without end has a fault of its own."""
 
@@ -68,6 +73,9 @@ class Session(Protocol):
 
     def repair(self, error: Exception) -> Exception | None:
         """A transaction was lost to this error, and rolled back. None: try again; else what the callers are told."""
+
+    def rest(self) -> None:
+        """Nothing has been asked for a moment: do what is better done now. Must not raise."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -155,7 +163,7 @@ class Writer:
             return
         try:
             _tell([_Answer(self._started)])
-            while taken := self._take():
+            while taken := self._take(session):
                 self._run(session, taken)
             session.close()
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and those who wait must hear of it
@@ -176,9 +184,13 @@ class Writer:
             failure.__cause__ = error
             _tell([_Answer(asked, error=failure)])
 
-    def _take(self) -> list[_Asked]:
+    def _take(self, session: Session) -> list[_Asked]:
         """Wait for work, and take what there is of it. Nothing: it is closed, and all is done."""
-        asked = self._queue.get()
+        try:
+            asked = self._queue.get(timeout=_QUIET)
+        except Empty:
+            session.rest()
+            asked = self._queue.get()
         taken: list[_Asked] = []
         while asked is not None:
             taken.append(asked)

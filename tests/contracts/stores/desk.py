@@ -17,6 +17,7 @@ from itinerary.model.queries import ByRef, Detail, Details, Standing
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.trails import marked
 from itinerary.model.writes import Change, Claimed, Refused, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import Engine
@@ -47,9 +48,11 @@ def told(test: Callable[[Desk], Awaitable[None]]) -> Callable[[Engine], None]:
 class Desk:
     """A store, and the usual things to do with it."""
 
-    def __init__(self, store: EngineStore, engine: Engine) -> None:
+    def __init__(self, store: EngineStore, engine: Engine, *, begins_plainly: bool = True) -> None:
+        """`begins_plainly`: whether plain starts are asked for as such, or go the long way like all others."""
         self.store = store
         self.engine = engine
+        self.begins_plainly = begins_plainly
         self.revision = 0
         self._numbers = count(1)
         self._last = 0
@@ -66,6 +69,20 @@ class Desk:
         assert isinstance(entered, Entered), entered
         self.revision = entered.revision
         return entered.job
+
+    async def jobs(self, count: int) -> list[JobNumber]:
+        """So many jobs, entered at once."""
+        names = [f"job {number:05}" for number in range(count)]
+        answers = await self.store.amend(
+            [
+                NewEntry(job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}")
+                for name in names
+            ]
+        )
+        entered = [answer for answer in answers if isinstance(answer, Entered)]
+        assert len(entered) == count, answers
+        self.revision = max(one.revision for one in entered)
+        return sorted(one.job for one in entered)
 
     async def wanted(self, job: JobNumber, *, ago: int = 60, **values: Any) -> Wanted:
         """An instant so many seconds ago, later with each call: the store's order is the order of calls."""
@@ -85,10 +102,16 @@ class Desk:
         return claimed
 
     def request(self, claimed: Claimed, **values: Any) -> Start:
-        """The start of an occurrence with one task."""
+        """The start of an occurrence with one task; `job=None` for one that is begun the long way, plain or not."""
         first = AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING)
-        given = {"overlap": Overlap.SKIP, "attempts": (first,), "fence": claimed.fence, **values}
-        return Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given)
+        given = {
+            "overlap": Overlap.SKIP,
+            "attempts": (first,),
+            "fence": claimed.fence,
+            "job": claimed.key.job if self.begins_plainly else None,
+            **values,
+        }
+        return marked(Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given))
 
     async def start(
         self, node: NodeNumber, *claimed: Claimed, takeover_after: int = HOUR, **values: Any

@@ -17,7 +17,7 @@ from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.stores import tables
 from itinerary.stores.base import Engine
 from itinerary.stores.ledger.history import CHAPTER, refs_in
-from itinerary.stores.ledger.pages import is_open
+from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.tables import R, Table
 from itinerary.stores.transaction import Transaction
 

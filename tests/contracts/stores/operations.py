@@ -17,6 +17,7 @@ from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskR
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Verdict, VerdictKind
+from itinerary.model.trails import marked
 from itinerary.model.writes import Adjustment, Cancellation, Change, Intervention, Limit, Start, Step, Wanted
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.world import BASE, FAR, HOUR, INSTANTS, JOBS, NODES, World, version
@@ -68,17 +69,20 @@ async def start(
     }
     fence = fences[takes]
     starts = [
-        Start(
-            row.ref,
-            fence(row),
-            row.adjustments,
-            "{}",
-            HOUR,
-            overlap,
-            max_queued=2,
-            limits=tuple(Limit(f"limit {number}", 1) for number in range(limits)),
-            attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, (row.instant // SECOND) % 2 or None),),
-            late_until=row.due_at + FAR if late else 0,
+        marked(
+            Start(
+                row.ref,
+                fence(row),
+                row.adjustments,
+                "{}",
+                HOUR,
+                overlap,
+                max_queued=2,
+                limits=tuple(Limit(f"limit {number}", 1) for number in range(limits)),
+                attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, (row.instant // SECOND) % 2 or None),),
+                late_until=row.due_at + FAR if late else 0,
+                job=row.job,
+            )
         )
         for row in {row.ref: row for row in rows}.values()
     ]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from itinerary.model.queries import Active, Jobs, Nodes, Standing
+from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
 from itinerary.stores.base import Engine
+from itinerary.stores.ledger.claiming import THE_ONE
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ALL, OCCURRENCES
+from itinerary.stores.tables import ALL, OCCURRENCES, SWEEP
 from itinerary.stores.transaction import Transaction
+from tests.contracts.stores.desk import Desk, told
 
 
 def contents(tx: Transaction) -> dict[str, list[object]]:
@@ -33,6 +37,21 @@ def test_a_store_that_got_ready_holds_what_it_held_and_numbers_go_on_as_before(e
     asyncio.run(story())
 
 
+@pytest.mark.spec("N6", "a clock that is behind")
+@told
+async def test_a_store_gets_ready_though_its_clock_is_behind_what_was_swept(desk: Desk) -> None:
+    await desk.job()
+
+    def swept_ahead(tx: Transaction) -> None:
+        row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+        tx.put(SWEEP, [replace(row, watermark=tx.now() + 10 * SECOND)])
+
+    await desk.engine.write(swept_ahead)
+    await desk.store.get_ready()
+    with pytest.raises(ledger.Rehearsed):
+        await desk.engine.write(lambda tx: ledger.rehearse(tx, 3))
+
+
 @pytest.mark.parametrize("count", [1, 3, 853])
 def test_a_rehearsal_goes_from_the_claim_to_the_end_and_is_undone_on_every_store(engine: Engine, count: int) -> None:
     async def story() -> None:
@@ -48,7 +67,7 @@ def test_a_rehearsal_goes_from_the_claim_to_the_end_and_is_undone_on_every_store
 
         with pytest.raises(ledger.Rehearsed):
             await engine.write(rehearse)
-        assert seen == [count]
+        assert seen == [2 * count]  # plainly, and the long way
         assert (await store.read(Standing())).revision == 0
         assert [await store.read(query) for query in (Jobs(), Nodes(), Active())] == [[], [], []]
         await store.close()

@@ -42,12 +42,12 @@ class Scene:
 
     # -- our code ----------------------------------------------------------------------------------------------------
 
-    def desk(self) -> Desk:
+    def desk(self, *, begins_plainly: bool = False) -> Desk:
         """A desk on our store, for what has happened before."""
         self._engine = PostgresEngine(self.url)
         store = EngineStore(self._engine)
         self.do(store.open())
-        return Desk(store, self._engine)
+        return Desk(store, self._engine, begins_plainly=begins_plainly)
 
     def do(self, happening: Coroutine[Any, Any, A]) -> A:
         """Have something happen from beginning to end."""

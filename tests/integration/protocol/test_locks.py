@@ -18,7 +18,7 @@ from itinerary.model.rows import NodeNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Cancellation, Change, Refusal, Refused, Started, Written
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import OCCURRENCES
+from itinerary.stores.tables import OCCURRENCES, SLOTS
 from tests.contracts.stores.desk import Desk
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene
@@ -54,6 +54,25 @@ def _runs(scene: Scene, desk: Desk, node: NodeNumber, jobs: int) -> list[Started
 
 def _launch(started: Started, sequence: int) -> Change:
     return Change(started.ref, started.fence, started.sequence + sequence, steps=())
+
+
+def test_plain_ends_and_others_of_a_batch_lock_their_slots_in_one_order(scene: Scene) -> None:
+    """What ends plainly and what fails are written in different ways; their jobs' slots are locked together."""
+    desk = scene.desk()
+    node = scene.do(desk.node())
+    runs = _runs(scene, desk, node, 3)
+    low, _, high = [scene.do(desk.row(started.ref)).job for started in runs]
+    failed = OccurrenceState.FAILED
+    ends = [desk.end(runs[0], failed), desk.end(runs[1]), desk.end(runs[2])]
+    in_between = scene.session(
+        "between", lambda store: store._engine.write(lambda tx: (tx.lock(SLOTS, [(low,)]), tx.lock(SLOTS, [(high,)])))
+    )
+    ending = scene.session("ending", lambda store: store.write(node, ends))
+    in_between.until("after lock slots")
+    ending.until_it_waits()
+    in_between.finish()
+    assert ending.finish() == [Written(change.ref) for change in ends]
+    assert (in_between.stops.works, ending.stops.works) == (1, 1), "nobody was undone and run again"
 
 
 def test_our_batches_wait_for_each_other_in_one_order(scene: Scene) -> None:

@@ -145,7 +145,7 @@ class File:
         self._engine = SqliteEngine(path, busy_timeout=0)
         self._sessions: list[Session[Any]] = []
         self._store = EngineStore(self._engine)
-        self.desk = Desk(self._store, self._engine)
+        self.desk = Desk(self._store, self._engine, begins_plainly=False)
 
     def do(self, happening: Coroutine[Any, Any, A]) -> A:
         return self._runner.run(happening)

@@ -9,17 +9,18 @@ from msgspec.structs import replace
 
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow, Ref, TransitionRow
+from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow, Ref, TaskRow, TransitionRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.trails import (
     all_attempts,
     is_plain_end,
     is_plain_start,
     is_plainly_made,
+    marked,
     unsaid_attempts,
     whole_trail,
 )
-from itinerary.model.writes import Start, Step
+from itinerary.model.writes import Limit, Start, Step
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -137,3 +138,32 @@ def test_no_attempt_is_made_up_for_one_that_has_not_started_or_whose_start_was_n
     row = replace(ROW, status=S.CONDITION_PENDING, started_at=101, sequence=1)
     kept = (line(1, 0, S.PRERUN, S.PENDING, 101), line(1, 1, S.PENDING, S.CONDITION_PENDING, 101))
     assert all_attempts(row, kept, ()) == ()
+
+
+PLAIN = replace(START, job=JobNumber(1))
+
+
+def test_a_start_that_asks_for_nothing_special_is_marked_as_plain() -> None:
+    assert marked(PLAIN) == replace(PLAIN, is_plain=True)
+    assert marked(replace(PLAIN, is_plain=True)).is_plain
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        {"fence": 2},
+        {"fence": None},
+        {"job": None},
+        {"adjustments": 1},
+        {"to": OccurrenceState.CONDITION_PENDING},
+        {"skip": "paused"},
+        {"limits": (Limit("api", 1),)},
+        {"tasks": (TaskRow(REF, 0, "main", TaskState.RUNNING),)},
+        {"attempts": ()},
+        {"attempts": (replace(FIRST, place=1),)},
+        {"attempts": (replace(FIRST, started_at=5),)},
+        {"attempts": (FIRST, replace(FIRST, place=1))},
+    ],
+)
+def test_a_start_that_asks_for_anything_else_is_not(special: dict[str, Any]) -> None:
+    assert not marked(replace(PLAIN, is_plain=True, **special)).is_plain

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from itinerary.core.commands import Claim, Release, StartRuns
 from itinerary.core.messages import ClaimsAnswered, StartsAnswered, Unclaimable
@@ -15,10 +16,12 @@ from itinerary.errors import StoreError
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ByRef, Standing
-from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref
+from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, Ref
 from itinerary.model.settings import Settings
+from itinerary.model.states import TaskState
+from itinerary.model.trails import marked
 from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted
-from itinerary.runtime.claimer import CLAIMS_AT_ONCE, STARTS_AT_ONCE, Claimer
+from itinerary.runtime.claimer import CLAIMS_AT_ONCE, FIRST_STARTS, STARTS_AT_ONCE, Claimer
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
@@ -78,10 +81,10 @@ def test_claims_go_in_pieces_and_each_is_answered_with_what_was_won() -> None:
     played(story)
 
 
-def test_starts_go_in_pieces_and_each_is_answered() -> None:
+def test_starts_go_in_pieces_the_first_of_them_smaller_and_each_is_answered() -> None:
     async def story(world: World) -> None:
         async with claiming(world) as scene:
-            claimed = await scene.claimed(1_224)
+            claimed = await scene.claimed(2 * FIRST_STARTS + STARTS_AT_ONCE + 200)
             asked: list[list[Ref]] = []
             start = world.store.start
 
@@ -92,12 +95,45 @@ def test_starts_go_in_pieces_and_each_is_answered() -> None:
             world.store.start = note  # type: ignore[method-assign, assignment]  # to see in which order it is asked
             scene.claimer.start(StartRuns(scene.revision, scene.starts(claimed)))
             await asyncio.sleep(0.1)
-            assert [len(refs) for refs in asked] == [STARTS_AT_ONCE, STARTS_AT_ONCE, 200]
+            assert [len(refs) for refs in asked] == [FIRST_STARTS, FIRST_STARTS, STARTS_AT_ONCE, 200]
             assert [ref for refs in asked for ref in refs] == [one.ref for one in claimed], "in order"
             answers = [message for message in await scene.inbox.receive(0) if isinstance(message, StartsAnswered)]
             # several are on their way at a time, and their answers may overtake each other
             assert sorted([one.ref for one in message.starts] for message in answers) == sorted(asked)
             assert all(isinstance(answer, Started) for message in answers for answer in message.answers)
+            scene.claimer.start(StartRuns(scene.revision, scene.starts(claimed[: FIRST_STARTS + 1])))
+            await asyncio.sleep(0.1)
+            assert [len(refs) for refs in asked[4:]] == [FIRST_STARTS, 1], "nothing is on its way: first again"
+
+    played(story)
+
+
+@pytest.mark.spec("N2", "plain starts")
+def test_what_has_begun_is_told_before_those_are_looked_at_that_may_have_to_wait() -> None:
+    async def story(world: World) -> None:
+        async with claiming(world) as scene:
+            plain, other = await scene.claimed(2)
+            first = AttemptRow(plain.ref, 0, 1, TaskState.RUNNING)
+            (start, special) = scene.starts([plain, other])
+            begins = marked(replace(start, job=JobNumber(scene.job + 1), attempts=(first,)))  # not one of the same job
+            assert begins.is_plain
+            assert not special.is_plain
+            may_go_on, looked_at = asyncio.Event(), world.store.start
+
+            async def wait(*asked: Any) -> Any:
+                await may_go_on.wait()
+                return await looked_at(*asked)
+
+            world.store.start = wait  # type: ignore[method-assign, assignment]  # somebody holds what the other needs
+            scene.claimer.start(StartRuns(scene.revision, [special, begins]))
+            await asyncio.sleep(0.1)
+            (told,) = await scene.inbox.receive(0)
+            assert isinstance(told, StartsAnswered)
+            assert ([one.ref for one in told.starts], [one.ref for one in told.answers]) == ([plain.ref], [plain.ref])
+            may_go_on.set()
+            (told,) = await scene.inbox.receive(1)
+            assert isinstance(told, StartsAnswered)
+            assert ([one.ref for one in told.starts], [one.ref for one in told.answers]) == ([other.ref], [other.ref])
 
     played(story)
 

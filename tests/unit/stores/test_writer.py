@@ -24,6 +24,7 @@ class Paper:
         self.repairs = 0
         """How often a lost transaction may be tried again."""
         self.is_closed = False
+        self.rested = threading.Semaphore(0)
 
     def begin(self) -> None:
         self.page = []
@@ -53,6 +54,9 @@ class Paper:
             self.repairs -= 1
             return None
         return StoreError(f"lost: {error}")
+
+    def rest(self) -> None:
+        self.rested.release()
 
     def close(self) -> None:
         self.is_closed = True
@@ -257,3 +261,19 @@ def test_a_caller_whose_event_loop_is_gone_holds_up_nobody() -> None:
     until.set()
     assert asyncio.run(writer.run(line("a"))) == "A"
     asyncio.run(writer.close())
+
+
+def test_after_work_the_session_may_rest_once_and_again_only_after_more_work() -> None:
+    async def story() -> None:
+        paper = Paper()
+        writer = Writer("paper", lambda: paper)
+        await writer.start()
+        for _ in range(3):
+            await writer.run(line("a"))
+            assert await asyncio.to_thread(paper.rested.acquire, timeout=60)
+        assert not await asyncio.to_thread(paper.rested.acquire, timeout=0.3), "nothing has been written since"
+        await writer.run(line("b"))
+        await writer.close()
+        assert paper.is_closed
+
+    asyncio.run(story())

@@ -6,10 +6,12 @@ in which an occurrence meets them:
 
     amending      the timeline: versions, pauses, removal; alone behind the gate
     claiming      create-if-absent; then read which are mine
+    beginning     the plain starts among them, which need not be read
     starting      due, not cancelled, still mine or free to take; slots and limits; the first attempts
     writing       what the owner reports, every later launch, the end; what others and people do to it
     sweeping      that nothing due is without a row
     attendance, events, history, pruning, reading, tokens     nodes, logs, what was, forgetting, queries, who may
+    indexes       the tables by which occurrences are found
     pages         the rows under lock, and the invariants that hold whoever changes them
     rehearsing    all of it once, to be undone, so that the first time is not the slowest
 
@@ -20,6 +22,7 @@ Nothing in here knows which engine it runs on, waits, or reads a clock; any func
 
 from itinerary.stores.ledger.amending import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.attendance import beat, join, leave, note_statistics
+from itinerary.stores.ledger.beginning import begin, plain_ones
 from itinerary.stores.ledger.claiming import claim, prepare
 from itinerary.stores.ledger.configs import number_configs
 from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
@@ -40,6 +43,7 @@ __all__ = [
     "answer",
     "append_events",
     "beat",
+    "begin",
     "begin_sweep",
     "claim",
     "control",
@@ -53,6 +57,7 @@ __all__ = [
     "mail_topic",
     "note_statistics",
     "number_configs",
+    "plain_ones",
     "prepare",
     "prune",
     "rehearse",

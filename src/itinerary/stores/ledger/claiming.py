@@ -35,8 +35,9 @@ from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.trails import is_plainly_made
 from itinerary.model.writes import Claimed, Refusal, Wanted
 from itinerary.stores.ledger.history import append
+from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.lines import line_row
-from itinerary.stores.ledger.pages import clean, is_open
+from itinerary.stores.ledger.pages import clean
 from itinerary.stores.tables import (
     ACTIVE,
     BOOKS,

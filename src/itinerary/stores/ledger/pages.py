@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from itinerary.model.reasons import called_by
 from itinerary.model.rows import (
-    ActiveRow,
     AttemptRow,
     ChapterRow,
     JobNumber,
@@ -28,26 +27,24 @@ from itinerary.model.rows import (
     SlotRow,
     TaskRow,
     TransitionRow,
-    WaitingRow,
 )
 from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.model.text import clean_text
 from itinerary.model.trails import is_plain_end
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.history import lengthened
-from itinerary.stores.ledger.lines import line_row, stand_in_line
+from itinerary.stores.ledger.indexes import keep_indexes
+from itinerary.stores.ledger.lines import stand_in_line
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
     CHAPTERS,
-    LINES,
     MAIL,
     OCCURRENCES,
     SHARES,
     SLOTS,
     TASKS,
     TRANSITIONS,
-    WAITING,
     Values,
 )
 from itinerary.stores.transaction import Transaction
@@ -56,7 +53,6 @@ __all__ = [
     "OUTPUT_MAX",
     "Pages",
     "clean",
-    "is_open",
     "mail_topic",
     "whose",
 ]
@@ -64,20 +60,11 @@ __all__ = [
 OUTPUT_MAX: Final = 1_000_000
 """The longest output of an attempt that is kept, in characters (Q4)."""
 
-_RUNNING: Final = OccurrenceState.RUNNING
+_COMPLETED: Final = OccurrenceState.COMPLETED
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
-_BEGUN: Final = frozenset({"status", "sequence", "started_at", "expires_at", "config"})
+_ENDED: Final = frozenset({"status", "sequence", "ended_at", "place"})
 _SLOT: Final = ("ref", "fence", "has_line")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
-_OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
-_NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
-
-
-def is_open(row: OccurrenceRow) -> bool:
-    """Whether anybody may start it: nobody's, or due and waiting for a node with room (rule 15)."""
-    if row.started_at is not None or row.status not in _OPEN:
-        return False
-    return row.owner is None or row.status is OccurrenceState.PENDING
 
 
 def whose(row: OccurrenceRow) -> str:
@@ -104,8 +91,8 @@ class Pages:
         self.handed: dict[Ref, Ref] = {}
         """Whose slot went to whom."""
         self.by = by
-        self._begun: list[Ref] = []
-        """What has begun plainly."""
+        self._completed: list[OccurrenceRow] = []
+        """What has ended plainly, as it was before."""
         self._before: dict[Ref, OccurrenceRow] = {}
         self._columns: set[str] = set()
         self._tasks: list[TaskRow] = []
@@ -117,6 +104,7 @@ class Pages:
         self._freed: dict[Ref, None] = {}
         self._ended: dict[Ref, None] = {}
         self._slots: dict[JobNumber, SlotRow] = {}
+        self._chapters: list[ChapterRow] = []
         self._changed_slots: set[JobNumber] = set()
         self._mail: list[MailRow] = []
         self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
@@ -152,6 +140,8 @@ class Pages:
         """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
         sequence, status = row.sequence + 1, row.status
         if is_plain_end(row, steps, self.by):
+            if row.holds is None and not values and row.ref not in self._before:
+                return self._end_plainly(row)  # nearly always
             status = steps[0].to  # the row says it
         else:
             lines = []
@@ -183,21 +173,6 @@ class Pages:
         self.rows[row.ref] = row
         if self._before.get(row.ref) is row:
             del self._before[row.ref]
-
-    def begin_plainly(self, row: OccurrenceRow, config: int, expires_at: int) -> None:
-        """Begin an occurrence whose row says all that there is to say of its start.
-
-        From `prerun`, as somebody's, to `running`: whatever is kept to find rows by stays as it is.
-        """
-        self._begun.append(row.ref)
-        self.rows[row.ref] = replace(
-            row,
-            status=_RUNNING,
-            sequence=row.sequence + 1,
-            started_at=self.now,
-            expires_at=expires_at,
-            config=config,
-        )
 
     def begin(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
         """Write the first tasks and attempts of an occurrence: it starts once, so its attempts are new."""
@@ -309,17 +284,14 @@ class Pages:
         by_job: defaultdict[JobNumber, list[Ref]] = defaultdict(list)
         for ref in self._ended:
             by_job[self.rows[ref].job].append(ref)
-        slots = self.slots(by_job)
-        closed: list[ChapterRow] = []
+        slots = self._slots
         self._columns.add("place")
         for job, refs in by_job.items():
             for place, ref in enumerate(refs, slots[job].count):
                 self.rows[ref] = replace(self.rows[ref], place=place)  # it is changed already: it has ended
             slots[job], chapters = lengthened(slots[job], refs)
-            closed += chapters
+            self._chapters += chapters
         self._changed_slots.update(by_job)
-        if closed:
-            self.tx.insert(CHAPTERS, closed)
 
     def _free_slots(self) -> None:
         """Each slot that is given back goes to the oldest in line; with nobody in line it is free.
@@ -349,14 +321,13 @@ class Pages:
     def save(self) -> None:
         """Write it all."""
         tx = self.tx
-        if self._ended:
-            self._write_history()
-        if self._freed:
-            self._free_slots()
+        completed = self._let_go() if self._completed or self._ended else ()
         if self._changed_slots:
-            columns = _SLOT_AND_HISTORY if self._ended else _SLOT
+            columns = _SLOT_AND_HISTORY if self._ended or completed else _SLOT
             tx.save(SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
-        self._save_rows()
+        self._save_rows(completed)
+        if self._chapters:
+            tx.insert(CHAPTERS, self._chapters)
         if self._tasks:
             tx.put(TASKS, self._tasks)
         if self._first_attempts:
@@ -373,53 +344,48 @@ class Pages:
             tx.put(MAIL, self._mail)
             tx.tell(sorted({mail_topic(mail.node) for mail in self._mail}))
 
-    def _save_rows(self) -> None:
-        for refs, columns in ((self._begun, _BEGUN), (self._before, self._columns)):
-            if refs:
-                self.tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(refs)], columns)
+    def _let_go(self) -> list[OccurrenceRow]:
+        """Add what has ended to its jobs' histories, and free or hand on its slots. Returns what ended plainly."""
+        # All slots at once: in two rounds they would not be locked in the order of their keys (rule 11).
+        self.slots({row.job for row in self._completed} | {self.rows[ref].job for ref in self._ended})
+        completed = self._free_plainly()
+        if self._ended:
+            self._write_history()
+        if self._freed:
+            self._free_slots()
+        return completed
+
+    def _end_plainly(self, row: OccurrenceRow) -> OccurrenceRow:
+        """An end that changes one row and one slot, if nobody stands in line for that, and nothing else."""
+        self._completed.append(row)
+        ended = replace(row, status=_COMPLETED, sequence=row.sequence + 1, ended_at=self.now)
+        self.rows[row.ref] = ended
+        return ended
+
+    def _free_plainly(self) -> list[OccurrenceRow]:
+        """Free the slots of what has ended plainly, and add it to its jobs' histories. Returns its rows; where somebody
+        stands in line there is more to it, and it is left to those who hand on slots."""
+        completed: list[OccurrenceRow] = []
+        for before in self._completed:
+            row, slot = self.rows[before.ref], self._slots[before.job]
+            if slot.has_line:
+                self._ended[row.ref] = self._freed[row.ref] = None
+                self._change(before, {"status": row.status, "sequence": row.sequence, "ended_at": row.ended_at})
+                continue
+            self.rows[row.ref] = row = replace(row, place=slot.count)
+            completed.append(row)
+            slot, chapters = lengthened(slot, (row.ref,))
+            self._chapters += chapters
+            self._set_slot(replace(slot, ref=None, fence=0) if slot.ref == row.ref else slot)
+        return completed
+
+    def _save_rows(self, completed: Sequence[OccurrenceRow]) -> None:
+        if completed:
+            self.tx.save(OCCURRENCES, completed, _ENDED)
+            self.tx.remove(ACTIVE, [(row.job, row.ref) for row in completed])
         if self._before:
-            self._keep_indexes()
-
-    def _keep_indexes(self) -> None:
-        ended, revived, opened, closed = [], [], [], []
-        for ref, before in self._before.items():
-            row = self.rows[ref]
-            was_active, now_active = before.status not in _NOT_ACTIVE, row.status not in _NOT_ACTIVE
-            if was_active and not now_active:
-                ended.append((row.job, ref))
-            elif now_active and not was_active:
-                revived.append(ActiveRow(row.job, ref, row.due_at))
-            if before.started_at is not None:
-                continue  # neither before nor now can anybody start it
-            was_open, now_open = is_open(before), is_open(row)
-            if was_open and not now_open:
-                closed.append((row.due_at, ref))
-            elif now_open and not was_open:
-                opened.append(WaitingRow(row.due_at, ref))
-        self._keep_lines()
-        if ended:
-            self.tx.remove(ACTIVE, ended)
-        if revived:
-            self.tx.put(ACTIVE, revived)
-        if closed:
-            self.tx.remove(WAITING, closed)
-        if opened:
-            self.tx.put(WAITING, opened)
-
-    def _keep_lines(self) -> None:
-        left, joined = [], []
-        for ref, before in self._before.items():
-            row = self.rows[ref]
-            was_queued, is_queued = before.status is OccurrenceState.QUEUED, row.status is OccurrenceState.QUEUED
-            moves = before.is_recovery is not row.is_recovery  # to the other part of the line
-            if was_queued and (moves or not is_queued):
-                left.append(line_row(before))
-            if is_queued and (moves or not was_queued):
-                joined.append(line_row(row))
-        if left:
-            self.tx.remove(LINES, list(LINES.keys_of(left)))
-        if joined:
-            self.tx.put(LINES, joined)
+            self.tx.save(OCCURRENCES, [self.rows[ref] for ref in sorted(self._before)], self._columns)
+            keep_indexes(self.tx, [(before, self.rows[ref]) for ref, before in self._before.items()])
 
 
 def _clean_task(row: TaskRow) -> TaskRow:

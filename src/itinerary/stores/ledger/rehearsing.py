@@ -14,9 +14,10 @@ from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, Key, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Start, Started, Step, Wanted
+from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted
 from itinerary.stores.ledger.amending import amend
 from itinerary.stores.ledger.attendance import join
+from itinerary.stores.ledger.beginning import begin
 from itinerary.stores.ledger.claiming import claim
 from itinerary.stores.ledger.configs import number_configs
 from itinerary.stores.ledger.starting import start
@@ -42,31 +43,33 @@ def rehearse(tx: Transaction, count: int) -> NoReturn:
     ]
     entered = [one for one in amend(tx, entries, None) if isinstance(one, Entered)]
     revision, configs = entered[-1].revision, number_configs(tx, [_CONFIG])
-    claimed = claim(tx, node, revision, [Wanted(Key(now, one.job, Kind.SCHEDULED), 1, now) for one in entered])
-    assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"
-    starts = [
-        Start(
-            one.ref,
-            one.fence,
-            one.adjustments,
-            _CONFIG,
-            1,
-            Overlap.SKIP,
-            attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING),),
-        )
-        for one in claimed
-    ]
-    started = [one for one in start(tx, node, revision, starts, 0, configs) if isinstance(one, Started)]
-    ends = [
-        Change(
-            one.ref,
-            one.fence,
-            one.sequence + 1,
-            (Step(OccurrenceState.COMPLETED, now),),
-            (TaskRow(one.ref, 0, "main", TaskState.SUCCESS),),
-            (AttemptRow(one.ref, 0, 1, TaskState.SUCCESS, now, now),),
-        )
-        for one in started
-    ]
-    write(tx, node, ends)
+    for instant, is_plain in ((now, True), (now + 1, False)):  # not before now: that may have been swept
+        wanted = [Wanted(Key(instant, one.job, Kind.SCHEDULED), 1, now) for one in entered]
+        claimed = claim(tx, node, revision, wanted)
+        assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"
+        starts = [_start(one, is_plain=is_plain) for one in claimed]
+        if is_plain:
+            started = begin(tx, node, revision, starts, configs)
+        else:
+            answers = start(tx, node, revision, starts, 0, configs)
+            started = [one for one in answers if isinstance(one, Started)]
+        assert len(started) == count, "nobody is in the way"
+        write(tx, node, [_end(one, now) for one in started])
     raise Rehearsed
+
+
+def _start(one: Claimed, *, is_plain: bool) -> Start:
+    attempts = (AttemptRow(one.ref, 0, 1, TaskState.RUNNING),)
+    job = one.key.job
+    return Start(one.ref, one.fence, 0, _CONFIG, 1, Overlap.SKIP, attempts=attempts, job=job, is_plain=is_plain)
+
+
+def _end(one: Started, now: int) -> Change:
+    return Change(
+        one.ref,
+        one.fence,
+        one.sequence + 1,
+        (Step(OccurrenceState.COMPLETED, now),),
+        (TaskRow(one.ref, 0, "main", TaskState.SUCCESS),),
+        (AttemptRow(one.ref, 0, 1, TaskState.SUCCESS, now, now),),
+    )

@@ -30,9 +30,10 @@ from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import is_plain_start, unsaid_attempts
 from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
 from itinerary.stores.ledger.claiming import revision_of
+from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.lines import LINE_MAX, stand_in_line
-from itinerary.stores.ledger.pages import Pages, is_open, whose
+from itinerary.stores.ledger.pages import Pages, whose
 from itinerary.stores.tables import OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
 
@@ -292,10 +293,6 @@ class _Starting:
             pages.put_in(row)  # the slot is held under the fence that it starts with
         is_plain = is_plain_start(row, owner, request)
         attempts = unsaid_attempts(request.attempts) if is_plain else request.attempts
-        has_more = attempts or request.tasks or request.limits or row.overrides is not None or row.reason is not None
-        if is_plain and not has_more:  # there is nothing to it but that it begins, as with nearly all
-            pages.begin_plainly(row, self.configs[request.config], pages.now + request.execution_timeout)
-            return
         if request.limits:
             row = self._hold(row, request.limits)
         values: dict[str, Any] = {"started_at": pages.now, "expires_at": pages.now + request.execution_timeout}

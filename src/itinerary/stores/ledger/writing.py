@@ -27,8 +27,9 @@ from itinerary.model.writes import (
     Step,
     Written,
 )
+from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.pages import Pages, is_open, whose
+from itinerary.stores.ledger.pages import Pages, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 

@@ -199,5 +199,8 @@ class LmdbSession:
         self._map.revive()
         return explained(error, self._map.path)
 
+    def rest(self) -> None:
+        """Nothing is put off."""
+
     def close(self) -> None:
         """The engine closes the map, after its readers."""

@@ -22,6 +22,7 @@ from itinerary.stores.lmdb.layout import COUNTER, HOME, MARK, PLACES, Place
 from itinerary.stores.lmdb.walking import walk
 from itinerary.stores.news import raise_counts
 from itinerary.stores.tables import R, Table, Values
+from itinerary.stores.transaction import Swap, swap_one_by_one
 
 __all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
@@ -110,6 +111,9 @@ class LmdbTransaction:
             return
         place = PLACES[table.title]
         self._write(place, [(self._key(place, table.key_of(row)), row) for row in rows])
+
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+        return swap_one_by_one(self, table, keys, swap)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         place = PLACES[table.title]

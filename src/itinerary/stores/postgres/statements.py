@@ -31,6 +31,7 @@ from psycopg.types.numeric import Int8
 
 from itinerary.stores.postgres.arrays import pack, pack_one
 from itinerary.stores.tables import SIGNALS, Column, Table, Values
+from itinerary.stores.transaction import Swap
 
 __all__ = ["BEGIN_READING", "BEGIN_WRITING", "CLOCK", "SETTINGS", "SHAPES_MAX", "TYPES", "Span", "Statements"]
 
@@ -84,6 +85,7 @@ class Statements:
         self.select = lru_cache(SHAPES_MAX)(self._select)
         self.insert = lru_cache(SHAPES_MAX)(self._insert)
         self.update = lru_cache(SHAPES_MAX)(self._update)
+        self.swap = lru_cache(SHAPES_MAX)(self._swap)
         self.delete = lru_cache(SHAPES_MAX)(self._delete)
         self.scan = lru_cache(SHAPES_MAX)(self._scan)
 
@@ -133,6 +135,30 @@ class Statements:
         if len(given) == 1:
             return f"{sql} WHERE {_among(table, table.key[0])}"
         return f"{sql} FROM {_unnested(_columns(table, given))} WHERE {_matching(table.key)}"
+
+    def _swap(self, table: Table[Any], shape: SwapShape) -> str:
+        """Rows that are as they should be, changed. Each is looked at once more when its lock was waited for."""
+        (key,) = map(quoted, table.key)
+        given, first = table.key + shape.each, len(table.key + shape.each) + 1
+        changes = [f"{quoted(name)} = given.{quoted(name)}" for name in shape.each]
+        named = [*shape.becomes, *shape.equal, *shape.up_to]
+        taken = iter(_places(_columns(table, tuple(named)), first))
+        changes += [f"{quoted(name)} = {next(taken)}" for name in shape.becomes]
+        conditions = [f"t.{quoted(name)} = {next(taken)}" for name in shape.equal]
+        conditions += [f"t.{quoted(name)} <= {next(taken)}" for name in shape.up_to]
+        conditions += [f"t.{quoted(name)} IS NULL" for name in shape.null]
+        sql = f"UPDATE {self.table(table)} AS t SET {_list(changes)}"
+        if len(given) == 1:
+            found = f"WHERE {_among(table, table.key[0])}"
+        else:
+            found = f"FROM {_unnested(_columns(table, given))} WHERE {_matching(table.key)}"
+        changed = f"{sql} {found} AND {' AND '.join(conditions)} RETURNING t.{key}"
+        # Nearly always all of them are as they should be, and then how many there were is all that is said.
+        count = f"${len(given) + len(named) + 1}::bigint"
+        return (
+            f"WITH changed AS ({changed})"
+            f" SELECT CASE WHEN count(*) < {count} THEN coalesce(array_agg({key}), '{{}}') END FROM changed"
+        )
 
     def _delete(self, table: Table[Any], size: int) -> str:
         """The rows whose keys begin with some prefixes of this size."""
@@ -195,6 +221,27 @@ class Arguments(NamedTuple):
     names: tuple[str, ...]
     same: tuple[str, ...]
     packed: list[Any]
+
+
+class SwapShape(NamedTuple):
+    """Which columns a swap sets, for each row or for all alike, and which it looks at."""
+
+    each: tuple[str, ...]
+    becomes: tuple[str, ...]
+    equal: tuple[str, ...]
+    up_to: tuple[str, ...]
+    null: tuple[str, ...]
+
+
+def swap_arguments(table: Table[Any], swap: Swap) -> tuple[SwapShape, list[Any]]:
+    """The shape of a swap, and its values but for the keys: arrays of those that differ, then the others."""
+    equal = {name: value for name, value in swap.was.items() if value is not None}
+    null = tuple(name for name, value in swap.was.items() if value is None)
+    shape = SwapShape(tuple(swap.each), tuple(swap.becomes), tuple(equal), tuple(swap.up_to), null)
+    ones = [*swap.becomes.items(), *equal.items(), *swap.up_to.items()]
+    columns = _columns(table, tuple(name for name, _ in ones))
+    packed = [pack_one(column, value) for column, (_, value) in zip(columns, ones, strict=True)]
+    return shape, [*arguments(table, shape.each, map(tuple, swap.each.values())), *packed]
 
 
 def arguments(table: Table[Any], names: tuple[str, ...], values: Iterable[Values]) -> list[Any]:

@@ -34,6 +34,7 @@ from itinerary.errors import SchemaError, StoreError
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.statements import Span, Statements
 from itinerary.stores.tables import SIGNALS, R, Table, Values
+from itinerary.stores.transaction import Swap
 
 __all__ = ["PostgresTransaction"]
 
@@ -140,6 +141,14 @@ class PostgresTransaction:
         values = [(column, list(map(attrgetter(column.name), last.values()))) for column in changed]
         names, same, packed = statements.shared_arguments(values)
         self._send(self._made.update(table, names, same), [*keys, *packed])
+
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+        if not keys:
+            return []
+        shape, packed = statements.swap_arguments(table, swap)
+        arrays = statements.arguments(table, table.key, zip(*keys, strict=True))
+        ((changed,),) = self._ask(self._made.swap(table, shape), [*arrays, *packed, Int8(len(keys))])
+        return keys if changed is None else [(key,) for key in sorted(changed)]
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         by_size: defaultdict[int, set[Values]] = defaultdict(set)

@@ -3,7 +3,8 @@
 `synchronous = FULL` waits for the disk at every commit, so that what was answered survives a loss of power; NORMAL, for
 who can bear to lose the last moments (nothing is damaged), does not. The log is moved into the database when it has
 20,000 pages (80 MB) and not 1,000, which is what a single group of a thousand starts may write: each page that has
-changed is written once however often it did, and hot ones change with every group. No memory mapping: a disk that
+changed is written once however often it did, and hot ones change with every group; mostly that is done before, in a
+quiet moment (`session`). No memory mapping: a disk that
 fails would end the process with a signal instead of an error.
 
 The files are created for their owner only (Q7). SQLite gives `-wal` and `-shm` the permissions of the database itself.

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from itinerary.stores.tables import Table
 
@@ -34,11 +34,14 @@ __all__ = [
     "PREFIX",
     "SIZES",
     "TAKE_NUMBERS",
+    "Condition",
+    "alike",
     "by_values",
     "delete",
     "insert",
     "scan",
     "split",
+    "swap",
     "update",
     "update_alike",
 ]
@@ -97,6 +100,54 @@ def update_alike(table: Table[Any], columns: tuple[str, ...], nulls: tuple[str, 
     (key,) = table.key
     changes = [*(f"{name} = ?" for name in columns), *(f"{name} = NULL" for name in nulls)]
     return f"UPDATE {PREFIX}{table.title} SET {', '.join(changes)} WHERE {key} IN ({', '.join('?' * size)})"
+
+
+class Condition(NamedTuple):
+    """How rows are that are to be changed: columns that are equal to a value, not above one, or NULL."""
+
+    equal: tuple[str, ...]
+    up_to: tuple[str, ...]
+    null: tuple[str, ...]
+
+    def sql(self) -> str:
+        """Its values are those of `equal`, then those of `up_to`."""
+        parts = [*(f"{name} = ?" for name in self.equal), *(f"{name} <= ?" for name in self.up_to)]
+        return " AND ".join([*parts, *(f"{name} IS NULL" for name in self.null)])
+
+
+@cache
+def swap(
+    table: Table[Any],
+    condition: Condition,
+    columns: tuple[str, ...],
+    nulls: tuple[str, ...],
+    beyond: tuple[str, ...],
+    each: tuple[str, ...],
+    size: int,
+) -> str:
+    """Change rows that are as the condition says. Values are those of `columns`, then how far those of `beyond` are
+    from the key, then the keys, each with its own of `each`, then those of the condition.
+
+    It begins with UPDATE, and not with what it is joined to: else sqlite3 does not say how many rows it changed.
+    """
+    (key,) = table.key
+    changes = [f"{name} = ?" for name in columns] + [f"{name} = NULL" for name in nulls]
+    changes += [f"{name} = {key} + ?" for name in beyond]
+    changes += [f"{name} = column{place}" for place, name in enumerate(each, 2)]
+    found = f"WHERE {key} IN ({', '.join('?' * size)})"
+    if each:
+        found = f"FROM (VALUES {_places(1 + len(each), size)}) WHERE {key} = column1"
+    return f"UPDATE {PREFIX}{table.title} SET {', '.join(changes)} {found} AND {condition.sql()}"
+
+
+@cache
+def alike(table: Table[Any], condition: Condition, size: int) -> str:
+    """Which of so many keys are those of rows that are as the condition says."""
+    (key,) = table.key
+    return (
+        f"SELECT json_group_array({key}) FROM {PREFIX}{table.title}"
+        f" WHERE {key} IN ({', '.join('?' * size)}) AND {condition.sql()}"
+    )
 
 
 @cache

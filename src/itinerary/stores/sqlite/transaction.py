@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from itinerary.stores.sqlite.known import Known
 from itinerary.stores.sqlite.rows import codec_of, plain
 from itinerary.stores.sqlite.schema import check_number
 from itinerary.stores.tables import R, Table, Values
+from itinerary.stores.transaction import Swap
 
 __all__ = ["SqliteTransaction"]
 
@@ -62,9 +63,8 @@ class SqliteTransaction:
         check_number(self._number, self.path)
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        if (known := self._known.of(table)) is None:
+        if (found := self._known.find(table, keys)) is None:
             return self._by_values(table, table.key, table.keys_of, keys)
-        found = {key: known[key] for key in keys if key in known}
         if len(found) < len(keys):
             read = self._by_values(table, table.key, table.keys_of, [key for key in keys if key not in found])
             self._known.keep(table, list(read.values()))
@@ -123,6 +123,23 @@ class SqliteTransaction:
                 self._execute(statements.update(table, written, nulls, size), bound)
         self._known.keep(table, rows)
 
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+        if not keys:
+            return []
+        # Nearly always all of them are as they should be, and then how many there were is all that has to be known.
+        wanted = list(keys)
+        self._execute("SAVEPOINT swapping")
+        if self._swap(table, wanted, swap) < len(wanted):
+            self._execute("ROLLBACK TO swapping")
+            alike = self._alike(table, wanted, swap)
+            places = [place for place, (key,) in enumerate(wanted) if key in alike]
+            wanted, swap = [wanted[place] for place in places], swap.narrowed(places)
+            if wanted:
+                self._swap(table, wanted, swap)
+        self._execute("RELEASE swapping")
+        self._known.change(table, wanted, swap)
+        return wanted
+
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
         by_depth: defaultdict[int, list[Values]] = defaultdict(list)
         for prefix in prefixes:
@@ -159,6 +176,31 @@ class SqliteTransaction:
             self._execute(statements.BUMP, [topic])
 
     # -- in bulk -----------------------------------------------------------------------------------------------------
+
+    def _swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> int:
+        """Change those that are as they should be, and return how many were."""
+        condition, compared = _condition(swap)
+        given, each = _bound(swap.becomes), _bound(swap.each)
+        nulls = tuple(name for name, value in swap.becomes.items() if value is None)
+        (numbers,) = zip(*keys, strict=True)
+        # Rows that were made together often have numbers that go up together: then how far apart they are is enough.
+        beyond = {name: own[0] - numbers[0] for name, own in each.items() if _go_together(numbers, own)}
+        apart = {name: own for name, own in each.items() if name not in beyond}
+        shared = [*given.values(), *beyond.values()]
+        changed = 0
+        for size, bound in statements.split(list(zip(numbers, *apart.values(), strict=True))):
+            statement = statements.swap(table, condition, tuple(given), nulls, tuple(beyond), tuple(apart), size)
+            changed += self._execute(statement, [*shared, *bound, *compared]).rowcount
+        return changed
+
+    def _alike(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> set[int]:
+        """Which of these rows are as they should be."""
+        condition, compared = _condition(swap)
+        alike: set[int] = set()
+        for size, bound in statements.split(keys):
+            ((answer,),) = self._execute(statements.alike(table, condition, size), [*bound, *compared])
+            alike.update(msgspec.json.decode(answer))
+        return alike
 
     def _by_values(
         self,
@@ -208,3 +250,26 @@ class SqliteTransaction:
         except (sqlite3.Error, *UNWRITABLE) as error:
             self.failure = failure(error, self.path)
             raise self.failure from error
+
+
+def _bound(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values, or lists of them, as they are bound: numbers in place of truth, text in place of enumerations."""
+    plain_values: dict[str, Any] = msgspec.to_builtins(
+        {name: int(value) if isinstance(value, bool) else value for name, value in values.items() if value is not None},
+        builtin_types=(bytes,),
+    )
+    return plain_values
+
+
+def _go_together(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether both are numbers, and always equally far apart."""
+    if not isinstance(second[0], int):
+        return False
+    apart = second[0] - first[0]
+    return all(two is not None and two - one == apart for one, two in zip(first, second, strict=True))
+
+
+def _condition(swap: Swap) -> tuple[statements.Condition, list[Any]]:
+    equal = _bound(swap.was)
+    null = tuple(name for name, value in swap.was.items() if value is None)
+    return statements.Condition(tuple(equal), tuple(swap.up_to), null), [*equal.values(), *swap.up_to.values()]

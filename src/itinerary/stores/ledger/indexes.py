@@ -1,0 +1,80 @@
+"""The tables by which some occurrences are found without reading all of them; they follow whatever is done to a row.
+
+ACTIVE      what is neither final nor in line
+WAITING     what anybody may start
+LINES       who stands in line for a job's slot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from itinerary.model.rows import ActiveRow, OccurrenceRow, WaitingRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.stores.ledger.lines import line_row
+from itinerary.stores.tables import ACTIVE, LINES, WAITING
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["is_open", "keep_indexes"]
+
+_OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
+_NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
+
+
+def is_open(row: OccurrenceRow) -> bool:
+    """Whether anybody may start it: nobody's, or due and waiting for a node with room (rule 15)."""
+    if row.started_at is not None or row.status not in _OPEN:
+        return False
+    return row.owner is None or row.status is OccurrenceState.PENDING
+
+
+def keep_indexes(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
+    """Rows have been changed: each as it was, and as it is."""
+    _keep_lines(tx, changed)
+    _keep_active(tx, changed)
+    _keep_waiting(tx, [(before, row) for before, row in changed if before.started_at is None])
+
+
+def _keep_active(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
+    ended, revived = [], []
+    for before, row in changed:
+        was_active, now_active = before.status not in _NOT_ACTIVE, row.status not in _NOT_ACTIVE
+        if was_active and not now_active:
+            ended.append((row.job, row.ref))
+        elif now_active and not was_active:
+            revived.append(ActiveRow(row.job, row.ref, row.due_at))
+    if ended:
+        tx.remove(ACTIVE, ended)
+    if revived:
+        tx.put(ACTIVE, revived)
+
+
+def _keep_waiting(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
+    """Of those that had not begun: others could not be started before, nor can they now."""
+    opened, closed = [], []
+    for before, row in changed:
+        was_open, now_open = is_open(before), is_open(row)
+        if was_open and not now_open:
+            closed.append((row.due_at, row.ref))
+        elif now_open and not was_open:
+            opened.append(WaitingRow(row.due_at, row.ref))
+    if closed:
+        tx.remove(WAITING, closed)
+    if opened:
+        tx.put(WAITING, opened)
+
+
+def _keep_lines(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
+    left, joined = [], []
+    for before, row in changed:
+        was_queued, is_queued = before.status is OccurrenceState.QUEUED, row.status is OccurrenceState.QUEUED
+        moves = before.is_recovery is not row.is_recovery  # to the other part of the line
+        if was_queued and (moves or not is_queued):
+            left.append(line_row(before))
+        if is_queued and (moves or not was_queued):
+            joined.append(line_row(row))
+    if left:
+        tx.remove(LINES, list(LINES.keys_of(left)))
+    if joined:
+        tx.put(LINES, joined)
