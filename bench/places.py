@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import psycopg
 
 from itinerary.stores import open_store
 from itinerary.stores.store import EngineStore
 
-__all__ = ["DURABLE", "opened", "place"]
+__all__ = ["DURABLE", "opened", "place", "settle"]
 
 DURABLE = ("sqlite", "postgres", "lmdb")
 LOG_FILES = 48
@@ -68,7 +69,7 @@ def _fill_log(url: str) -> None:
 
 
 def _database(url: str) -> Iterator[str]:
-    name = f"itinerary_bench_{os.getpid()}"
+    name = f"itinerary_bench_{uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
     try:
@@ -81,3 +82,11 @@ def _database(url: str) -> Iterator[str]:
 def opened(url: str) -> EngineStore:
     """The store at a place, to be entered."""
     return open_store(url)
+
+
+def settle(url: str) -> None:
+    """Have a store done with what it does by itself after millions of rows have been put into it within minutes."""
+    if url.startswith("postgresql:"):
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("VACUUM (ANALYZE)")
+            admin.execute("CHECKPOINT")

@@ -8,6 +8,7 @@ course (its slot, its alarm, its leaving) is in one place, `after`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -24,8 +25,12 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
+from itinerary.schedules.durations import SECOND
 
 __all__ = ["Board"]
+
+_FORGET_LATE_MAX: Final = 5 * SECOND
+"""How long what is over may stay because others are in a hurry: somebody may always be."""
 
 
 class Board:
@@ -108,6 +113,10 @@ class Board:
         """Whether many have been launched, and are about to begin."""
         return self.has_launched or now < self.launching_until
 
+    def is_hurried(self, now: int) -> bool:
+        """Whether starts are being written or about to begin: there is no time for anything that can wait."""
+        return self.is_starting or self.is_launching(now)
+
     @property
     def active(self) -> list[Course]:
         """Everything that is not over."""
@@ -178,7 +187,13 @@ class Board:
                 self.lacking[limit.name] = [one for one in waiting if one is not first]
 
     def forget(self, now: int) -> None:
-        """Let go of what is over and past its grace period; its rows stay. It may have come back meanwhile."""
+        """Let go of what is over and past its grace period; its rows stay. It may have come back meanwhile.
+
+        What is due each second is past its grace period just when the next starts have no time to lose: these go first.
+        """
+        at = self.forgetting.next_at
+        if at is None or (self.is_hurried(now) and now < at + _FORGET_LATE_MAX):
+            return
         for course in self.forgetting.due(now):
             if self.by_ref.get(course.ref) is course:
                 del self.by_ref[course.ref]

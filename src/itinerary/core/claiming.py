@@ -74,7 +74,7 @@ def _can_wait(board: Board, now: int) -> bool:
     if board.scanned_until is None or board.next_instant - now <= board.settings.pre_schedule_interval // 2:
         return False
     alarm_at = board.alarms.next_at
-    return board.is_starting or board.is_launching(now) or (alarm_at is not None and alarm_at <= now)
+    return board.is_hurried(now) or (alarm_at is not None and alarm_at <= now)
 
 
 def take_index(board: Board, message: IndexBuilt) -> bool:

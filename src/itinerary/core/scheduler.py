@@ -107,12 +107,12 @@ class Scheduler:
         if board.unheard_for is not None:
             self._give_way(board.unheard_for, now, out)
         self._check_heartbeats(now, out)
+        board.starting += len(out.starts)
         board.forget(now)
         self._keep_within_bounds(now, out)
         self._record(now, out, len(messages), inbox_depth, took)
         board.unwritten += len(out.changes)
         board.asked += len(out.wanted) + len(out.starts) + len(out.takings)
-        board.starting += len(out.starts)
         return out.commands(board.revision)
 
     @property
@@ -129,8 +129,8 @@ class Scheduler:
         return min(times, default=None)
 
     def is_hurried(self, now: int) -> bool:
-        """Whether starts are being written or about to begin: there is no time for anything else."""
-        return self._board.is_starting or self._board.is_launching(now)
+        """Whether starts are being written or about to begin: there is no time for anything that can wait."""
+        return self._board.is_hurried(now)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 

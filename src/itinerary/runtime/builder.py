@@ -29,6 +29,7 @@ from itinerary.model.settings import Settings
 from itinerary.ports import Clock, Store
 from itinerary.reading import news_since
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.lull import Comes, any_time
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Elsewhere", "IndexBuilder"]
@@ -65,9 +66,12 @@ class IndexBuilder:
         *,
         elsewhere: Elsewhere,
         log: Any,
+        lull: Comes = any_time,
     ) -> None:
+        """`lull` waits for a moment in which nothing is about to start: what is built only because its time has come
+        waits for that."""
         self._store, self._settings, self._clock, self._inbox, self._log = store, settings, clock, inbox, log
-        self._elsewhere = elsewhere
+        self._elsewhere, self._lull = elsewhere, lull
         self.plans = plans
         self._ids: dict[JobNumber, str] = {}
         self._is_wanted = asyncio.Event()
@@ -105,6 +109,7 @@ class IndexBuilder:
             except TimeoutError:
                 if retry_after is None:
                     self._why = "its time has come"
+                    await self._quiet()
             self._is_wanted.clear()
             why = self._why
             try:
@@ -117,6 +122,16 @@ class IndexBuilder:
             else:
                 retry_after = None
                 await self.plan_ahead()
+
+    async def _quiet(self) -> None:
+        """Wait for a lull, unless an index is wanted at once meanwhile."""
+        waits = [asyncio.ensure_future(self._lull()), asyncio.ensure_future(self._is_wanted.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     @property
     def _usual(self) -> float:

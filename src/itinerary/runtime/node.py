@@ -56,6 +56,7 @@ from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.garbage import collect_in_quiet
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.lull import Lull
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.pruner import Pruner
@@ -128,6 +129,7 @@ class Node:
         self._elsewhere, self._observer, self._executor = elsewhere, observer, executor
         self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed, awake)
+        self._lull = Lull(self.clock.elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
         requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
@@ -156,7 +158,9 @@ class Node:
         self.scheduler = Scheduler(
             settings, Here(number, self.name, settings.kill_grace, settings.grace_period, settings.loop_interval)
         )
-        self.builder = IndexBuilder(store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log)
+        self.builder = IndexBuilder(
+            store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log, lull=self._lull.comes
+        )
         self._claimer = Claimer(store, number, settings, self.clock, inbox, log)
         self._syncer = Syncer(store, number, settings, inbox, log)
         self._sweeper = Sweeper(
@@ -169,6 +173,7 @@ class Node:
             elsewhere=self._elsewhere,
             log=log,
             tell=self._observer,
+            lull=self._lull.comes,
         )
         self._rescuer = Rescuer(
             store, number, settings, self.clock, log, lambda: self.builder.plans, tell=self._observer
@@ -316,8 +321,10 @@ class Node:
             at = scheduler.next_at
             now = clock.now()
             wait = longest if at is None else min(max((at - now) / SECOND, 0.0), longest)
-            if wait > _QUIET and not scheduler.is_hurried(now):
+            is_quiet = wait > _QUIET and not scheduler.is_hurried(now)
+            if is_quiet:
                 collect_in_quiet()
+            self._lull.begin(wait if is_quiet else 0.0)
             messages = await inbox.receive(wait)
             begun = clock.elapsed()
             commands = scheduler.iterate(clock.now(), messages, inbox_depth=len(inbox), took=took)

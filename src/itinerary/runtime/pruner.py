@@ -7,7 +7,7 @@ often than that would never forget.
 
 A step is one short transaction of the store, which removes a thousand rows at the most. After each it pauses for as
 long as the step took, so that forgetting never takes more than half of a store. Where nothing was to be removed it is
-in no hurry, and pauses for two hundred times as long: a round goes past every job that there is, and to look at a
+in no hurry, and pauses for a thousand times as long: a round goes past every job that there is, and to look at a
 hundred thousand of them is seconds of work, which an idle node would be seen to spend (P5). What is removed is for the
 store to say (`ledger.pruning`): never what the watermark needs, and never a job's last run.
 
@@ -35,10 +35,10 @@ start itself asks of the store is done."""
 PRUNE_INTERVAL: Final = 3_600.0
 """Seconds from the end of a round to the next of the same node."""
 _PAUSE_MIN: Final = 0.01
-_UNHURRIED: Final = 200
-"""How many times longer than a step that found nothing to do the pause after it is: half a percent of the time is
-spent on looking."""
-_UNHURRIED_MAX: Final = 1.0
+_UNHURRIED: Final = 1_000
+"""How many times longer than a step that found nothing to do the pause after it is: a thousandth of the time is spent
+on looking."""
+_UNHURRIED_MAX: Final = 5.0
 """Seconds of such a pause at most, unless the step took longer: where a store answers slowly, a round must still come
 to its end."""
 

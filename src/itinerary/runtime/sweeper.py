@@ -28,6 +28,7 @@ from itinerary.reading import decided_between, windows_after
 from itinerary.runtime import settling
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.clock import StoreClock
+from itinerary.runtime.lull import Comes, any_time
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.settling import Tell, nobody
 from itinerary.schedules.durations import SECOND
@@ -56,9 +57,12 @@ class Sweeper:
         elsewhere: Elsewhere,
         log: Any,
         tell: Tell = nobody,
+        lull: Comes = any_time,
     ) -> None:
+        """`lull` waits for a moment in which nothing is about to start."""
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
         self._defaults, self._elsewhere, self._log, self._tell = defaults, elsewhere, log, tell
+        self._lull = lull
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead: their plans are taken over."""
@@ -69,6 +73,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep, again and again."""
         while True:
+            await self._lull()
             try:
                 await self.sweep()
             except ItineraryError as error:

@@ -48,6 +48,42 @@ def test_what_is_due_now_starts_before_what_is_due_in_ten_seconds_is_claimed() -
     assert asked(world.turn(), c.Claim)
 
 
+def forgetting_while_starting() -> World:
+    """At the same instant one is to start, and one that is over is past its grace period."""
+    world = World(grace_period=30 * SECOND)
+    world.job("each second", schedule=every("1s"))
+    world.run_to(40.5)
+    world.keep(c.StartRuns)
+    world._shared[0] = START + 41 * SECOND + 1
+    assert starts(world.turn()) == 1
+    return world
+
+
+def remembered(world: World) -> bool:
+    return any(key.instant == START + 11 * SECOND for key in world.scheduler._board.known)
+
+
+@pytest.mark.spec("P4", "starts before what is over leaves")
+@pytest.mark.spec("O6", "memory")
+def test_what_is_over_leaves_memory_when_those_that_are_due_have_started() -> None:
+    world = forgetting_while_starting()
+    assert remembered(world)
+    world.let_go(settle=False)
+    world.turn()
+    assert not remembered(world), "it does not wait for the next instant"
+
+
+@pytest.mark.spec("O6", "memory")
+def test_what_is_over_leaves_memory_within_seconds_however_long_a_start_takes() -> None:
+    world = forgetting_while_starting()
+    world._shared[0] += 3 * SECOND
+    world.turn()
+    assert remembered(world)
+    world._shared[0] += 3 * SECOND
+    world.turn()
+    assert not remembered(world)
+
+
 def launched_herd() -> World:
     """Many that are due each second have just been launched; others are to be claimed."""
     world = World(max_concurrent_jobs=2_000)

@@ -131,10 +131,10 @@ class Tidy:
 @pytest.mark.parametrize(
     ("took", "pause"),
     [
-        pytest.param(0.002, 0.4, id="two hundred times as long"),
+        pytest.param(0.002, 2.0, id="a thousand times as long"),
         pytest.param(0.0, 0.01, id="never none at all"),
-        pytest.param(0.05, 1.0, id="a second at most, so that a round ends"),
-        pytest.param(3.0, 3.0, id="as long as ever where a step takes longer than that"),
+        pytest.param(0.05, 5.0, id="five seconds at most, so that a round ends"),
+        pytest.param(6.0, 6.0, id="as long as ever where a step takes longer than that"),
     ],
 )
 def test_where_nothing_is_to_be_forgotten_it_looks_without_hurry(took: float, pause: float) -> None:
