@@ -4,6 +4,9 @@ Each job is due every ten seconds, and each second has its tenth of them. The no
 memory is its own: it is read after a warm-up and at the end. What is noted of each run goes into memory that was there
 before the warm-up, so that the notes do not grow; and not into NumPy's arrays, where one number takes as long to write
 as an occurrence takes to start. A job that would overlap itself is skipped, and counts as missed.
+
+A virtual machine is not always there: how much of its CPU was given to somebody else is told beside the lateness, and
+the lateness once more of the seconds in which it was nearly nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ import time
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.harness import Result, in_own_process
 from bench.noderun import job_names, moment, node_of, register, resident
@@ -36,6 +42,10 @@ PERIOD = 10
 WARM_UP = 4
 """One part in so many is to warm up: of five minutes more than the grace period and a rebuild of the index."""
 PATIENCE = 30.0
+QUIET = 0.01
+"""Which share of a second's CPU may be somebody else's, for the machine to have been there."""
+_EARLIER = 0.05
+"""Seconds before an instant at which a second of the machine's begins."""
 
 
 def run(*, quick: bool) -> Iterator[Result]:
@@ -45,6 +55,9 @@ def run(*, quick: bool) -> Iterator[Result]:
             found = sustained(url, RATE, 10 if quick else 300)
         yield Result("sustained", f"{kind}_per_s", found["per_s"], "/s", more_is_better=True)
         yield Result("sustained", f"{kind}_p99_ms", found["p99_ms"], "ms")
+        yield Result("sustained", f"{kind}_stolen_percent", found["stolen_percent"], "%")
+        yield Result("sustained", f"{kind}_p99_ms_in_quiet_seconds", found["quiet_p99_ms"], "ms")
+        yield Result("sustained", f"{kind}_quiet_seconds", found["quiet_seconds"], "seconds", more_is_better=True)
         yield Result("sustained", f"{kind}_rss_growth_mb", found["rss_growth_mb"], "MB")
         yield Result("sustained", f"{kind}_rss_mb", found["rss_mb"], "MB")
         yield Result("sustained", f"{kind}_missed", found["missed"], "occurrences")
@@ -67,10 +80,13 @@ class Notes:
     times: bytearray = field(init=False)
     """How often each occurrence ran: by second, and by its place in it."""
     late: array[float] = field(init=False)
+    stolen: array[float] = field(init=False)
+    """Which share of the machine's CPU somebody else had, by second."""
     finished: int = 0
     finished_at: float = 0.0
 
     def __post_init__(self) -> None:
+        self.stolen = array("f", [math.nan]) * self.seconds
         self.times = bytearray(self.seconds * self.rate)
         self.late = array("f", [math.nan]) * (self.seconds * self.rate)
 
@@ -83,13 +99,47 @@ class Notes:
     def found(self) -> dict[str, float]:
         """What came of it."""
         times, late = np.frombuffer(self.times, np.uint8), np.frombuffer(self.late, np.float32)
-        ran = late[~np.isnan(late)]
+        stolen = np.frombuffer(self.stolen, np.float32)
+        is_quiet = stolen <= QUIET
         return {
             "per_s": self.finished / max(self.finished_at - self.due_at, self.seconds),
-            "p99_ms": float(np.percentile(ran, 99)) * 1e3 if ran.size else float("nan"),
+            "p99_ms": _p99(late),
+            "quiet_p99_ms": _p99(late.reshape(self.seconds, self.rate)[is_quiet]),
+            "quiet_seconds": int(np.count_nonzero(is_quiet)),
+            "stolen_percent": float(np.nanmean(stolen)) * 100 if np.isfinite(stolen).any() else math.nan,
             "missed": int(np.count_nonzero(times == 0)),
             "doubled": int(np.count_nonzero(times > 1)),
         }
+
+
+def _p99(late: NDArray[np.float32]) -> float:
+    """Of what did run, in milliseconds."""
+    ran = late[~np.isnan(late)]
+    return float(np.percentile(ran, 99)) * 1e3 if ran.size else math.nan
+
+
+async def _watch_machine(notes: Notes) -> None:
+    """Note what is stolen in each second; not at its instant, when there are better things to do."""
+    await asyncio.sleep(notes.due_at - _EARLIER - time.time())
+    before = _ticks()
+    for second in range(notes.seconds):
+        await asyncio.sleep(notes.due_at + second + 1 - _EARLIER - time.time())
+        now = _ticks()
+        notes.stolen[second] = (now.stolen - before.stolen) / max(now.all - before.all, 1)
+        before = now
+
+
+class _Ticks(NamedTuple):
+    """Ticks of CPU time: those that others had of this machine's, and all that there were."""
+
+    stolen: int
+    all: int
+
+
+def _ticks() -> _Ticks:
+    with Path("/proc/stat").open(encoding="ascii") as lines:
+        ticks = [int(word) for word in lines.readline().split()[1:9]]
+    return _Ticks(ticks[7], sum(ticks))
 
 
 async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
@@ -116,13 +166,14 @@ async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
         node = node_of(store, registry, 4 * rate, observe)
         await node.start()
         relax_collector()  # as `itinerary up` does
-        running = asyncio.create_task(node.run())
+        running, watching = asyncio.create_task(node.run()), asyncio.create_task(_watch_machine(notes))
         await asyncio.sleep(due_at + max(seconds // WARM_UP, 1) - clock())
         warm = resident()
         await asyncio.sleep(due_at + seconds - clock())
         ended = resident()
         while notes.finished < rate * seconds and clock() < due_at + seconds + PATIENCE:  # noqa: ASYNC110 - time decides, too
             await asyncio.sleep(0.1)
+        await watching
         found = notes.found()
         node.shut_down()
         await running

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from bench.sustained import Notes
 
 
@@ -20,3 +24,25 @@ def test_the_rate_is_over_the_whole_time_even_if_the_last_of_it_was_quick() -> N
     assert notes.found()["per_s"] == 2.0
     notes.finished_at = 106.0
     assert notes.found()["per_s"] == 1.0
+
+
+def test_the_lateness_of_seconds_in_which_the_machine_was_there_is_told_by_itself() -> None:
+    notes = Notes(due_at=100, rate=1, seconds=4)
+    for second, late, stolen in ((0, 0.05, 0.0), (1, 0.05, 0.01), (2, 1.0, 0.3), (3, 0.5, 0.0)):
+        notes.ran(0, 100.0 + second, 100.0 + second + late)
+        notes.stolen[second] = stolen
+    notes.times[3], notes.late[3] = 0, math.nan
+    found = notes.found()
+    assert found["quiet_seconds"] == 3
+    assert found["quiet_p99_ms"] == pytest.approx(50.0, rel=1e-3)
+    assert found["p99_ms"] > 900
+    assert found["stolen_percent"] == pytest.approx(7.75)
+
+
+def test_where_nothing_is_known_of_the_machine_no_second_counts_as_quiet() -> None:
+    notes = Notes(due_at=100, rate=1, seconds=1)
+    notes.ran(0, 100.0, 100.05)
+    found = notes.found()
+    assert found["quiet_seconds"] == 0
+    assert math.isnan(found["quiet_p99_ms"])
+    assert math.isnan(found["stolen_percent"])
