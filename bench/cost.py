@@ -1,7 +1,7 @@
 """Cost: what an occurrence costs beside 1,000 registered jobs, and beside 100,000.
 
-A thousand jobs of a node are due together every thirty seconds, a few times over. The others are not due for hours, but
-the node knows them all. Its CPU is counted for fifteen seconds in which the thousand are claimed, due and finished, and
+A thousand jobs of a node are due together twice a minute, a few times over. The others are not due for hours, but the
+node knows them all. Its CPU is counted for seventeen seconds in which the thousand are claimed, due and finished, and
 for as long in which nothing is due:
 
     few jobs     ── claims ── due ── ends ──│──────── nothing ────────│── claims ── …
@@ -35,7 +35,8 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["costs", "run"]
 
 HERD = 1_000
-TURN = 15
+TURN = 17
+"""Seconds; nothing that a node does each minute comes always in the one, or always in the other."""
 PERIOD = 2 * TURN
 BEFORE = 11
 """Seconds from the beginning of a turn to the instant: its occurrences are not claimed yet."""
