@@ -98,16 +98,34 @@ class Sweeper:
                     return
 
     async def sweep(self) -> None:
-        """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is."""
+        """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is.
+
+        If somebody has left a plan unfinished, that one comes first. It ends where it was to end, and another goes on
+        there: a node that starts has decided what was missed before it is ready.
+        """
         if self._clock.is_in_doubt:
             return
         end = self._clock.now() - self._settings.takeover_after
+        if await self._sweep_to(end) < end:
+            await self._sweep_to(end)
+
+    async def _sweep_to(self, end: int) -> int:
+        """Work off one plan, and say where it ended. One that is not for this node to work off is as good as over."""
+        plan = await self._plan(end)
+        if plan is None or plan.owner != self._node:
+            return end
+        swept_to = plan.end
+        while plan is not None and plan.owner == self._node:
+            plan = await self._work_off(plan)
+        return swept_to
+
+    async def _plan(self, end: int) -> SweepPlan | None:
+        """The plan that is to be worked off now: a new one, or one that somebody left unfinished."""
         plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end), "sweep")
         if plan is not None and plan.owner != self._node and plan.owner in self.dead:
             fence = plan.fence
             plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end, fence), "sweep")
-        while plan is not None and plan.owner == self._node:
-            plan = await self._work_off(plan)
+        return plan
 
     async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
         """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the

@@ -297,14 +297,14 @@ def test_one_run_answers_for_many() -> None:
             Cause.COMPRESSED,
             "etl, due 2026-03-28 12:05:00 UTC, has no run of its own: no node was there from 12:00:30 to "
             "12:10:10, and the run due 12:09:00 (etl:1774699740) answers for it (recovery is compressed). That "
-            "run answers for 9 instants, and ended as completed at 12:10:11.",
+            "run answers for 9 instants, and ended as completed at 12:10:10.",
         )
         says(
             itself,
             Fate.RAN_LATE,
             Cause.NO_NODE,
-            "etl, due 2026-03-28 12:09:00 UTC, ran 1 min 11 s late: no node was there from 12:00:30 to "
-            "12:10:10, and it was recovered by compressed. It began at 12:10:11 on node b and completed after 0"
+            "etl, due 2026-03-28 12:09:00 UTC, ran 1 min 10 s late: no node was there from 12:00:30 to "
+            "12:10:10, and it was recovered by compressed. It began at 12:10:10 on node b and completed after 0"
             " ms. It answers for 9 instants, the first of them due 12:01:00.",
         )
 

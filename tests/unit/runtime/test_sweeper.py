@@ -156,7 +156,8 @@ def test_when_the_timeline_moves_on_in_the_middle_the_plan_is_worked_off_by_the_
 
 
 @pytest.mark.spec("R2", "a dead node's plan")
-def test_a_plan_is_left_to_its_owner_until_that_is_dead_and_then_finished_with_its_own_end() -> None:
+@pytest.mark.spec("L11", "recover")
+def test_a_plan_is_left_to_its_owner_until_that_is_dead_and_then_finished_with_its_own_end_before_a_new_one() -> None:
     async def story(world: World) -> None:
         await world.register("tick", world.task(), schedule=every("1m"))
         me, other = await node(world, "me"), await node(world, "other")
@@ -168,10 +169,10 @@ def test_a_plan_is_left_to_its_owner_until_that_is_dead_and_then_finished_with_i
         assert await seconds(world, "tick") == [], "somebody else is at it"
         scene.sweeper.dead = frozenset({other})
         await scene.sweeper.sweep()
-        assert await seconds(world, "tick") == [0, 60, 120, 180]
-        assert (await world.store.read(Standing())).watermark == EPOCH + 200 * SECOND
-        await scene.sweeper.sweep()
+        swept = [(line["window_end"] - EPOCH, line["count"]) for line in world.log.said("sweep.made_rows")]
+        assert swept == [(200 * SECOND, 4), (299 * SECOND, 1)]
         assert await seconds(world, "tick") == [0, 60, 120, 180, 240]
+        assert (await world.store.read(Standing())).watermark == EPOCH + 299 * SECOND
 
     played(story)
 
