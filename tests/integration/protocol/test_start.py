@@ -3,9 +3,14 @@
 In one statement, a takeover between taking the slot and the update leaves the slot taken by nobody who runs, for good:
 who should free it does not know that it has it. And a try that is repeated, since its answer was lost, finds the slot
 taken, by itself, and records that it was skipped.
+
+A start is looked at by itself, or begun plainly with all others in two conditional writes. What is not read is looked
+at all the same, under its lock: both ways hold what one does.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import pytest
 
@@ -15,6 +20,26 @@ from itinerary.model.writes import Intervention, Refusal, Refused, Started, Writ
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene, update
 from tests.integration.protocol.sessions import THE_END
+
+
+class Way(NamedTuple):
+    """How a start is made, and where it can be held up."""
+
+    begins_plainly: bool
+    in_the_middle: str
+    """Between its two writes."""
+    has_the_slot: str
+
+
+looked_at = Way(begins_plainly=False, in_the_middle="after lock slots", has_the_slot="after lock slots")
+plainly = Way(begins_plainly=True, in_the_middle="after swap occurrences", has_the_slot="after swap slots")
+both_ways = pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(looked_at, id="looked-at"),
+        pytest.param(plainly, id="plainly", marks=pytest.mark.spec("N2", "plain starts")),
+    ],
+)
 
 # -- 7a: a takeover between the slot and the update ------------------------------------------------------------------
 
@@ -34,8 +59,9 @@ def test_a_takeover_in_the_middle_of_one_statement_leaks_the_slot(scene: Scene) 
 
 
 @pytest.mark.spec("N2")
-def test_our_start_waits_for_a_takeover_and_takes_nothing(scene: Scene) -> None:
-    desk = scene.desk()
+@both_ways
+def test_our_start_waits_for_a_takeover_and_takes_nothing(scene: Scene, way: Way) -> None:
+    desk = scene.desk(begins_plainly=way.begins_plainly)
     mine, others, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     claimed = scene.do(desk.due(mine, job))
     request = desk.request(claimed)
@@ -48,20 +74,23 @@ def test_our_start_waits_for_a_takeover_and_takes_nothing(scene: Scene) -> None:
     (refused,) = owner.finish()
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.LOST
+    row = scene.do(desk.row(claimed.ref))
+    assert (row.owner, row.status, row.started_at) == (others, OccurrenceState.PRERUN, None)
     assert scene.slot(desk, job).ref is None
     started = scene.do(desk.started(others, claimed, fence=claimed.fence + 1))
     assert scene.slot(desk, job).ref == started.ref
 
 
 @pytest.mark.spec("N2")
-def test_a_takeover_waits_for_our_start_and_finds_it_begun(scene: Scene) -> None:
-    desk = scene.desk()
+@both_ways
+def test_a_takeover_waits_for_our_start_and_finds_it_begun(scene: Scene, way: Way) -> None:
+    desk = scene.desk(begins_plainly=way.begins_plainly)
     mine, others, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     claimed = scene.do(desk.due(mine, job))
     request, taking = desk.request(claimed), desk.request(claimed, fence=None)
     owner = scene.session("owner", lambda store: store.start(mine, desk.revision, [request], 0))
     thief = scene.session("thief", lambda store: store.start(others, desk.revision, [taking], 0))
-    owner.until("after lock slots")  # between the slot and the update
+    owner.until(way.in_the_middle)
     thief.until_it_waits()
     (started,) = owner.finish()
     (refused,) = thief.finish()
@@ -73,18 +102,20 @@ def test_a_takeover_waits_for_our_start_and_finds_it_begun(scene: Scene) -> None
 
 
 @pytest.mark.spec("X6")
-def test_two_nodes_that_start_two_occurrences_of_a_job_cannot_both_win(scene: Scene) -> None:
-    desk = scene.desk()
+@both_ways
+def test_two_nodes_that_start_two_occurrences_of_a_job_cannot_both_win(scene: Scene, way: Way) -> None:
+    desk = scene.desk(begins_plainly=way.begins_plainly)
     left, right, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     earlier, later = desk.request(scene.do(desk.due(left, job))), desk.request(scene.do(desk.due(right, job)))
     first = scene.session("first", lambda store: store.start(left, desk.revision, [earlier], 0))
     second = scene.session("second", lambda store: store.start(right, desk.revision, [later], 0))
-    first.until("after lock slots")
+    first.until(way.has_the_slot)
     second.until_it_waits()
     (started,) = first.finish()
     (refused,) = second.finish()
     assert isinstance(started, Started)
     assert refused == Refused(later.ref, Refusal.SKIPPED, f"overlaps occurrence {earlier.ref}")
+    assert scene.slot(desk, job).ref == earlier.ref
 
 
 # -- 7b: a repeat after a lost answer --------------------------------------------------------------------------------
@@ -107,13 +138,14 @@ def test_a_repeated_start_in_the_naive_form_finds_itself_in_the_way_and_records_
 
 
 @pytest.mark.spec("N2")
-def test_our_start_repeated_while_the_first_is_being_committed_answers_as_the_first(scene: Scene) -> None:
-    desk = scene.desk()
+@both_ways
+def test_our_start_repeated_while_the_first_is_being_committed_answers_as_the_first(scene: Scene, way: Way) -> None:
+    desk = scene.desk(begins_plainly=way.begins_plainly)
     owner, job = scene.do(desk.node()), scene.do(desk.job())
     request = desk.request(scene.do(desk.due(owner, job)))
     first = scene.session("first", lambda store: store.start(owner, desk.revision, [request], 0))
     second = scene.session("second", lambda store: store.start(owner, desk.revision, [request], 0))
-    first.until("after lock slots")
+    first.until(way.in_the_middle)
     first.until(THE_END)
     second.until_it_waits()
     (started,) = first.finish()
