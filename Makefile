@@ -33,6 +33,7 @@ contracts: $(READY)  ## the layers, and the purity of what decides
 	$(BIN)/python tools/spec.py --check
 
 unit: $(READY)  ## the tests
+	$(BIN)/python -m compileall -q src tests
 	$(BIN)/pytest -n auto --dist worksteal -q
 
 fuzz: $(READY)  ## the whole cron campaign against the oracles, FUZZ_SCALE times; `make test` runs three tenths of it
@@ -77,12 +78,13 @@ clean:  ## remove what the targets made
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # The lock names versions and hashes but no index, so any mirror serves. hatchling comes from it too: no hidden download
-# happens while the project itself is installed.
+# happens while the project itself is installed. What is installed, and for the tests the project itself, is compiled once:
+# the tests start programs by the hundred, and where Python may not write bytecode each would compile everything again.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Itinerary needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes --requirement requirements.lock
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes --requirement requirements.lock
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
