@@ -18,7 +18,7 @@ from bench.harness import Result, shown
 from bench.herds import MEASURES
 from bench.peers import versions
 from bench.pictures import STORES, Picture, herd_places, pictures, schedulers
-from bench.targets import TARGETS
+from bench.targets import GOALS, TARGETS, Target
 
 __all__ = ["SHOWS", "BadResults", "page", "read_results", "write_report"]
 
@@ -103,8 +103,9 @@ def latest(results: Iterable[Result]) -> list[Result]:
 def page(results: Sequence[Result], drawn: Sequence[Picture]) -> str:
     """The page, in Markdown."""
     parts = [_opening()]
-    if targets := list(_targets(results)):
-        parts.append(_section("Targets", _TARGETS_ARE, [_table(("target", "wanted", "measured", "met"), targets)]))
+    for heading, words, targets in (("Targets", _TARGETS_ARE, TARGETS), ("Goals", _GOALS_ARE, GOALS)):
+        if rows := list(_judged(targets, results)):
+            parts.append(_section(heading, words, [_table((heading[:-1].lower(), "wanted", "measured", "met"), rows)]))
     for bench in SHOWS:
         own = [result for result in results if result.bench == bench]
         if own:
@@ -117,6 +118,10 @@ def page(results: Sequence[Result], drawn: Sequence[Picture]) -> str:
 _TARGETS_ARE = (
     "What [the requirements](../requirements.md) ask for, and what was measured. They are meant for two cores, and "
     "nothing else on the machine."
+)
+_GOALS_ARE = (
+    "What goes beyond the requirements, each with the one that it is nearest to. [Profiles](profiles.md) says why one "
+    "is missed."
 )
 
 
@@ -165,8 +170,8 @@ def _herd_tables(results: Sequence[Result], bench: str) -> Iterator[str]:
         yield _table((heading, *(measure.replace("_", " ") for measure in measures)), rows)
 
 
-def _targets(results: Sequence[Result]) -> Iterator[Sequence[str]]:
-    for target in TARGETS:
+def _judged(targets: Sequence[Target], results: Sequence[Result]) -> Iterator[Sequence[str]]:
+    for target in targets:
         value = target.measured(results)
         if value is not None:
             wanted = f"{'at least' if target.more_is_better else 'at most'} {shown(target.limit, target.unit)}"

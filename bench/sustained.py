@@ -1,9 +1,11 @@
 """Sustained: 2,000 occurrences a second for five minutes, on SQLite and on PostgreSQL. Does it keep up, and stay small?
 
 Each job is due every ten seconds, and each second has its tenth of them. The node is a process of its own, so that its
-memory is its own: it is read after a warm-up and at the end. What is noted of each run goes into memory that was there
-before the warm-up, so that the notes do not grow; and not into NumPy's arrays, where one number takes as long to write
-as an occurrence takes to start. A job that would overlap itself is skipped, and counts as missed.
+memory is its own. It goes up and down by tens of megabytes as sweeps and rebuilds come and go, so it is read each
+second, and whether it grows is told by the medians of two quarters: the one after a warm-up, and the last. What is
+noted of each run goes into memory that was there before the warm-up, so that the notes do not grow; and not into
+NumPy's arrays, where one number takes as long to write as an occurrence takes to start. A job that would overlap itself
+is skipped, and counts as missed.
 
 A virtual machine is not always there: how much of its CPU was given to somebody else is told beside the lateness, and
 the lateness once more of the seconds in which it was nearly nothing.
@@ -40,7 +42,8 @@ RATE = 2_000
 PERIOD = 10
 """Seconds between two runs of one job."""
 WARM_UP = 4
-"""One part in so many is to warm up: of five minutes more than the grace period and a rebuild of the index."""
+"""One part in so many is to warm up: of five minutes more than the grace period and a rebuild of the index. Memory is
+compared between two other parts."""
 PATIENCE = 30.0
 QUIET = 0.01
 """Which share of a second's CPU may be somebody else's, for the machine to have been there."""
@@ -82,11 +85,14 @@ class Notes:
     late: array[float] = field(init=False)
     stolen: array[float] = field(init=False)
     """Which share of the machine's CPU somebody else had, by second."""
+    memory: array[float] = field(init=False)
+    """How many bytes the process had, by second."""
     finished: int = 0
     finished_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.stolen = array("f", [math.nan]) * self.seconds
+        self.memory = array("d", [math.nan]) * self.seconds
         self.times = bytearray(self.seconds * self.rate)
         self.late = array("f", [math.nan]) * (self.seconds * self.rate)
 
@@ -99,7 +105,9 @@ class Notes:
     def found(self) -> dict[str, float]:
         """What came of it."""
         times, late = np.frombuffer(self.times, np.uint8), np.frombuffer(self.late, np.float32)
-        stolen = np.frombuffer(self.stolen, np.float32)
+        stolen, memory = np.frombuffer(self.stolen, np.float32), np.frombuffer(self.memory, np.float64)
+        part = max(self.seconds // WARM_UP, 1)
+        warm, ended = (float(np.median(memory[first:][:part])) for first in (min(part, self.seconds - part), -part))
         is_quiet = stolen <= QUIET
         return {
             "per_s": self.finished / max(self.finished_at - self.due_at, self.seconds),
@@ -109,6 +117,8 @@ class Notes:
             "stolen_percent": float(np.nanmean(stolen)) * 100 if np.isfinite(stolen).any() else math.nan,
             "missed": int(np.count_nonzero(times == 0)),
             "doubled": int(np.count_nonzero(times > 1)),
+            "rss_growth_mb": (ended - warm) / 1e6,
+            "rss_mb": ended / 1e6,
         }
 
 
@@ -119,13 +129,14 @@ def _p99(late: NDArray[np.float32]) -> float:
 
 
 async def _watch_machine(notes: Notes) -> None:
-    """Note what is stolen in each second; not at its instant, when there are better things to do."""
+    """Note each second what was stolen and how much memory is in use; not at its instant, when nobody has time."""
     await asyncio.sleep(notes.due_at - _EARLIER - time.time())
     before = _ticks()
     for second in range(notes.seconds):
         await asyncio.sleep(notes.due_at + second + 1 - _EARLIER - time.time())
         now = _ticks()
         notes.stolen[second] = (now.stolen - before.stolen) / max(now.all - before.all, 1)
+        notes.memory[second] = resident()
         before = now
 
 
@@ -167,17 +178,13 @@ async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
         await node.start()
         relax_collector()  # as `itinerary up` does
         running, watching = asyncio.create_task(node.run()), asyncio.create_task(_watch_machine(notes))
-        await asyncio.sleep(due_at + max(seconds // WARM_UP, 1) - clock())
-        warm = resident()
         await asyncio.sleep(due_at + seconds - clock())
-        ended = resident()
         while notes.finished < rate * seconds and clock() < due_at + seconds + PATIENCE:  # noqa: ASYNC110 - time decides, too
             await asyncio.sleep(0.1)
         await watching
-        found = notes.found()
         node.shut_down()
         await running
-    return {**found, "rss_growth_mb": (ended - warm) / 1e6, "rss_mb": ended / 1e6}
+    return notes.found()
 
 
 if __name__ == "__main__":

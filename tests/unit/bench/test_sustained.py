@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 import pytest
 
@@ -46,3 +47,10 @@ def test_where_nothing_is_known_of_the_machine_no_second_counts_as_quiet() -> No
     assert found["quiet_seconds"] == 0
     assert math.isnan(found["quiet_p99_ms"])
     assert math.isnan(found["stolen_percent"])
+
+
+def test_memory_grows_from_the_quarter_after_the_warm_up_to_the_last_and_a_moment_of_much_does_not_count() -> None:
+    notes = Notes(due_at=100, rate=1, seconds=12)
+    notes.memory[:] = array("d", [1e6, 2e6, 3e6, 50e6, 50e6, 900e6, 80e6, 80e6, 80e6, 60e6, 10e6, 61e6])
+    found = notes.found()
+    assert (found["rss_growth_mb"], found["rss_mb"]) == (10.0, 60.0)

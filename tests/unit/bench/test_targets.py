@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.targets import TARGETS, Target
+from bench.harness import Result
+from bench.targets import GOALS, TARGETS, Target
 
 REQUIREMENTS = Path("docs/requirements.md").read_text("utf-8")
 TITLES = ("P1", "P2", "P3", "P4", "P5", "P6")
@@ -42,3 +43,16 @@ def test_a_target_is_the_number_that_its_requirement_asks_for(target: Target) ->
 @pytest.mark.parametrize("title", TITLES)
 def test_every_requirement_on_speed_has_targets(title: str) -> None:
     assert any(target.requirement == title for target in TARGETS)
+
+
+def test_a_peer_that_was_given_fewer_jobs_is_still_the_one_that_is_meant_and_one_with_a_longer_name_is_not() -> None:
+    target = Target("P1", "as fast as it", "herd", "per_s", 2, "×", more_is_better=True, beside="Peer")
+    fewer = Result("herd", "per_s", 30.0, "/s", more_is_better=True, peer="Peer (2,000)", theirs=10.0)
+    other = Result("herd", "per_s", 30.0, "/s", more_is_better=True, peer="Peer 2", theirs=20.0)
+    assert target.measured([other, fewer]) == 3.0
+    assert target.measured([other]) is None
+
+
+def test_no_goal_repeats_a_target() -> None:
+    measured = {(target.measure, target.bench, target.beside, target.against) for target in TARGETS}
+    assert not measured & {(goal.measure, goal.bench, goal.beside, goal.against) for goal in GOALS}
