@@ -254,14 +254,21 @@ class Sweep:
         return None
 
     def _is_long(self, job: JobNumber, block: Missing) -> bool:
-        """Whether the pause that skips these has skipped more, with them, than shall have rows of their own."""
-        first = int(block.instants[0])
-        stretch = self._timeline.in_force(job, first)
+        """Whether the pause that skips these has skipped more, with them, than shall have rows of their own.
+
+        It is looked at whole, through all versions that it goes through: what is left of a block for whoever goes on
+        with it begins later, and must be taken for the same.
+        """
+        stretch = self._timeline.in_force(job, int(block.instants[0]))
         if stretch is None or not isinstance(stretch.standing, Paused):
             return False
         since = stretch.standing.since
-        until = max(block.window.end, min(since + _FORESEEN, stretch.end))
-        return self._count(job, since, until) > STRETCH_MIN
+        ends = [
+            one.end
+            for one in self._timeline.stretches(job, since, since + _FORESEEN)
+            if isinstance(one.standing, Paused) and one.standing.since == since
+        ]
+        return self._count(job, since, max([block.window.end, *ends])) > STRETCH_MIN
 
     def _count(self, job: JobNumber, start: int, end: int) -> int:
         """How many instants the job expected; more than enough if there are too many to count."""

@@ -177,6 +177,22 @@ def test_a_long_pause_that_nobody_saw_is_one_row_from_its_first_instant_on() -> 
     ], "a new version in the middle of a pause does not end its stretch"
 
 
+@pytest.mark.spec("R2", "idempotent")
+def test_whether_a_pause_is_long_is_the_same_for_who_begins_before_a_new_version_and_who_goes_on_after_it() -> None:
+    book, shelf, broken = Book(), Shelf(), Shelf()
+    job = book.job("pulse", every("4s"))
+    book.pause(job, NOON)
+    book.version(job, every("1s"), NOON + HOUR // 2)
+    timeline, end = book.timeline, NOON + HOUR // 2 + MINUTE
+    shelf.work_off(timeline, NOON, end)
+    broken.begin(NOON, end)
+    while broken.plan is not None:
+        broken.take(next(iter(broken.sweep(timeline).steps(460))))
+    assert broken.rows == shelf.rows
+    (row,) = shelf.of(job)
+    assert row.window == Window(NOON, end, 450 + 60)
+
+
 @pytest.mark.spec("S11", "one row for a long pause")
 def test_the_stretch_of_one_pause_is_not_extended_by_the_next_or_over_a_row() -> None:
     book, shelf = Book(), Shelf()
