@@ -75,6 +75,7 @@ format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # The lock names versions and hashes but no index, so any mirror serves. hatchling comes from it too: no hidden download

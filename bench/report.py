@@ -103,9 +103,9 @@ def latest(results: Iterable[Result]) -> list[Result]:
 def page(results: Sequence[Result], drawn: Sequence[Picture]) -> str:
     """The page, in Markdown."""
     parts = [_opening()]
-    for heading, words, targets in (("Targets", _TARGETS_ARE, TARGETS), ("Goals", _GOALS_ARE, GOALS)):
+    for word, words, targets in (("target", _TARGETS_ARE, TARGETS), ("goal", _GOALS_ARE, GOALS)):
         if rows := list(_judged(targets, results)):
-            parts.append(_section(heading, words, [_table((heading[:-1].lower(), "wanted", "measured", "met"), rows)]))
+            parts.append(_section(f"{word.title()}s", words, [_table((word, "wanted", "measured", "met"), rows)]))
     for bench in SHOWS:
         own = [result for result in results if result.bench == bench]
         if own:

@@ -1,11 +1,10 @@
 """Sustained: 2,000 occurrences a second for five minutes, on SQLite and on PostgreSQL. Does it keep up, and stay small?
 
 Each job is due every ten seconds, and each second has its tenth of them. The node is a process of its own, so that its
-memory is its own. It goes up and down by tens of megabytes as sweeps and rebuilds come and go, so it is read each
-second, and whether it grows is told by the medians of two quarters: the one after a warm-up, and the last. What is
-noted of each run goes into memory that was there before the warm-up, so that the notes do not grow; and not into
-NumPy's arrays, where one number takes as long to write as an occurrence takes to start. A job that would overlap itself
-is skipped, and counts as missed.
+memory is its own. It goes up and down by tens of megabytes, so it is read each second, and whether it grows is told by
+the medians of two quarters: the one after a warm-up, and the last. What is noted of each run goes into memory that was
+there before the warm-up, so that the notes do not grow; and not into NumPy's arrays, where one number takes as long to
+write as an occurrence takes to start. A job that would overlap itself is skipped, and counts as missed.
 
 A virtual machine is not always there: how much of its CPU was given to somebody else is told beside the lateness, and
 the lateness once more of the seconds in which it was nearly nothing.

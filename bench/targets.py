@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.harness import Result
+from bench.pictures import STORES
 
 __all__ = ["GOALS", "TARGETS", "Target"]
 
@@ -54,13 +55,25 @@ class Target:
         return next(found, None)
 
 
+_BOTH = ("sqlite", "postgres")
+
+
 def _both(
     requirement: str, what: str, bench: str, measure: str, limit: float, unit: str, beside: str | None = None
 ) -> tuple[Target, ...]:
-    is_rate = unit in ("/s", "×")
+    more_is_better = unit in ("/s", "×")
     return tuple(
-        Target(requirement, f"{what} on {name}", bench, measure.format(store), limit, unit, is_rate, beside=beside)
-        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+        Target(
+            requirement,
+            f"{what} on {STORES[store]}",
+            bench,
+            measure.format(store),
+            limit,
+            unit,
+            more_is_better,
+            beside=beside,
+        )
+        for store in _BOTH
     )
 
 
@@ -88,19 +101,19 @@ TARGETS = (
     *(
         Target(
             "P6",
-            f"CPU of an occurrence beside 100,000 jobs, as a multiple of that beside 1,000, on {name}",
+            f"CPU of an occurrence beside 100,000 jobs, as a multiple of that beside 1,000, on {STORES[store]}",
             "cost",
             f"{store}_cpu_s_per_1000_100k",
             1.2,
             "×",
             against=f"{store}_cpu_s_per_1000_1k",
         )
-        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+        for store in _BOTH
     ),
     *(
         Target(
             "P6",
-            f"throughput beside a history of 5,000,000, as a multiple of that beside 1,000, on {name}",
+            f"throughput beside a history of 5,000,000, as a multiple of that beside 1,000, on {STORES[store]}",
             "history",
             f"{store}_lifecycle_per_s_5m",
             1 / 1.2,
@@ -108,7 +121,7 @@ TARGETS = (
             more_is_better=True,
             against=f"{store}_lifecycle_per_s_1k",
         )
-        for store, name in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"), ("lmdb", "LMDB"))
+        for store in (*_BOTH, "lmdb")
     ),
 )
 """In the order of the requirements."""

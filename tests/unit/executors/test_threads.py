@@ -118,11 +118,10 @@ def test_idle_threads_are_used_again_and_end_with_the_executor(tmp_path: Path) -
     async def story() -> None:
         known, (name,) = registry(thread_name)
         executor, seen = ThreadExecutor(known), set()
-        async with Stage(executor, tmp_path) as stage, asyncio.timeout(60):
+        async with Stage(executor, tmp_path) as stage:
             for _ in range(5):
                 seen.add(await stage.outcome(stage.begin(name)))
-                while not executor._idle:  # noqa: ASYNC110 - it tells its outcome, and is idle a moment later
-                    await asyncio.sleep(0.001)
+                await until(lambda: executor._idle)  # it tells its outcome, and is idle a moment later
         assert len(seen) == 1
 
     asyncio.run(story())
