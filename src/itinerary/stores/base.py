@@ -18,22 +18,38 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from itinerary.errors import TransactionError
+from itinerary.errors import ConfigError, TransactionError
 from itinerary.ports import TaskTransaction
 from itinerary.stores.news import changed, counts
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["POLL_INTERVAL", "Engine", "SchemaSeen", "T", "Work"]
+__all__ = [
+    "ANSWER_TIMEOUT",
+    "ANSWER_TIMEOUT_MAX",
+    "CLOSE_TIMEOUT",
+    "POLL_INTERVAL",
+    "Engine",
+    "SchemaSeen",
+    "T",
+    "Work",
+    "check_answer_timeout",
+]
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
 
 POLL_INTERVAL: Final = 0.25
 """Seconds between two looks at the counters."""
+ANSWER_TIMEOUT: Final = 30.0
+"""Seconds after which a file that does not answer is given up on. A slow disk can take ten seconds to sync; a node's
+silence is noticed after three heartbeats, 15 s."""
+ANSWER_TIMEOUT_MAX: Final = 3_600.0
+CLOSE_TIMEOUT: Final = 3.0
+"""Seconds in which a store that is closed finishes what it was asked; then its threads are left behind."""
 
 
 class SchemaSeen(msgspec.Struct, frozen=True):
@@ -51,8 +67,18 @@ class SchemaSeen(msgspec.Struct, frozen=True):
         return self.found == self.known
 
 
+class NoLog:
+    """The log of a store that nothing was said about: a command has its errors, and no log."""
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Log nothing."""
+
+
 class Engine(ABC):
     """The part of a store that knows where the rows are."""
+
+    log: Any = NoLog()
+    """Where it says what callers are not told: connections that were cut, locks that others hold."""
 
     rehearses_with = 0
     """With how many occurrences everything should be gone through once, if that makes later times quicker."""
@@ -86,6 +112,11 @@ class Engine(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Finish what was asked, and let go of everything. Closing twice has no effect."""
+
+    def say_left_behind(self, threads: int, what: str) -> None:
+        """Log that threads did not end when the store was closed, since the server, or whatever it was, is silent."""
+        hint = f"{what} did not answer while the store was closed; the process can end all the same"
+        self.log.warning("store.left_behind", store=self.url, threads=threads, hint=hint)
 
     @abstractmethod
     async def write(self, work: Work[T]) -> T:
@@ -128,3 +159,10 @@ class Engine(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def check_answer_timeout(seconds: float) -> float:
+    """The deadline that a URL names. Raises ConfigError if it is none."""
+    if not 0 < seconds <= ANSWER_TIMEOUT_MAX:
+        raise ConfigError(f"answer_timeout = {seconds:g}: expected seconds above 0, up to {ANSWER_TIMEOUT_MAX:g}")
+    return seconds

@@ -52,7 +52,7 @@ def _memory(_: str) -> Engine:
 
 
 def _sqlite(url: str) -> Engine:
-    path, options = _path_and_options(url, {"synchronous": str, "busy_timeout": float})
+    path, options = _path_and_options(url, {"synchronous": str, "busy_timeout": float, "answer_timeout": float})
     return SqliteEngine(path, **options)
 
 
@@ -60,7 +60,7 @@ def _lmdb(url: str) -> Engine:
     _require("lmdb", "lmdb")
     from itinerary.stores.lmdb import LmdbEngine  # noqa: PLC0415 - an extra
 
-    path, options = _path_and_options(url, {"map_size": int, "map_max": int, "sync": _switch})
+    path, options = _path_and_options(url, {"map_size": int, "map_max": int, "sync": _switch, "answer_timeout": float})
     return LmdbEngine(path, **options)
 
 
@@ -128,6 +128,7 @@ _POSTGRES_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "patience": float,
     "lock_timeout": float,
     "idle_timeout": float,
+    "answer_timeout": float,
 }
 _ENGINES: Final[Mapping[str, Callable[[str], Engine]]] = {
     "memory": _memory,

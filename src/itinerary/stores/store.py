@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
+
+from msgspec.structs import replace
 
 from itinerary.errors import CommitInDoubt, StoreError, TransactionError, Unwritable
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.nodes import Beat
-from itinerary.model.queries import Answer, ByRef, Query
+from itinerary.model.queries import Answer, ByRef, LastRuns, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.states import OccurrenceState
@@ -30,6 +32,7 @@ from itinerary.model.writes import (
     Change,
     Claimed,
     Intervention,
+    Passing,
     Refusal,
     Refused,
     Start,
@@ -63,9 +66,14 @@ class EngineStore:
     def url(self) -> str:
         return self._engine.url
 
+    def log_to(self, log: Any) -> None:
+        """Say in this log what callers are not told: connections that were cut, locks that others hold."""
+        self._engine.log = log
+
     async def open(self) -> None:
         await self._engine.open()
-        await self._engine.write(ledger.prepare)
+        if not await self._engine.read(ledger.is_prepared):  # a store on a full disk can be opened, and read
+            await self._engine.write(ledger.prepare)
 
     async def close(self) -> None:
         await self._engine.close()
@@ -105,8 +113,8 @@ class EngineStore:
     async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
         return await self._engine.write(lambda tx: ledger.beat(tx, node, seen, about))
 
-    async def leave(self, node: NodeNumber) -> None:
-        await self._engine.write(lambda tx: ledger.leave(tx, node))
+    async def leave(self, node: NodeNumber, counter: int | None = None) -> bool:
+        return await self._engine.write(lambda tx: ledger.leave(tx, node, counter))
 
     async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
         _check_size(entries)
@@ -136,8 +144,22 @@ class EngineStore:
 
         begun = {answer.ref: answer for answer in await self.begin(owner, revision, starts)}
         left = [request for request in starts if request.ref not in begun]
-        answers = {answer.ref: answer for answer in await _halving(run, left, fail)} if left else {}
+        looked_at = await self._with_last_runs(await _halving(run, left, fail)) if left else []
+        answers = {answer.ref: answer for answer in looked_at}
         return [begun.get(request.ref) or answers[request.ref] for request in starts]
+
+    async def _with_last_runs(self, answers: Sequence[Started | Refused]) -> Sequence[Started | Refused]:
+        """Look up the last run where its job's slot does not say it: that may take a while, and holds up no write."""
+        refs = tuple(one.ref for one in answers if isinstance(one, Started) and not one.knows_last_run)
+        if not refs:
+            return answers
+        found = await self.read(LastRuns(refs))
+        return [
+            replace(one, last_run_at=found.get(one.ref), knows_last_run=True)
+            if isinstance(one, Started) and not one.knows_last_run
+            else one
+            for one in answers
+        ]
 
     async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
         _check_size(starts)
@@ -191,7 +213,7 @@ class EngineStore:
         return await self._engine.write(lambda tx: ledger.intervene(tx, by, interventions))
 
     async def control(
-        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment]
+        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
     ) -> list[Written | Refused]:
         _check_size(requests)
         return await self._engine.write(lambda tx: ledger.control(tx, by, requests))

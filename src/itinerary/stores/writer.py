@@ -13,6 +13,9 @@ says.
 
 **Nobody waits for ever.** A caller that is cancelled leaves; its work is skipped if it has not begun, and its answer is
 dropped if it has. Should the thread itself end by anything but `close`, all who wait, and all who come later, are told.
+A thread that is stuck in a call to the system cannot be stopped: when it has answered nothing for `answer_timeout`, its
+callers get StoreUnavailable, and the work that has not begun is skipped. The deadline counts from the last answer, so
+that a long queue which moves is waited for. `close` waits for a few seconds, and leaves a stuck thread behind.
 
 **What can be put off is done in quiet**: when nothing has been asked for a moment, the session may do what would
 otherwise come in the middle of somebody's commit.
@@ -28,12 +31,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
 from itinerary.errors import StoreBusy, StoreError, StoreUnavailable
-from itinerary.stores.base import T, Work
+from itinerary.stores.base import ANSWER_TIMEOUT, CLOSE_TIMEOUT, T, Work
+from itinerary.stores.threads import thread_ended, unanswered
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["GROUP_MAX", "Session", "Writer"]
@@ -84,7 +89,9 @@ class Session(Protocol):
 class _Asked:
     """A piece of work, and who waits for it."""
 
-    __slots__ = ("future", "loop", "work")
+    __slots__ = ("future", "loop", "timer", "work")
+
+    timer: asyncio.TimerHandle
 
     def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
@@ -106,8 +113,16 @@ class _Answer:
 class Writer:
     """The thread, and its queue. `connect` is called in the thread, since some sessions may not leave it."""
 
-    def __init__(self, title: str, connect: Callable[[], Session], *, group_max: int = GROUP_MAX) -> None:
+    def __init__(
+        self,
+        title: str,
+        connect: Callable[[], Session],
+        *,
+        group_max: int = GROUP_MAX,
+        answer_timeout: float = ANSWER_TIMEOUT,
+    ) -> None:
         self._title = title
+        self._answer_timeout = answer_timeout
         self._connect = connect
         self._group_max = group_max
         self._process = os.getpid()
@@ -117,14 +132,20 @@ class Writer:
         """Why nothing can be asked, if so. Changed and looked at under the lock, so that nothing is queued too late."""
         self._thread = threading.Thread(target=self._live, name=f"{title} writer", daemon=True)
         self._started: _Asked | None = None
+        self._ended: Future[None] = Future()
+        self._answered_at = time.monotonic()
 
     async def start(self) -> None:
-        """Start the thread, once. Raises what `connect` raises."""
+        """Start the thread, once. Raises what `connect` raises, or StoreUnavailable if it does not answer."""
         asked = self._started = _Asked(_nothing, asyncio.get_running_loop())
         with self._lock:
             self._refusal = None
         self._thread.start()
-        await asked.future
+        try:
+            await self._answer(asked)
+        except BaseException:
+            self._stop()  # no caller closes what could not be opened
+            raise
 
     async def run(self, work: Work[T]) -> T:
         """Run this durably, and return its answer."""
@@ -137,22 +158,50 @@ class Writer:
             if self._queue.qsize() >= _WAITING_MAX:
                 raise StoreBusy(f"{self._title} has {_WAITING_MAX} writes waiting: ask again later")
             self._queue.put(asked)
-        answer: T = await asked.future
+        answer: T = await self._answer(asked)
         return answer
 
-    async def close(self) -> None:
-        """Do all that was asked, then end the thread."""
+    def allow(self, seconds: float) -> None:
+        """Give the thread so much time for what it does now, in place of the usual."""
+        self._answered_at = time.monotonic() + max(0.0, seconds - self._answer_timeout)
+
+    async def _answer(self, asked: _Asked) -> Any:
+        asked.timer = asked.loop.call_later(self._answer_timeout, self._give_up, asked, time.monotonic())
+        try:
+            return await asked.future
+        finally:
+            asked.timer.cancel()
+
+    def _give_up(self, asked: _Asked, asked_at: float) -> None:
+        """Tell a caller that its deadline has passed, unless the thread has answered others meanwhile."""
+        left = max(asked_at, self._answered_at) + self._answer_timeout - time.monotonic()
+        if left > 0:
+            asked.timer = asked.loop.call_later(left, self._give_up, asked, asked_at)
+        elif not asked.future.done():
+            asked.future.set_exception(unanswered(self._title, self._answer_timeout))
+
+    async def close(self) -> bool:
+        """Do all that was asked, then end the thread. False: the thread did not end in time, and was left behind."""
         if self._process != os.getpid() or self._started is None:
-            return
+            return True
+        self._stop()
+        return await thread_ended(self._ended, CLOSE_TIMEOUT)
+
+    def _stop(self) -> None:
         with self._lock:
             if self._refusal is None:
                 self._refusal = "is closed"
                 self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._ended.set_result(None)
+
+    def _work(self) -> None:
         assert self._started is not None
         taken: list[_Asked] = []
         try:
@@ -165,6 +214,7 @@ class Writer:
             _tell([_Answer(self._started)])
             while taken := self._take(session):
                 self._run(session, taken)
+                self._answered_at = time.monotonic()
             session.close()
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and those who wait must hear of it
             self._end(taken, error)
@@ -249,7 +299,7 @@ def _work_through(session: Session, taken: list[_Asked]) -> list[_Answer]:
     answers: list[_Answer] = []
     until = time.monotonic() + _GROUP_FOR
     for asked in taken:
-        if asked.future.cancelled():
+        if asked.future.done():  # cancelled, or its deadline has passed
             answers.append(_Answer(asked))
             continue
         tx = session.savepoint()

@@ -11,17 +11,24 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
+from msgspec.structs import replace
+
+from itinerary.core.sweeping import last_step
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ByRef, Detail, Details, Standing
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.sweeps import ClaimedRow, SweepPlan, SweepStep
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.trails import marked
-from itinerary.model.writes import Change, Claimed, Refused, Start, Started, Step, Wanted, Written
+from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import Engine
+from itinerary.stores.ledger.claiming import THE_ONE
 from itinerary.stores.store import EngineStore
+from itinerary.stores.tables import SWEEP
+from itinerary.stores.transaction import Transaction
 
 __all__ = ["HOUR", "Desk", "told"]
 
@@ -84,6 +91,39 @@ class Desk:
         self.revision = max(one.revision for one in entered)
         return sorted(one.job for one in entered)
 
+    async def set_watermark_back(self) -> None:
+        """Make the last sweep an hour older than it is."""
+
+        def set_back(tx: Transaction) -> None:
+            row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+            tx.save(SWEEP, [replace(row, watermark=row.watermark - HOUR)], ("watermark",))
+
+        await self.engine.write(set_back)
+
+    async def sweep(self, node: NodeNumber) -> None:
+        """Decide everything up to now: nothing is missing."""
+        plan = await self.store.begin_sweep(node, await self.now())
+        assert plan is not None, "something is undecided"
+        await self.store.advance_sweep(node, self.revision, last_step(plan))
+
+    async def recover(
+        self,
+        node: NodeNumber,
+        *claimed: Claimed,
+        to: OccurrenceState = OccurrenceState.PRERUN,
+        is_last: bool = False,
+        **values: Any,
+    ) -> SweepPlan | Refusal | None:
+        """Make a step of a sweep that recovers what was claimed before an outage."""
+        plan = await self.store.begin_sweep(node, await self.now())
+        assert plan is not None, "something is undecided"
+        rows = tuple(
+            ClaimedRow(one.ref, Wanted(one.key, 1, one.key.instant, to, is_recovery=True, reason="recovered"))
+            for one in claimed
+        )
+        step = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", claimed=rows, is_last=is_last, **values)
+        return await self.store.advance_sweep(node, self.revision, step)
+
     async def wanted(self, job: JobNumber, *, ago: int = 60, **values: Any) -> Wanted:
         """An instant so many seconds ago, later with each call: the store's order is the order of calls."""
         now = await self.now()
@@ -109,6 +149,7 @@ class Desk:
             "attempts": (first,),
             "fence": claimed.fence,
             "job": claimed.key.job if self.begins_plainly else None,
+            "instant": claimed.key.instant if claimed.key.kind is Kind.SCHEDULED else None,
             **values,
         }
         return marked(Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given))
@@ -136,7 +177,7 @@ class Desk:
             values.pop("sequence", started.sequence + 1),
             steps=(Step(to),),
             tasks=(TaskRow(started.ref, 0, "main", TaskState.SUCCESS),),
-            attempts=(AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, 1, 2),),
+            attempts=(AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, 1, values.pop("ended_at", 2)),),
         )
 
     async def finish(self, node: NodeNumber, started: Started, **values: Any) -> Written:

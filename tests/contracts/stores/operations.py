@@ -15,7 +15,7 @@ from itinerary.model.queries import ByKey, History, Standing
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskRow
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
-from itinerary.model.sweeps import SweepStep
+from itinerary.model.sweeps import ClaimedRow, SweepStep
 from itinerary.model.timeline import Verdict, VerdictKind
 from itinerary.model.trails import marked
 from itinerary.model.writes import Adjustment, Cancellation, Change, Intervention, Limit, Start, Step, Wanted
@@ -82,6 +82,7 @@ async def start(
                 attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, (row.instant // SECOND) % 2 or None),),
                 late_until=row.due_at + FAR if late else 0,
                 job=row.job,
+                instant=row.instant if row.kind is Kind.SCHEDULED else None,
             )
         )
         for row in {row.ref: row for row in rows}.values()
@@ -154,7 +155,6 @@ async def intervene(
         is_unstarted=only == "unstarted",
         sequence={"as seen": row.sequence, "stale": row.sequence - 1}.get(only),
         expires_after=HOUR if more and row.started_at is not None else None,
-        becomes_recovery=more and row.started_at is None,
     )
     return await world.store.intervene(world.nodes[by], [item])
 
@@ -187,7 +187,14 @@ async def update(world: World, *, job: int, repeats: bool, is_stale: bool, verdi
 
 
 async def sweep(
-    world: World, *, node: int, seizes: bool, is_last: bool, recovers: bool, items: Sequence[tuple[int, int]]
+    world: World,
+    *,
+    node: int,
+    seizes: bool,
+    is_last: bool,
+    recovers: bool,
+    claims: str,
+    items: Sequence[tuple[int, int]],
 ) -> Any:
     by, now = world.nodes[node], (await world.store.read(Standing())).now
     seen = world.plan
@@ -200,7 +207,17 @@ async def sweep(
         Wanted(Key(BASE + instant * SECOND, world.jobs[job], Kind.SCHEDULED), 1, BASE, status, recovers)
         for job, instant in items
     )
-    step = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="here", wanted=wanted, is_last=is_last)
+    there = await world.store.read(ByKey(tuple(one.key for one in wanted)))
+    step = SweepStep(
+        fence=plan.fence,
+        step=plan.step + 1,
+        cursor="here",
+        wanted=wanted,
+        claimed=tuple(ClaimedRow(there[one.key].ref, one) for one in wanted if claims == "become" and one.key in there),
+        covered=tuple(sorted(row.ref for row in there.values())) if claims == "covered" else (),
+        waiting=tuple(sorted(row.ref for row in there.values())) if claims == "wait" and recovers else (),
+        is_last=is_last,
+    )
     answer = await world.store.advance_sweep(by, await world.revision(is_stale=False), step)
     for key, row in sorted((await world.store.read(ByKey(tuple(one.key for one in wanted)))).items()):
         if row.ref not in world.keys:
@@ -317,6 +334,7 @@ repeatable = st.one_of(
         seizes=maybe,
         is_last=maybe,
         recovers=maybe,
+        claims=st.sampled_from(["", "become", "covered", "wait"]),
         items=st.lists(st.tuples(job, instant), max_size=3),
     ),
     _called(

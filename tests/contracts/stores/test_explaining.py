@@ -41,7 +41,7 @@ async def test_what_runs_and_what_was_in_its_way_are_named(desk: Desk) -> None:
     runs, skipped = await asked(desk, running.ref), await asked(desk, second.ref)
     assert (runs.fate, runs.run) == (Fate.RUNS, f"backup:{(await desk.row(running.ref)).instant // SECOND}")
     assert (skipped.fate, skipped.cause) == (Fate.DID_NOT_RUN, Cause.OVERLAPPED)
-    assert f"({runs.run}) was still running" in skipped.verdict
+    assert f"({runs.run}) was running when this one could start" in skipped.verdict
     await desk.finish(node, running)
     ran = await asked(desk, running.ref)
     row, status = await desk.row(running.ref), await desk.store.read(Standing())

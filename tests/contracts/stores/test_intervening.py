@@ -6,15 +6,26 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Open, Overdue, Standing
-from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow
+from itinerary.model.queries import Nodes, Open, Overdue, Standing
+from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Change, Claimed, Intervention, Limit, Refusal, Refused, Started, Step, Written
+from itinerary.model.writes import (
+    Cancellation,
+    Change,
+    Claimed,
+    Intervention,
+    LastBeat,
+    Limit,
+    Refusal,
+    Refused,
+    Started,
+    Step,
+    Written,
+)
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.base import Engine
-from itinerary.stores.ledger.claiming import THE_ONE
-from itinerary.stores.tables import SLOTS, SWEEP
+from itinerary.stores.tables import SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -69,6 +80,48 @@ async def test_what_its_owner_has_written_about_since_is_not_taken_on_old_knowle
     )
     assert await refused(desk, rescuer, orphan) is Refusal.LOST
     assert [attempt.status for attempt in (await desk.detail(seen.ref)).attempts] == [TaskState.SUCCESS]
+
+
+@pytest.mark.spec("N2", "an old judgement")
+@told
+async def test_a_takeover_is_refused_if_the_owner_has_sent_a_heartbeat_since_it_was_judged_to_be_dead(
+    desk: Desk,
+) -> None:
+    owner, rescuer, job = await desk.node(), await desk.node(), await desk.job()
+    await desk.store.beat(owner)
+    started, unstarted = await desk.run(owner, job), await desk.due(owner, job)
+    counters = {node.number: node.counter for node in (await desk.store.beat(rescuer)).nodes}
+    judged = LastBeat(owner, counters[owner])
+    orphan = Intervention(started.ref, started.fence, OccurrenceState.ORPHANED, "gone", dead_since=judged)
+    release = Intervention(unstarted.ref, unstarted.fence, None, "gone", is_unstarted=True, dead_since=judged)
+    await desk.store.beat(owner)
+    before = [await desk.detail(started.ref), await desk.detail(unstarted.ref)]
+    assert await refused(desk, rescuer, orphan) is Refusal.ALIVE
+    assert await refused(desk, rescuer, release) is Refusal.ALIVE
+    assert [await desk.detail(started.ref), await desk.detail(unstarted.ref)] == before
+    judged = LastBeat(owner, judged.counter + 1)
+    items = [replace(orphan, dead_since=judged), replace(release, dead_since=judged)]
+    taken = [Written(started.ref), Written(unstarted.ref)]
+    assert await desk.store.intervene(rescuer, items) == taken
+    await desk.store.beat(owner)
+    assert await desk.store.intervene(rescuer, items) == taken, "an earlier try, whose answer was lost"
+
+
+@pytest.mark.spec("N2", "an old judgement")
+@told
+async def test_a_node_that_has_sent_a_heartbeat_since_it_was_judged_to_be_dead_is_not_said_to_be_gone(
+    desk: Desk,
+) -> None:
+    owner, job = await desk.node(), await desk.job()
+    started = await desk.run(owner, job)
+    await desk.store.control(None, [Cancellation(started.ref, "anna: wrong data")])
+    assert not await desk.store.leave(owner, counter=7)
+    beat = await desk.store.beat(owner)
+    assert list(beat.mail) == [started.ref], "it keeps its mail"
+    assert [node.left_at for node in beat.nodes if node.number == owner] == [None]
+    assert await desk.store.leave(owner, counter=1)
+    (gone,) = [node for node in await desk.store.read(Nodes()) if node.number == owner]
+    assert gone.left_at is not None
 
 
 @pytest.mark.spec("N3", "rerun")
@@ -210,28 +263,17 @@ def test_the_first_in_a_line_that_nobody_called_is_found_and_gets_the_slot(engin
     story(engine)
 
 
-async def an_hour_ago(desk: Desk) -> None:
-    """The last sweep was an hour ago."""
-
-    def set_back(tx: Transaction) -> None:
-        row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
-        tx.save(SWEEP, [replace(row, watermark=row.watermark - HOUR)], ("watermark",))
-
-    await desk.engine.write(set_back)
-
-
 @pytest.mark.spec("R1", "claimed before an outage")
 @told
 async def test_what_was_claimed_and_is_older_than_the_grace_period_is_open_after_a_sweep_and_not_before(
     desk: Desk,
 ) -> None:
     owner, me, job = await desk.node(), await desk.node(), await desk.job()
-    await an_hour_ago(desk)
+    await desk.set_watermark_back()
     old = await desk.due(owner, job)
     late = await desk.due(owner, await desk.job("late"), ago=25)
     assert [row.ref for row in await opened(desk, me, grace_period=40 * SECOND)] == [late.ref]
-    judged = Intervention(old.ref, old.fence, None, "recovered", is_unstarted=True, becomes_recovery=True)
-    await desk.store.intervene(me, [judged])
+    await desk.recover(me, old)
     row = await desk.row(old.ref)
     assert (row.is_recovery, row.owner) == (True, None)
     assert {row.ref for row in await opened(desk, me, grace_period=40 * SECOND)} == {old.ref, late.ref}
@@ -241,7 +283,7 @@ async def test_what_was_claimed_and_is_older_than_the_grace_period_is_open_after
 @told
 async def test_what_a_sweep_has_come_by_is_open_however_old(desk: Desk) -> None:
     owner, me, job = await desk.node(), await desk.node(), await desk.job()
-    await an_hour_ago(desk)
+    await desk.set_watermark_back()
     old = await desk.due(owner, job)
     assert not await opened(desk, me, grace_period=40 * SECOND)
     plan = await desk.store.begin_sweep(me, (await desk.store.read(Standing())).now)
@@ -249,3 +291,87 @@ async def test_what_a_sweep_has_come_by_is_open_however_old(desk: Desk) -> None:
     last = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", wanted=(), is_last=True)
     await desk.store.advance_sweep(me, desk.revision, last)
     assert [row.ref for row in await opened(desk, me, grace_period=40 * SECOND)] == [old.ref]
+
+
+# -- a node that shuts down gives back what it has started (R9) ------------------------------------------------------
+
+
+async def interrupted(desk: Desk, owner: NodeNumber, job: JobNumber) -> tuple[Started, Intervention]:
+    """An occurrence whose node has written that it is interrupted, and the write that gives it back."""
+    started = await desk.run(owner, job, limits=(Limit("api", 1),))
+    cancelled = AttemptRow(started.ref, 0, 1, TaskState.CANCELLED, 1, 2, "cancelled: node a was shut down")
+    step = Step(OccurrenceState.RETRYING, None, "node a was shut down while it ran")
+    change = Change(started.ref, started.fence, started.sequence + 1, (step,), attempts=(cancelled,))
+    assert await desk.store.write(owner, [change]) == [Written(started.ref)]
+    release = Intervention(
+        started.ref,
+        started.fence,
+        None,
+        "node a was shut down",
+        gives_back=True,
+        sequence=started.sequence + 1,
+        expires_after=366 * 24 * HOUR,
+    )
+    return started, release
+
+
+@pytest.mark.spec("R9", "rerun")
+@told
+async def test_what_a_shutdown_gives_back_is_open_to_all_keeps_its_slot_and_is_not_reaped(desk: Desk) -> None:
+    owner, first, second, job = await desk.node(), await desk.node(), await desk.node(), await desk.job()
+    started, release = await interrupted(desk, owner, job)
+    assert await desk.store.intervene(owner, [release]) == [Written(started.ref)]
+    assert await desk.store.intervene(owner, [release]) == [Written(started.ref)], "its answer may have been lost"
+    row = await desk.row(started.ref)
+    assert (row.status, row.owner, row.fence, row.holds) == (
+        OccurrenceState.RETRYING,
+        None,
+        started.fence + 1,
+        None,
+    )
+    assert row.expires_at is not None
+    assert row.expires_at > await desk.now() + 365 * 24 * HOUR
+    assert [one.ref for one in await opened(desk, first)] == [started.ref]
+    next_one = await desk.due(first, job)
+    (answer,) = await desk.start(first, next_one, overlap=Overlap.QUEUE)
+    assert isinstance(answer, Refused), "its job's slot is still its own"
+    assert answer.why is Refusal.QUEUED
+    late = Change(started.ref, started.fence, started.sequence + 2, (Step(OccurrenceState.FAILED),))
+    (stale,) = await desk.store.write(owner, [late])
+    assert isinstance(stale, Refused), "its first node has lost it"
+
+    def taken(by: NodeNumber) -> Intervention:
+        return Intervention(row.ref, row.fence, None, "goes on", owner=by, expires_after=HOUR)
+
+    answers = [(await desk.store.intervene(by, [taken(by)]))[0] for by in (first, second)]
+    assert [type(answer) for answer in answers] == [Written, Refused], "one node continues it, and no other"
+    detail = await desk.detail(started.ref)
+    assert [one.status for one in detail.attempts] == [TaskState.CANCELLED]
+
+
+@pytest.mark.spec("R9", "rerun")
+@told
+async def test_what_a_shutdown_gives_back_does_not_overtake_a_write_that_came_before(desk: Desk) -> None:
+    owner, job = await desk.node(), await desk.job()
+    started, release = await interrupted(desk, owner, job)
+    early = replace(release, sequence=started.sequence + 2)
+    assert await refused(desk, owner, early) is Refusal.LOST
+    assert (await desk.row(started.ref)).owner == owner
+
+
+@pytest.mark.spec("R9", "release")
+@told
+async def test_a_launch_that_was_made_after_all_is_ended_by_the_write_that_gives_back(desk: Desk) -> None:
+    """Its owner was told that it lacks a share, and an earlier try of the launch, whose answer was lost, was made."""
+    owner, other, job = await desk.node(), await desk.node(), await desk.job()
+    started, release = await interrupted(desk, owner, job)
+    running = AttemptRow(started.ref, 0, 2, TaskState.RUNNING)
+    steps = (Step(OccurrenceState.PENDING), Step(OccurrenceState.RUNNING))
+    launch = Change(started.ref, started.fence, started.sequence + 2, steps, attempts=(running,))
+    assert await desk.store.write(owner, [launch]) == [Written(started.ref)]
+    withheld = AttemptRow(started.ref, 0, 2, TaskState.CANCELLED, None, 3, "cancelled before its function was called")
+    item = replace(release, sequence=None, attempts=(withheld,))
+    assert await desk.store.intervene(owner, [item]) == [Written(started.ref)]
+    detail = await desk.detail(started.ref)
+    assert [one.status for one in detail.attempts] == [TaskState.CANCELLED] * 2
+    assert [one.ref for one in await opened(desk, other)] == [started.ref]

@@ -67,6 +67,36 @@ async def test_beyond_the_grace_period_the_overlap_policy_decides(desk: Desk) ->
     assert refused == Refused(late.ref, Refusal.SKIPPED, f"overlaps occurrence {running.ref}")
 
 
+@pytest.mark.spec("R1", "claimed before an outage")
+@told
+async def test_a_claimed_instant_beyond_the_grace_period_does_not_start_before_a_sweep_has_decided(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await desk.set_watermark_back()
+    late, other = await desk.due(node, job), await desk.due(node, await desk.job("other"))
+    given: dict[str, Any] = {"late_until": await desk.now() - 1}
+    refused = [Refused(one.ref, Refusal.OVERDUE, "the recovery strategy of its job decides") for one in (late, other)]
+    assert await desk.start(node, late, other, **given) == refused
+    assert await desk.start(node, late, other, **given) == refused, "asked again, it answers as the first time"
+    assert await desk.trail(late.ref) == ["prerun"], "nothing is written"
+    await desk.recover(node, late)
+    (lost,) = await desk.start(node, late, **given)
+    assert isinstance(lost, Refused)
+    assert lost.why is Refusal.LOST, "the sweep has taken it from its owner"
+    await desk.started(node, late, fence=None, **given)
+    await desk.sweep(node)
+    await desk.started(node, other, **given)
+
+
+@pytest.mark.spec("R1", "claimed before an outage")
+@told
+async def test_a_run_that_began_before_an_outage_is_told_so_again_however_late(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    await desk.set_watermark_back()
+    late = await desk.due(node, job)
+    begun = await desk.started(node, late)
+    assert await desk.start(node, late, late_until=await desk.now() - 1) == [begun]
+
+
 @pytest.mark.spec("X6", "skip")
 @told
 async def test_what_is_due_while_a_late_one_runs_is_skipped_and_those_in_line_stay(desk: Desk) -> None:

@@ -145,6 +145,20 @@ async def test_a_handed_occurrence_that_is_cancelled_hands_the_slot_on(desk: Des
 
 @pytest.mark.spec("X6", "replace")
 @told
+async def test_of_several_in_one_batch_each_finds_out_that_the_called_one_was_replaced(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    running = await desk.run(node, job)
+    called, first, second, newest = [await desk.due(node, job) for _ in range(4)]
+    await desk.start(node, called, newest, overlap=Overlap.QUEUE)
+    await desk.finish(node, running)
+    answers = await desk.start(node, first, second, overlap=Overlap.REPLACE)
+    assert [answer.why for answer in answers if isinstance(answer, Refused)] == [Refusal.SKIPPED] * 2
+    assert await desk.status(called.ref) is OccurrenceState.CANCELLED
+    await desk.started(node, newest, overlap=Overlap.REPLACE, fence=None)
+
+
+@pytest.mark.spec("X6", "replace")
+@told
 async def test_replace_asks_the_running_one_to_end_and_the_newest_waits_alone(desk: Desk) -> None:
     owner, node, job = await desk.node(), await desk.node(), await desk.job()
     running = await desk.run(owner, job)

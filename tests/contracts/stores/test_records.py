@@ -75,6 +75,82 @@ async def test_a_stale_holders_append_is_refused(desk: Desk) -> None:
     assert await desk.store.append("folio", "lisbon", [created("F-4")]) == [3], "a producer"
 
 
+@pytest.mark.spec("E8")
+@told
+async def test_an_append_under_an_earlier_lease_of_the_same_node_is_refused(desk: Desk) -> None:
+    node = await desk.node()
+    (earlier,) = await desk.store.lease(node, "folio", ["lisbon"], HOUR)
+    assert await desk.store.lease(node, "folio", ["lisbon"], 0) == []
+    (lease,) = await desk.store.lease(node, "folio", ["lisbon"], HOUR)
+    assert await desk.store.append("folio", "lisbon", [created("F-1")], earlier) is Refusal.LOST
+    assert await desk.store.read(Events("folio")) == [], "a refused append writes nothing"
+    assert await desk.store.append("folio", "lisbon", [created("F-1")], lease) == [1]
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_an_append_is_refused_though_its_node_has_the_partition_again_after_another_node(desk: Desk) -> None:
+    frozen, other = await desk.node(), await desk.node()
+    (stale,) = await desk.store.lease(frozen, "folio", ["lisbon"], 1)
+    (between,) = await desk.store.lease(other, "folio", ["lisbon"], HOUR)
+    assert await desk.store.append("folio", "lisbon", [created("F-1")], between) == [1]
+    await desk.store.lease(other, "folio", ["lisbon"], 0)
+    (lease,) = await desk.store.lease(frozen, "folio", ["lisbon"], HOUR)
+    assert lease.holder == stale.holder, "only the fence differs"
+    assert await desk.store.append("folio", "lisbon", [created("F-2")], stale) is Refusal.LOST
+    assert await desk.store.append("folio", "lisbon", [created("F-2")], between) is Refusal.LOST
+    assert await desk.store.append("folio", "lisbon", [created("F-2")], lease) == [2]
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_an_append_under_a_fence_that_was_never_given_is_refused(desk: Desk) -> None:
+    node = await desk.node()
+    (lease,) = await desk.store.lease(node, "folio", ["lisbon"], HOUR)
+    for fence in (0, lease.fence + 1):
+        forged = Lease("lisbon", node, fence, lease.until)
+        assert await desk.store.append("folio", "lisbon", [created("F-1")], forged) is Refusal.LOST
+    assert await desk.store.append("folio", "lisbon", [], Lease("lisbon", node, 0, lease.until)) is Refusal.LOST
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_each_takeover_of_an_expired_lease_raises_its_fence(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    fences = []
+    for node in (first, second, first, first, second):
+        (lease,) = await desk.store.lease(node, "folio", ["lisbon"], 1)
+        fences.append((lease.holder, lease.fence))
+    assert fences == [(first, 1), (second, 2), (first, 3), (first, 4), (second, 5)]
+    assert [row.fence for row in await desk.store.read(Partitions("folio"))] == [5]
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_a_lease_that_was_given_back_has_a_higher_fence_for_its_next_holder(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    fences = []
+    for node in (first, first, second, first):
+        (lease,) = await desk.store.lease(node, "folio", ["lisbon"], HOUR)
+        fences.append(lease.fence)
+        await desk.store.lease(node, "folio", ["lisbon"], 0)
+    assert fences == [1, 2, 3, 4]
+
+
+@pytest.mark.spec("E8")
+@told
+async def test_partitions_that_are_taken_together_each_raise_their_own_fence(desk: Desk) -> None:
+    first, second = await desk.node(), await desk.node()
+    await desk.store.lease(first, "folio", ["lisbon"], 1)
+    await desk.store.lease(second, "folio", ["lisbon"], 1)
+    await desk.store.lease(first, "folio", ["tokyo"], HOUR)
+    await desk.store.lease(first, "other", ["porto"], 1)
+    taken = await desk.store.lease(second, "folio", ["lisbon", "porto", "tokyo"], HOUR)
+    assert {lease.partition: lease.fence for lease in taken} == {"lisbon": 3, "porto": 1}
+    fences = {row.partition: (row.holder, row.fence) for row in await desk.store.read(Partitions("folio"))}
+    assert fences == {"lisbon": (second, 3), "porto": (second, 1), "tokyo": (first, 1)}
+
+
 @told
 async def test_somebody_elses_lease_does_not_serve(desk: Desk) -> None:
     holder, other = await desk.node(), await desk.node()

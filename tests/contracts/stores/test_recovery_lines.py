@@ -10,11 +10,9 @@ from itinerary.model.queries import Active, Open, Waiting
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Cancellation, Claimed, Intervention, Refusal, Refused, Started
+from itinerary.model.writes import Cancellation, Claimed, Refusal, Refused, Started
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.tables import LINES
 from tests.contracts.stores.desk import HOUR, Desk, told
-from tests.contracts.stores.dump import dump
 
 S = OccurrenceState
 IN_THE_WAY = (Overlap.SKIP, Overlap.QUEUE, Overlap.REPLACE)
@@ -124,25 +122,6 @@ async def test_recovery_in_line_that_is_asked_for_again_is_not_replaced(desk: De
     assert isinstance(answer, Refused)
     assert answer.why is Refusal.QUEUED
     assert [await desk.status(ref) for ref in (first.ref, second.ref, live.ref)] == [S.PENDING, S.QUEUED, S.QUEUED]
-
-
-@pytest.mark.spec("R2", "one after another")
-@told
-async def test_what_becomes_recovery_in_line_stands_in_the_other_part_of_it_and_leaves_none_behind(desk: Desk) -> None:
-    node, job = await desk.node(), await desk.job()
-    running = await desk.run(node, job)
-    live = await desk.due(node, job)
-    await desk.start(node, live, overlap=Overlap.QUEUE)
-    row = await desk.row(live.ref)
-    judged = Intervention(row.ref, row.fence, None, "recovered", is_unstarted=True, becomes_recovery=True)
-    await desk.store.intervene(node, [judged])
-    (dumped := await dump(desk.engine)).check()
-    assert [line.ref for line in dumped.of(LINES)] == [live.ref]
-    await desk.finish(node, running)
-    (called,) = await offered(desk)
-    await desk.finish(node, await taken_up(desk, node, called))
-    (dumped := await dump(desk.engine)).check()
-    assert dumped.of(LINES) == []
 
 
 @pytest.mark.spec("R2", "live instants queue behind")

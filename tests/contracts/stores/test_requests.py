@@ -8,13 +8,14 @@ import asyncio
 import pytest
 
 from itinerary.model.occurrence import Kind
+from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, Decided, Entries
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import EntryKind, JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
-from itinerary.model.writes import Claimed, Refusal, Refused, Wanted
+from itinerary.model.writes import Claimed, Passing, Refusal, Refused, Wanted, Written
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -128,3 +129,39 @@ async def test_a_change_that_was_decided_by_an_old_timeline_is_refused(desk: Des
     assert await desk.store.amend([entry("one", 1)]) == [entered], "what stands already is answered as before"
     assert isinstance((await desk.store.amend([entry("three", None)]))[0], Entered)
     assert len(await desk.store.read(Entries(0))) == 3
+
+
+@pytest.mark.spec("S11", "a pause holds what has not started")
+@told
+async def test_what_has_not_started_can_be_skipped_by_request_and_lets_the_next_in_line_come(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    running = await desk.run(node, job)
+    first, second, third = [await desk.due(node, job) for _ in range(3)]
+    for one in (first, second, third):
+        await desk.start(node, one, overlap=Overlap.QUEUE)
+    await desk.finish(node, running)
+    assert [await desk.status(one.ref) for one in (first, second)] == [S.PENDING, S.QUEUED]
+    passing = [Passing(one.ref, "skipped by anna") for one in (first, second)]
+    for _ in range(2):
+        assert await desk.store.control(None, passing) == [Written(first.ref), Written(second.ref)]
+    assert [await desk.status(one.ref) for one in (first, second, third)] == [S.SKIPPED, S.SKIPPED, S.PENDING]
+    assert (await desk.row(first.ref)).reason == "skipped by anna"
+    started = await desk.started(node, third, fence=None, overlap=Overlap.QUEUE)
+    (refused,) = await desk.store.control(None, [Passing(started.ref, "skipped by anna")])
+    assert isinstance(refused, Refused)
+    assert refused.why is Refusal.LOST, "what has started goes on"
+
+
+@pytest.mark.spec("S11", "a pause holds what has not started")
+@told
+async def test_what_is_asked_for_while_its_job_is_paused_goes_before_what_is_held(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    running = await desk.run(node, job)
+    held, other = [await desk.due(node, job) for _ in range(2)]
+    for one in (held, other):
+        await desk.start(node, one, overlap=Overlap.QUEUE)
+    await desk.finish(node, running)
+    asked = await trigger(desk, job, "now")
+    started = await desk.started(node, asked, fence=None, passes_held=True)
+    assert [await desk.status(one.ref) for one in (held, other)] == [S.QUEUED, S.QUEUED]
+    assert (await desk.finish(node, started)).next == held.ref, "afterwards the queue is as it was"

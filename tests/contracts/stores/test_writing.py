@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.model.queries import Active, Mail
+from itinerary.model.queries import Active, ByRef, Mail
 from itinerary.model.rows import AttemptRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import (
@@ -155,6 +155,7 @@ async def test_a_late_result_of_a_reaped_run_does_not_free_its_successors_slot(d
     successor = await desk.run(rescuer, job)
     (refused,) = await desk.store.write(owner, [desk.end(reaped)])
     assert isinstance(refused, Refused)
+    await desk.store.beat(rescuer)
     (overlapping,) = await desk.start(owner, await desk.due(owner, job))
     assert isinstance(overlapping, Refused)
     assert overlapping.by == f"overlaps occurrence {successor.ref}"
@@ -247,6 +248,23 @@ async def test_what_runs_is_not_adjusted(desk: Desk) -> None:
     (refused,) = await desk.store.control(None, [Adjustment(started.ref, "{}")])
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.LOST
+
+
+@told
+async def test_an_adjustment_that_was_made_from_an_older_one_is_refused(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    claimed = await desk.due(node, job)
+    first = Adjustment(claimed.ref, '{"priority":1}', 0, '{"adjusted":[]}')
+    assert await desk.store.control(None, [first]) == [Written(claimed.ref)]
+    assert await desk.store.control(None, [first]) == [Written(claimed.ref)], "sent twice, it is one"
+    (refused,) = await desk.store.control(None, [Adjustment(claimed.ref, '{"priority":2}', 0, "{}")])
+    assert isinstance(refused, Refused)
+    assert refused.why is Refusal.ADJUSTED
+    row = (await desk.store.read(ByRef((claimed.ref,))))[claimed.ref]
+    assert (row.overrides, row.adjustments, row.details) == ('{"priority":1}', 1, '{"adjusted":[]}')
+    assert await desk.store.control(None, [Adjustment(claimed.ref, "{}", 1)]) == [Written(claimed.ref)]
+    row = (await desk.store.read(ByRef((claimed.ref,))))[claimed.ref]
+    assert (row.overrides, row.adjustments, row.details) == ("{}", 2, '{"adjusted":[]}')
 
 
 # -- what cannot be written ------------------------------------------------------------------------------------------

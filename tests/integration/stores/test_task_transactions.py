@@ -19,9 +19,9 @@ from tests.integration.postgres.sessions import until_waiting
 from tests.integration.stores.conftest import Places
 from tests.integration.stores.nursery import Nursery
 from tests.integration.stores.own_tables import count_effects, create_effects, run
-from tests.integration.stores.proxy import Proxy, proxied
 from tests.integration.stores.sidelives import EFFECT, failure_of, success_of
 from tests.integration.stores.witness import settle
+from tests.proxy import Proxy, When
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.spec("D6")
@@ -216,21 +216,21 @@ def test_a_process_killed_before_its_tasks_commit_leaves_neither(places: Places,
 
 
 def _through_proxy(server: PostgresServer, story: Callable[[Task, Proxy], Awaitable[None]]) -> None:
-    async def main(url: str) -> None:
-        async with proxied(url) as (proxy, through), open_store(through) as store:
+    async def main(url: str, proxy: Proxy) -> None:
+        async with open_store(proxy.url) as store:
             desk = Desk(store, store._engine)
             node = await desk.node()
             started = await desk.run(node, await desk.job())
             await asyncio.to_thread(create_effects, url)
             await story(Task(url, desk, node, started), proxy)
 
-    with server.database() as url:
-        asyncio.run(main(url))
+    with server.database() as url, Proxy(url) as proxy:
+        asyncio.run(main(url, proxy))
 
 
-def _losing(proxy: Proxy, what: str) -> Body:
+def _losing(proxy: Proxy, when: When) -> Body:
     async def arm() -> None:
-        proxy.loses = what
+        proxy.cut_at_commit(when)
 
     return arm
 
@@ -238,8 +238,8 @@ def _losing(proxy: Proxy, what: str) -> Body:
 def test_a_commit_that_was_lost_on_its_way_is_found_not_to_have_happened(postgres_server: PostgresServer) -> None:
     async def story(task: Task, proxy: Proxy) -> None:
         with pytest.raises(TransactionError, match="was not committed"):
-            await task.attempt(_losing(proxy, "commit"))
-        assert proxy.loses is None
+            await task.attempt(_losing(proxy, "before"))
+        assert proxy.commits_cut == 1
         assert await task.stands() == (0, OccurrenceState.RUNNING, [TaskState.FAILED])
 
     _through_proxy(postgres_server, story)
@@ -247,8 +247,8 @@ def test_a_commit_that_was_lost_on_its_way_is_found_not_to_have_happened(postgre
 
 def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(postgres_server: PostgresServer) -> None:
     async def story(task: Task, proxy: Proxy) -> None:
-        await task.attempt(_losing(proxy, "answer"))
-        assert proxy.loses is None
+        await task.attempt(_losing(proxy, "answered"))
+        assert proxy.commits_cut == 1
         assert await task.stands() == AFTER
 
     _through_proxy(postgres_server, story)
@@ -269,7 +269,7 @@ def test_a_commit_that_the_server_still_works_on_is_waited_for(postgres_server: 
 
         with psycopg.connect(task.url, autocommit=True) as holder:
             holder.execute("SELECT pg_advisory_lock(7)")
-            attempt = asyncio.create_task(task.attempt(_losing(proxy, "patience")))
+            attempt = asyncio.create_task(task.attempt(_losing(proxy, "forwarded")))
             # the one that commits waits for us, and the one that asks what became of it waits for that one
             await asyncio.to_thread(until_waiting, task.url, 2)
             assert not attempt.done()

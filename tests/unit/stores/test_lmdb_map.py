@@ -87,8 +87,8 @@ def test_a_map_waits_for_its_readers_before_it_grows(tmp_path: Path) -> None:
             reading = asyncio.create_task(engine.read(slow))
             await asyncio.to_thread(is_reading.wait, 60)
             writing = asyncio.create_task(engine.write(adding("large", 3 * MEGABYTE)))
-            await engine.read(lambda tx: tx.now())
-            assert not writing.done()
+            done, _ = await asyncio.wait([writing], timeout=0.1)
+            assert not done, "it waits for the reader, and new readers wait for it"
             may_end.set()
             assert await reading == ["first"]
             await writing

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from itinerary.model.rows import JobNumber, SlotRow
-from itinerary.stores.sqlite import session as sessions
+from itinerary.stores.sqlite import log as logs
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.tables import SLOTS
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteSession]:
-    monkeypatch.setattr(sessions, "_WORTH_A_CHECKPOINT", 1_000)
+    monkeypatch.setattr(logs, "_WORTH_A_CHECKPOINT", 1_000)
     session = SqliteSession(
         tmp_path / "store.db", synchronous="full", busy_timeout=5.0, clock=lambda: 1, on_told=lambda: None
     )

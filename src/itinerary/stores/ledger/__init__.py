@@ -23,7 +23,7 @@ Nothing in here knows which engine it runs on, waits, or reads a clock; any func
 from itinerary.stores.ledger.amending import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.attendance import beat, join, leave, note_statistics
 from itinerary.stores.ledger.beginning import begin, plain_ones
-from itinerary.stores.ledger.claiming import claim, prepare
+from itinerary.stores.ledger.claiming import claim, is_prepared, prepare
 from itinerary.stores.ledger.configs import number_configs
 from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
 from itinerary.stores.ledger.pages import mail_topic
@@ -51,6 +51,7 @@ __all__ = [
     "grant_token",
     "has_made",
     "intervene",
+    "is_prepared",
     "join",
     "lease_partitions",
     "leave",

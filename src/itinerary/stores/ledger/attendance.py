@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from itinerary.errors import StoreError
-from itinerary.model.nodes import Beat
+from itinerary.model.nodes import Beat, alive, died
 from itinerary.model.rows import NodeNumber, NodeRow, Ref, StatisticsRow
 from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.tables import MAIL, NODES, STATISTICS, SWEEP
@@ -39,7 +39,8 @@ def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | 
     tx.gate()
     now = tx.now()
     row = _present(tx, node)
-    row = replace(row, counter=row.counter + 1, beat_at=now, left_at=None, about=about or row.about)
+    about = about or (row.about if row.left_at is None else alive(row.about))
+    row = replace(row, counter=row.counter + 1, beat_at=now, left_at=None, about=about)
     tx.save(NODES, [row], ("counter", "beat_at", "left_at", "about"))
     if seen:
         tx.remove(MAIL, [(node, ref) for ref in sorted(seen)])
@@ -53,13 +54,21 @@ def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | 
     )
 
 
-def leave(tx: Transaction, node: NodeNumber) -> None:
-    """Say that a node is gone: it exited, or others have seen it dead and taken everything from it."""
+def leave(tx: Transaction, node: NodeNumber, counter: int | None) -> bool:
+    """Say that a node is gone: it exited, or others have seen it dead and taken everything from it.
+
+    Others name the `counter` that they judged by, and the row says then that the node died. A node that has sent a
+    heartbeat since stays, and keeps its mail.
+    """
     tx.gate()
     row = _present(tx, node)
+    if counter is not None and row.counter != counter:
+        return False
     if row.left_at is None:
-        tx.save(NODES, [replace(row, left_at=tx.now())], ("left_at",))
+        about = row.about if counter is None else died(row.about)
+        tx.save(NODES, [replace(row, left_at=tx.now(), about=about)], ("left_at", "about"))
     tx.remove(MAIL, [(node,)])
+    return True
 
 
 def note_statistics(tx: Transaction, rows: Sequence[StatisticsRow]) -> None:

@@ -1,15 +1,17 @@
-"""Plain starts: a thousand of them in two statements, and none of their rows is read.
+"""Plain starts: a thousand of them in three statements, and none of their rows is read.
 
 Nearly every start is the same: this node claimed the occurrence, nothing has happened to it since, its time has come,
 its job's slot is free, and it has one task. Then there is nothing to decide, and the store can do it for all of them:
 
     begin those whose rows are as they were claimed, and due      the fence, the owner and the clock are looked at here
-    put them into their jobs' slots, where nobody is              the overlap policy is not needed
+    lock their jobs' slots                                        each has the last run of its job
+    put them into these, where nobody is                          the overlap policy is not needed
     take back those whose slot was not free
 
-What is left over (something has happened to it, somebody is in its slot, another of its job is in the same batch) has
-not been touched, and goes the long way, `starting`, in a transaction of its own: that one reads and locks rows, and
-slots are locked after occurrences, not before (rule 11).
+What is left over (something has happened to it, a sweep must decide about it first, somebody is in its slot, another of
+its job is in the same batch, a later instant of its job has started) has not been touched, and goes the long way,
+`starting`, in a transaction of its own: that one reads and locks rows, and slots are locked after occurrences, not
+before (rule 11).
 
 A repeated request whose first answer was lost finds that its row is no longer as it was claimed: so it is left over,
 and `starting` answers as the first time.
@@ -21,13 +23,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from itinerary.model.policies import Overlap
-from itinerary.model.rows import NodeNumber, Ref
+from itinerary.model.rows import NodeNumber, Ref, SlotRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.trails import as_claimed
 from itinerary.model.writes import Start, Started
-from itinerary.stores.ledger.claiming import revision_of
-from itinerary.stores.tables import OCCURRENCES, SLOTS
+from itinerary.stores.ledger.claiming import THE_ONE, revision_of
+from itinerary.stores.tables import OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Swap, Transaction
 
 __all__ = ["begin", "plain_ones"]
@@ -40,7 +44,7 @@ _RUNNING: Final = OccurrenceState.RUNNING
 def plain_ones(starts: Sequence[Start]) -> list[Start]:
     """Those that may be begun so, in the order of their rows. Of a job that has several in the batch none may: the
     earliest of them is to get the slot."""
-    plain = [request for request in starts if request.is_plain]
+    plain = [request for request in starts if request.is_plain and request.instant is not None]
     if len({request.job for request in starts}) < len(starts):
         times = Counter(request.job for request in starts)
         alone = None not in times  # else nobody knows whose they are
@@ -57,6 +61,10 @@ def begin(
     if not starts or revision_of(tx) != revision:
         return []
     now = tx.now()
+    if any(0 < request.late_until < now for request in starts):
+        starts = _decided(tx, starts, now)
+        if not starts:
+            return []
     becomes, each = _begun(starts, now, configs)
     was = as_claimed(owner)
     keys = [(request.ref,) for request in starts]
@@ -64,11 +72,22 @@ def begin(
     if len(begun) < len(starts):
         refs = {ref for (ref,) in begun}
         starts = [request for request in starts if request.ref in refs]
-    homeless = _put_in(tx, starts)
-    if homeless:
+    last_runs = _put_in(tx, starts)
+    if len(last_runs) < len(starts):
+        homeless = {(request.ref,) for request in starts if request.ref not in last_runs}
         _take_back(tx, homeless, was, [*becomes, *each])
-        starts = [request for request in starts if (request.ref,) not in homeless]
-    return [Started(request.ref, 1, 1, now) for request in starts]
+        starts = [request for request in starts if request.ref in last_runs]
+    return [Started(request.ref, 1, 1, now, last_runs[request.ref]) for request in starts]
+
+
+def _decided(tx: Transaction, starts: Sequence[Start], now: int) -> list[Start]:
+    """Return those that need no decision of a sweep: they are within the grace period, or a sweep has passed them."""
+    watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
+    return [
+        request
+        for request in starts
+        if not 0 < request.late_until < now or (request.instant is not None and request.instant < watermark)
+    ]
 
 
 def _begun(
@@ -85,16 +104,38 @@ def _begun(
     }
 
 
-def _put_in(tx: Transaction, starts: Sequence[Start]) -> set[tuple[Ref]]:
-    """Put these into their jobs' slots; returns those that could not be."""
-    needing = [(request.job, request.ref) for request in starts if request.overlap is not _ALLOW]
-    needing.sort()
-    jobs = [(job,) for job, _ in needing]
-    got = tx.swap(SLOTS, jobs, Swap(_FREE, {"fence": 1}, each={"ref": [ref for _, ref in needing]}))
-    if len(got) == len(needing):
-        return set()
-    lucky = {job for (job,) in got}
-    return {(ref,) for job, ref in needing if job not in lucky}
+def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
+    """Put these into their jobs' slots. Returns the last run before each of those that could be put in."""
+    slots = tx.lock(SLOTS, [(request.job,) for request in starts])
+    fit = [request for request in starts if _fits(request, slots.get((request.job,)))]
+    fit.sort(key=_job)
+    needing = [request for request in fit if request.overlap is not _ALLOW]
+    if needing:
+        becomes: dict[str, Any] = {"fence": 1}
+        each: dict[str, list[Any]] = {"ref": [request.ref for request in needing]}
+        instants = [request.instant for request in needing]
+        if instants.count(instants[0]) == len(instants):  # a herd
+            becomes["last_run_at"] = instants[0]
+        else:
+            each["last_run_at"] = instants
+        got = tx.swap(SLOTS, [(request.job,) for request in needing], Swap(_FREE, becomes, each=each))
+        assert len(got) == len(needing), "these slots are locked, and were free"
+    if len(needing) < len(fit):
+        ran = [replace(slots[one.job,], last_run_at=one.instant) for one in fit if one.overlap is _ALLOW]
+        tx.save(SLOTS, ran, ("last_run_at",))
+    return {request.ref: slots[request.job,].last_run_at for request in fit}
+
+
+def _fits(request: Start, slot: SlotRow | None) -> bool:
+    """True if an occurrence may have the slot of its job, and the slot says what the last run before it was."""
+    if slot is None:
+        return False  # the request names a job that does not exist
+    if slot.last_run_at is None:
+        if slot.count:
+            return False  # there is history, and it has to be looked at
+    elif request.instant is None or slot.last_run_at >= request.instant:
+        return False
+    return request.overlap is _ALLOW or (slot.ref is None and not slot.has_line)
 
 
 def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], columns: Sequence[str]) -> None:
@@ -106,3 +147,8 @@ def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], 
 
 def _ref(request: Start) -> int:
     return request.ref
+
+
+def _job(request: Start) -> int:
+    assert request.job is not None, "plain starts name their job"
+    return request.job

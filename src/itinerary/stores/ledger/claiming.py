@@ -53,16 +53,21 @@ from itinerary.stores.tables import (
 )
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["THE_ONE", "claim", "create", "prepare", "revision_of", "triggers_of"]
+__all__ = ["THE_ONE", "claim", "create", "is_prepared", "prepare", "revision_of", "triggers_of"]
 
 THE_ONE = (0,)
 """The key of a table with one row."""
 _NO_REF = Ref(0)
 
 
+def is_prepared(tx: Transaction) -> bool:
+    """True if the store has the rows that there is one of."""
+    return bool(tx.get(BOOKS, [THE_ONE]))
+
+
 def prepare(tx: Transaction) -> None:
     """Write the rows that there is one of, into a store that is new: everything is decided up to now."""
-    if not tx.get(BOOKS, [THE_ONE]):
+    if not is_prepared(tx):
         tx.gate(exclusive=True)
         tx.add(SWEEP, [SweepRow(0, tx.now())])
         tx.add(BOOKS, [BooksRow(0)])

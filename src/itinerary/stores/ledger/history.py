@@ -28,7 +28,7 @@ from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, Slot
 from itinerary.stores.tables import CHAPTERS, OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["CHAPTER", "append", "history", "lengthened", "recent", "refs_in"]
+__all__ = ["CHAPTER", "append", "history", "lengthened", "pieces", "recent", "refs_in"]
 
 CHAPTER: Final = 16
 """How many occurrences a chapter has. More: fewer random writes, and a larger slot to rewrite with each end."""
@@ -81,7 +81,7 @@ def history(tx: Transaction, query: History) -> Page:
     """
     rows: list[OccurrenceRow] = []
     looked_at = 0
-    for first, refs in _pieces(tx, query.job, query.before):
+    for first, refs in pieces(tx, query.job, query.before):
         found = tx.get(OCCURRENCES, [(ref,) for ref in refs])
         for offset in range(len(refs) - 1, -1, -1):
             row = found.get((refs[offset],))
@@ -150,7 +150,7 @@ def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: i
     return {job: min(low[job] * CHAPTER, slot.count) for job, slot in slots.items()}
 
 
-def _pieces(tx: Transaction, job: JobNumber, before: int | None) -> Iterator[tuple[int, list[Ref]]]:
+def pieces(tx: Transaction, job: JobNumber, before: int | None) -> Iterator[tuple[int, list[Ref]]]:
     """The history from its new end on: (place of the first, references), piece by piece, older ones last."""
     slot = tx.get(SLOTS, [(job,)]).get((job,))
     if slot is None:

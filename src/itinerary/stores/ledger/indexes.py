@@ -10,21 +10,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from itinerary.model.occurrence import Kind
 from itinerary.model.rows import ActiveRow, OccurrenceRow, WaitingRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.lines import line_row
 from itinerary.stores.tables import ACTIVE, LINES, WAITING
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["is_open", "keep_indexes"]
+__all__ = ["is_claimed", "is_for_the_sweep", "is_open", "is_unstarted", "keep_indexes"]
 
 _OPEN: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 _NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
 
 
+def is_for_the_sweep(row: OccurrenceRow, watermark: int) -> bool:
+    """True if an occurrence was claimed, nothing has happened to it since, and no sweep has decided its instant."""
+    return row.instant >= watermark and is_claimed(row)
+
+
+def is_claimed(row: OccurrenceRow) -> bool:
+    """True if an occurrence was claimed for its instant, and has neither started nor been through recovery."""
+    return row.status is OccurrenceState.PRERUN and row.kind is Kind.SCHEDULED and not row.is_recovery
+
+
+def is_unstarted(row: OccurrenceRow) -> bool:
+    """True if an occurrence has not started and does not stand in line."""
+    return row.started_at is None and row.status in _OPEN
+
+
 def is_open(row: OccurrenceRow) -> bool:
     """Whether anybody may start it: nobody's, or due and waiting for a node with room (rule 15)."""
-    if row.started_at is not None or row.status not in _OPEN:
+    if not is_unstarted(row):
         return False
     return row.owner is None or row.status is OccurrenceState.PENDING
 
@@ -69,10 +85,9 @@ def _keep_lines(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, Occurren
     left, joined = [], []
     for before, row in changed:
         was_queued, is_queued = before.status is OccurrenceState.QUEUED, row.status is OccurrenceState.QUEUED
-        moves = before.is_recovery is not row.is_recovery  # to the other part of the line
-        if was_queued and (moves or not is_queued):
+        if was_queued and not is_queued:
             left.append(line_row(before))
-        if is_queued and (moves or not was_queued):
+        if is_queued and not was_queued:
             joined.append(line_row(row))
     if left:
         tx.remove(LINES, list(LINES.keys_of(left)))

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import called_by
 from itinerary.model.rows import (
     AttemptRow,
@@ -63,7 +64,7 @@ OUTPUT_MAX: Final = 1_000_000
 _COMPLETED: Final = OccurrenceState.COMPLETED
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
 _ENDED: Final = frozenset({"status", "sequence", "ended_at", "place"})
-_SLOT: Final = ("ref", "fence", "has_line")
+_SLOT: Final = ("ref", "fence", "has_line", "last_run_at")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 
 
@@ -237,6 +238,16 @@ class Pages:
         """Put an occurrence into its job's slot."""
         slot = self._slots[row.job]
         self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
+
+    def note_run(self, row: OccurrenceRow) -> tuple[int | None, bool]:
+        """Note on its job's slot, which is locked, that an occurrence starts. Returns the last run before it, and
+        whether that is known."""
+        slot = self._slots[row.job]
+        last_run_at = slot.last_run_at
+        is_known = slot.count == 0 if last_run_at is None else last_run_at < row.instant
+        if row.kind is Kind.SCHEDULED and (last_run_at is None or last_run_at < row.instant):
+            self._set_slot(replace(slot, last_run_at=row.instant))
+        return last_run_at if is_known else None, is_known
 
     def hand_over(self, slot: SlotRow, row: OccurrenceRow, why: str = "its turn has come") -> SlotRow:
         """Give a slot, in place, to one that stands in line; anybody may start it then (rule 14)."""

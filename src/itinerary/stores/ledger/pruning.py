@@ -109,7 +109,8 @@ def _keep_marks(tx: Transaction, rows: Sequence[OccurrenceRow]) -> None:
     for row in rows:
         job = jobs[row.job,]
         last_run = job.last_run_at
-        if row.started_at is not None and (last_run is None or last_run < row.instant):
+        has_run = row.started_at is not None and row.kind is Kind.SCHEDULED
+        if has_run and (last_run is None or last_run < row.instant):
             last_run = row.instant
         gone_up_to = max(row.instant + 1, row.window_end or 0)
         jobs[row.job,] = replace(job, history_floor=max(job.history_floor, gone_up_to), last_run_at=last_run)

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from itinerary.model import queries as q
 from itinerary.model.evidence import Inspect, Pointers
-from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import all_attempts, whole_trail
@@ -15,6 +14,8 @@ from itinerary.stores.ledger.claiming import THE_ONE, revision_of
 from itinerary.stores.ledger.events import homes_of
 from itinerary.stores.ledger.evidence import inspect, pointers
 from itinerary.stores.ledger.history import history, recent
+from itinerary.stores.ledger.indexes import is_for_the_sweep
+from itinerary.stores.ledger.last_runs import last_runs
 from itinerary.stores.ledger.tokens import all_tokens, token_named, token_of
 from itinerary.stores.tables import (
     ACTIVE,
@@ -42,6 +43,8 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["answer"]
 
 _ACTIVE_MAX = 1_000_000
+_OWN_MAX = 20
+"""How many of its own late occurrences a node is shown when it looks for work."""
 _UNSTARTED = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 _OF_ONE_MAX = 100_000
 """The most tasks, attempts or transitions of one occurrence."""
@@ -95,31 +98,28 @@ def _open(tx: Transaction, query: q.Open) -> q.Offers:
     rows = (*waiting, *_left_lying(tx, query, now - query.takeover_after))
     old = now - query.grace_period
     if any(row.due_at < old for row in rows):
-        rows = tuple(row for row in rows if row.due_at >= old or not _is_the_sweeps(row, watermark))
+        rows = tuple(row for row in rows if row.due_at >= old or not is_for_the_sweep(row, watermark))
     return q.Offers(now, watermark, rows)
-
-
-def _is_the_sweeps(row: OccurrenceRow, watermark: int) -> bool:
-    """Whether it was claimed for its instant, nobody was there then, and no sweep has come by since."""
-    return (
-        row.status is OccurrenceState.PRERUN
-        and row.kind is Kind.SCHEDULED
-        and not row.is_recovery
-        and row.instant >= watermark
-    )
 
 
 def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
     """What others have claimed and not started. What runs for long is due for long too, and comes first: if there is
-    nothing else among the first, all are looked at."""
+    nothing else among the first, all are looked at.
+
+    A few of the node's own come last, the oldest and the youngest. The node knows them, unless a claim was made whose
+    answer never came, and the node then stopped asking because the timeline had moved on: that row has a living owner
+    who has never heard of it.
+    """
     due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < due_before)
     found: list[OccurrenceRow] = []
+    own: list[OccurrenceRow] = []
     for some in (due[: query.limit], due[query.limit :]):
         rows = _by_ref(tx, [ref for _, ref in some]) if some else []
+        own += [row for row in rows if row.owner == query.node and row.status in _UNSTARTED and row.started_at is None]
         found = [row for row in rows if _is_left_lying(row, query.node)]
         if found:
             break
-    return found[: query.limit]
+    return [*found[: query.limit], *own[: _OWN_MAX // 2], *own[max(_OWN_MAX // 2, len(own) - _OWN_MAX // 2) :]]
 
 
 def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
@@ -220,6 +220,7 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
     },
     q.ByRef: lambda tx, query: {row.ref: row for row in _by_ref(tx, query.refs)},
     q.Details: _details,
+    q.LastRuns: lambda tx, query: last_runs(tx, query.refs),
     q.Nodes: lambda tx, query: tx.scan(NODES, limit=query.limit, newest_first=True),
     q.Mail: lambda tx, query: [row.ref for row in tx.scan(MAIL, (query.node,), limit=query.limit)],
     q.Statistics: lambda tx, query: tx.scan(STATISTICS, (query.node,), low=(query.since,), limit=query.limit),

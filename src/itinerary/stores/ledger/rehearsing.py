@@ -60,8 +60,10 @@ def rehearse(tx: Transaction, count: int) -> NoReturn:
 
 def _start(one: Claimed, *, is_plain: bool) -> Start:
     attempts = (AttemptRow(one.ref, 0, 1, TaskState.RUNNING),)
-    job = one.key.job
-    return Start(one.ref, one.fence, 0, _CONFIG, 1, Overlap.SKIP, attempts=attempts, job=job, is_plain=is_plain)
+    job, instant = one.key.job, one.key.instant
+    return Start(
+        one.ref, one.fence, 0, _CONFIG, 1, Overlap.SKIP, attempts=attempts, job=job, instant=instant, is_plain=is_plain
+    )
 
 
 def _end(one: Started, now: int) -> Change:

@@ -3,9 +3,13 @@
 In one transaction, for each of a batch:
 
     is it still there to be started?      due by the store's clock, not cancelled, not begun, mine by owner and fence,
-                                          or free to be taken: nobody's, waiting for anybody, or overdue
+                                          or free to be taken: nobody's, waiting for anybody, or left lying.
+                                          If it was claimed, its instant is older than the grace period and no sweep
+                                          has decided that instant, it is left to the sweep, and thereby to the
+                                          recovery strategy of its job (rule 17)
     is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says; but what is
-                                          merely late queues behind whatever got the slot after it was due
+                                          merely late queues behind a run that got the slot only after it was due. If
+                                          nothing proves that the run in the slot still runs, it waits (`owners`)
     do its limits have a share left?      else it waits as `pending`, and keeps nothing but a slot it was handed
     then it has begun                     slot, shares, tasks, attempts, state and audit are written together
 
@@ -24,17 +28,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from itinerary.model.policies import Overlap
-from itinerary.model.reasons import lacks_share, overlaps, queues_for, replaced_by, waits_for
+from itinerary.model.reasons import (
+    Reason,
+    ReasonKind,
+    lacks_share,
+    overlaps,
+    queues_for,
+    read_reason,
+    replaced_by,
+    unsure_of,
+    waits_for,
+)
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.trails import is_plain_start, unsaid_attempts
 from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
-from itinerary.stores.ledger.claiming import revision_of
-from itinerary.stores.ledger.indexes import is_open
+from itinerary.stores.ledger.claiming import THE_ONE, revision_of
+from itinerary.stores.ledger.indexes import is_for_the_sweep, is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.lines import LINE_MAX, stand_in_line
+from itinerary.stores.ledger.owners import Owners
 from itinerary.stores.ledger.pages import Pages, whose
-from itinerary.stores.tables import OCCURRENCES, SLOTS
+from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["start"]
@@ -45,6 +60,8 @@ _PENDING: Final = _STEPS[OccurrenceState.PENDING]
 _PRERUN: Final = OccurrenceState.PRERUN
 _ALLOW: Final = Overlap.ALLOW
 _REPLACE: Final = Overlap.REPLACE
+_ATTEMPTS_MAX: Final = 10_000
+_ENDED_BY_ITSELF: Final = FINAL - {OccurrenceState.ORPHANED}
 
 
 def start(
@@ -78,6 +95,7 @@ class _Starting:
         self.starts = {request.ref: request for request in starts}
         self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
         self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
+        self.owners = Owners(self.pages)
         self.answer: dict[Ref, Started | Refused] = {}
         self.newest: dict[JobNumber, OccurrenceRow] = {}
         """The last one of each job that would replace others."""
@@ -117,6 +135,8 @@ class _Starting:
                 self.answer[ref] = answer
             elif request.skip is not None:
                 self._skip(row, request.skip)
+            elif self._is_overdue(row, request):
+                self._refuse(row, Refusal.OVERDUE, "the recovery strategy of its job decides")
             else:
                 ready.append(row)
         return sorted(ready, key=OCCURRENCES.name_of)
@@ -148,12 +168,18 @@ class _Starting:
         """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
         return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
 
+    def _is_overdue(self, row: OccurrenceRow, request: Start) -> bool:
+        """True if a sweep must decide about an occurrence before it starts: the store was out of reach of all nodes."""
+        if not 0 < request.late_until < self.pages.now:
+            return False  # nearly always
+        return is_for_the_sweep(row, self.tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
+
     # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
 
     def _begin_each(self, rows: Sequence[OccurrenceRow]) -> None:
         """Begin those that may: each gets everything that it needs, or nothing."""
         pages, starts, begun = self.pages, self.starts, self.pages.rows
-        slots = pages.slots(row.job for row in rows if starts[row.ref].overlap is not _ALLOW)
+        slots = pages.slots(row.job for row in rows)
         self.newest = {row.job: row for row in rows if starts[row.ref].overlap is _REPLACE}
         for ready in rows:
             row, request = begun[ready.ref], starts[ready.ref]
@@ -180,6 +206,9 @@ class _Starting:
 
     def _gets(self, row: OccurrenceRow, slot: SlotRow, request: Start) -> bool:
         """Whether it may have the slot: it is free, and nobody stands in line; or it is its own, or is to be."""
+        if row.reason is not None and (why := self._overlapped(row, request)) is not None:
+            self._skip(row, why)
+            return False
         if slot.ref is None and not slot.has_line:
             return True  # nearly always
         return self._is_next(row, slot) or self._gets_after_all(row, request)
@@ -210,18 +239,24 @@ class _Starting:
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         in_the_way, holder = overlaps(slot.ref), self._holder(slot.ref)
+        if request.passes_held and holder.started_at is None:
+            self.pages.join_line(self.pages.take_over(self.pages.look_at(slot.ref)), "its job is paused")
+            return True
         is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
         others = [other for other in line if not other.is_recovery]
         is_late = self._is_late(row, request, holder)
+        is_silent = request.overlap is Overlap.REPLACE and self.owners.is_silent(holder)
         if is_late or request.overlap is Overlap.QUEUE:
             line_max = LINE_MAX if is_late or request.max_queued is None else request.max_queued
             if not is_in_line and len(others) >= line_max:
-                self._skip(row, f"{in_the_way}, and {len(others)} stand in line already")
+                self._skip_for(row, holder, f"{in_the_way}, and {len(others)} stand in line already")
         elif len(others) < len(line) or holder.is_recovery:  # what is due meanwhile queues behind recovery (R2)
-            if request.overlap is Overlap.REPLACE:
+            if request.overlap is Overlap.REPLACE and not is_silent:
                 self._replace_in_line(row, line)
         elif request.overlap is Overlap.SKIP:
-            self._skip(row, in_the_way)
+            self._skip_for(row, holder, in_the_way)
+        elif is_silent:
+            self.pages.ask_to_end(self.pages.look_at(slot.ref), replaced_by(row.ref))  # and nobody in line is skipped
         elif self._replace(row, slot.ref, line):
             return True
         if row.ref not in self.answer:
@@ -236,9 +271,48 @@ class _Starting:
         return self.pages.rows.get(ref) or self.tx.get(OCCURRENCES, [(ref,)])[ref,]
 
     def _is_late(self, row: OccurrenceRow, request: Start, holder: OccurrenceRow) -> bool:
-        """Whether it is merely late, and had the slot been asked for when it was due, another would have been in it, or
-        nobody: it is not skipped for this one, and does not replace it."""
-        return self.pages.now <= request.late_until and self.pages.in_slot_since(holder) >= row.due_at
+        """True if it is merely late, and the run in the slot got it only after this one was due. They did not overlap,
+        so this one is not skipped for that run, and does not replace it. The same holds for what waits to learn whether
+        that run is dead, or would have to: it queues at once, so a repeated request gets the same answer."""
+        if self.pages.in_slot_since(holder) < row.due_at:
+            return False
+        if self.pages.now <= request.late_until or _awaited(row) is not None:
+            return True
+        return request.overlap is not _REPLACE and self.owners.doubt(holder, row.due_at) is not None
+
+    def _overlapped(self, row: OccurrenceRow, request: Start) -> str | None:
+        """Why it is skipped after all: the run that it waited to learn about ended by itself, after this one was due.
+        So that one was running then. What counts is when its last attempt ended, by its node: its end may have been
+        written much later, if the store did not answer that node."""
+        awaited = _awaited(row)
+        if awaited is None or awaited.ref is None or request.overlap is _REPLACE:
+            return None
+        other = self.pages.rows.get(awaited.ref) or self.tx.get(OCCURRENCES, [(awaited.ref,)]).get((awaited.ref,))
+        if other is None or other.status not in _ENDED_BY_ITSELF or other.ended_at is None:
+            return None
+        attempts = self.tx.scan(ATTEMPTS, (other.ref,), limit=_ATTEMPTS_MAX)
+        if max((one.ended_at for one in attempts if one.ended_at is not None), default=other.ended_at) < row.due_at:
+            return None
+        return overlaps(other.ref) + (", and the queue was full" if request.overlap is Overlap.QUEUE else "")
+
+    def _skip_for(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
+        """Skip it for the run in its job's slot; but as long as that may be dead, it waits, or stays in line."""
+        doubt = self.owners.doubt(holder, row.due_at)
+        if doubt is None:
+            self._skip(row, why)
+        elif row.status is not OccurrenceState.QUEUED:
+            self._wait_to_learn(row, holder, doubt)
+
+    def _wait_to_learn(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
+        """Let it wait until its holder's node is known to be alive or dead, and ask that node for a heartbeat."""
+        reason = unsure_of(holder.ref, why)
+        if row.status is OccurrenceState.PRERUN:
+            self.pages.turn(self._mine(row), (Step(OccurrenceState.PENDING, why=reason),))
+        elif row.reason != reason:
+            self.pages.change(row, reason=reason)
+        if self.owners.should_be_asked(holder):
+            self.pages.write_to_owner(holder)
+        self._refuse(row, Refusal.UNSURE, reason)
 
     def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
         """Behind recovery, too, the newest waits alone; but recovery is not asked to end, and stays in line."""
@@ -269,6 +343,8 @@ class _Starting:
             self.pages.leave_line(other, why)
         if has_begun:
             self.pages.ask_to_end(holds, why)
+        elif holds.status in FINAL:
+            pass  # another one of the batch has replaced it
         elif newest.ref == row.ref or newest.ref not in (holder, *self.starts):
             self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
@@ -288,9 +364,9 @@ class _Starting:
         pages, owner = self.pages, self.owner
         if row.owner != owner:
             row = self._mine(row)
-        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now)
         if needs_slot:
             pages.put_in(row)  # the slot is held under the fence that it starts with
+        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now, *pages.note_run(row))
         is_plain = is_plain_start(row, owner, request)
         attempts = unsaid_attempts(request.attempts) if is_plain else request.attempts
         if request.limits:
@@ -328,6 +404,12 @@ def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: i
     )
 
 
+def _awaited(row: OccurrenceRow) -> Reason | None:
+    """What it waits to learn, if it does: which occurrence may be dead."""
+    reason = None if row.status is not OccurrenceState.PENDING else read_reason(row.reason)
+    return reason if reason is not None and reason.kind is ReasonKind.UNSURE else None
+
+
 def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
     return request.fence is None and request.seen not in (None, row.fence)
 
@@ -336,7 +418,7 @@ def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | N
     """What an earlier try of the same asker has begun, whose answer was lost."""
     if row.started_at is None or row.status in FINAL or row.owner != owner or request.fence not in (None, row.fence):
         return None
-    return Started(row.ref, row.fence, row.sequence, row.started_at)
+    return Started(row.ref, row.fence, row.sequence, row.started_at, knows_last_run=False)
 
 
 def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[Started | Refused]:
@@ -355,7 +437,7 @@ def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[
 
 def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
     """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (rule 11)."""
-    replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE]
+    replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE or request.passes_held]
     if not replacing:
         return []
     slots = tx.get(SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})

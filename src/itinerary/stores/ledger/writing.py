@@ -7,7 +7,7 @@ that was made already is known by its sequence number, and everything else is re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar, assert_never
 
 from msgspec.structs import replace
@@ -22,6 +22,8 @@ from itinerary.model.writes import (
     Cancellation,
     Change,
     Intervention,
+    LastBeat,
+    Passing,
     Refusal,
     Refused,
     Step,
@@ -30,7 +32,7 @@ from itinerary.model.writes import (
 from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.pages import Pages, whose
-from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, TRANSITIONS
+from itinerary.stores.tables import ATTEMPTS, NODES, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["control", "has_made", "intervene", "write", "write_once"]
@@ -43,7 +45,7 @@ LINES_MAX: Final = 100_000
 """The most lines of its trail that are."""
 _BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
 
-Q = TypeVar("Q", Intervention, Cancellation | Adjustment)
+Q = TypeVar("Q", Intervention, Cancellation | Adjustment | Passing)
 
 
 def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
@@ -163,16 +165,36 @@ def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
 
 def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
     """What somebody does who is not the owner. It succeeds once for each fence that a row was seen with."""
-    return _each(tx, by, interventions, _intervened)
+    alive = _alive(tx, {item.dead_since for item in interventions if item.dead_since is not None})
+
+    def decide(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written | Refused:
+        return _intervened(pages, row, item, is_owner_alive=item.dead_since in alive)
+
+    return _each(tx, by, interventions, decide)
 
 
-def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written | Refused:
+def _alive(tx: Transaction, judged: Collection[LastBeat]) -> set[LastBeat | None]:
+    """Find the judgements that are out of date: these nodes have sent a heartbeat since.
+
+    The rows of the nodes are locked before those of the occurrences, and a heartbeat locks nothing but its own row and
+    its mail. So a heartbeat either is seen here, or waits for this transaction and comes after the takeover.
+    """
+    if not judged:
+        return set()
+    tx.gate()
+    rows = tx.lock(NODES, [(beat.node,) for beat in judged])
+    return {beat for beat in judged if (beat.node,) in rows and rows[beat.node,].counter != beat.counter}
+
+
+def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention, *, is_owner_alive: bool) -> Written | Refused:
     owner = None if (item.to or row.status) in _NOBODYS else item.owner
     stands = row.owner == owner if item.to is None else row.status is item.to
     if row.fence == item.fence + 1 and row.touched_by == pages.by and stands:
         return Written(row.ref)  # an earlier try, whose answer was lost
     if row.fence != item.fence or row.status in FINAL or _has_gone_on(row, item):
         return Refused(row.ref, Refusal.LOST, whose(row))
+    if is_owner_alive:
+        return Refused(row.ref, Refusal.ALIVE, whose(row))
     if (row.status, item.to) == _CALLED:
         return _called(pages, row)
     between = [Step(state) for state in item.by_way_of]
@@ -187,8 +209,6 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written
         taken = pages.give_back(taken)
     if item.expires_after is not None:
         taken = pages.change(taken, expires_at=pages.now + item.expires_after)
-    if item.becomes_recovery:
-        pages.change(taken, is_recovery=True)
     pages.note(row.ref, item.tasks, item.attempts)
     return Written(row.ref)
 
@@ -216,18 +236,20 @@ def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
 
 
 def control(
-    tx: Transaction, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment]
+    tx: Transaction, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
 ) -> list[Written | Refused]:
     """What people ask of occurrences. What is owned by a node is left for it to find, and it is told."""
     return _each(tx, by, requests, _controlled)
 
 
-def _controlled(pages: Pages, row: OccurrenceRow, request: Cancellation | Adjustment) -> Written | Refused:
+def _controlled(pages: Pages, row: OccurrenceRow, request: Cancellation | Adjustment | Passing) -> Written | Refused:
     match request:
         case Cancellation():
             return _cancelled(pages, row, request)
         case Adjustment():
             return _adjusted(pages, row, request)
+        case Passing():
+            return _passed_over(pages, row, request)
         case _:
             assert_never(request)
 
@@ -244,13 +266,31 @@ def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Writt
     return Written(row.ref)
 
 
+def _passed_over(pages: Pages, row: OccurrenceRow, request: Passing) -> Written | Refused:
+    """Skip what has not started. What its owner knows of it is refused from then on, by the fence."""
+    if row.status is OccurrenceState.SKIPPED and row.reason == request.why:
+        return Written(row.ref)  # an earlier try, whose answer was lost
+    if row.started_at is not None or row.status in FINAL:
+        return Refused(row.ref, Refusal.LOST, whose(row))
+    steps = [Step(OccurrenceState.SKIPPED, why=request.why)]
+    if row.status is OccurrenceState.PENDING:
+        steps.insert(0, Step(OccurrenceState.QUEUED, why=request.why))  # the table's way from there to skipped
+    pages.write_to_owner(row)
+    pages.turn(pages.take_over(row), steps)
+    return Written(row.ref)
+
+
 def _adjusted(pages: Pages, row: OccurrenceRow, request: Adjustment) -> Written | Refused:
     """A start that did not know of the new overrides is refused, once."""
     if row.started_at is not None or row.status in FINAL:
         return Refused(row.ref, Refusal.LOST, whose(row))
-    if row.overrides != request.overrides:
-        pages.write_to_owner(row)
-        pages.change(row, overrides=request.overrides, adjustments=row.adjustments + 1)
+    if row.overrides == request.overrides:
+        return Written(row.ref)
+    if request.since not in (None, row.adjustments):
+        return Refused(row.ref, Refusal.ADJUSTED)
+    pages.write_to_owner(row)
+    details = row.details if request.details is None else request.details
+    pages.change(row, overrides=request.overrides, adjustments=row.adjustments + 1, details=details)
     return Written(row.ref)
 
 

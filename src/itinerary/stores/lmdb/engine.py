@@ -4,6 +4,9 @@ Writers do not hinder readers, nor readers the writer: a reader sees the store a
 durable when it is answered, a power cut included (`sync=True`). What is damaged outside of LMDB, by a file cut short
 or a disk that cannot be read, shows itself in a memory map as a signal that ends the process; what helps then is a
 backup (`mdb_copy` makes one while the store is in use).
+
+LMDB waits without a limit for the lock of another process that writes, and a disk may not answer either. Nothing can
+stop a thread that waits so. Callers get StoreUnavailable when nothing was answered for `answer_timeout`.
 """
 
 from __future__ import annotations
@@ -11,18 +14,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.stores.base import Engine, SchemaSeen, T, Work
+from itinerary.stores.base import ANSWER_TIMEOUT, CLOSE_TIMEOUT, Engine, SchemaSeen, T, Work, check_answer_timeout
 from itinerary.stores.lmdb.files import Directory, schema_in
 from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
 from itinerary.stores.lmdb.transaction import LAYOUTS, SCHEMA
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
+from itinerary.stores.threads import DaemonThreads, in_thread
 from itinerary.stores.writer import Writer
 
 __all__ = ["MAP_MAX", "MAP_SIZE", "LmdbEngine"]
@@ -47,9 +50,11 @@ class LmdbEngine(Engine):
         map_size: int = MAP_SIZE,
         map_max: int = MAP_MAX,
         sync: bool = True,
+        answer_timeout: float = ANSWER_TIMEOUT,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         self._path = Path(path).absolute()
+        self._answer_timeout = check_answer_timeout(answer_timeout)
         self._directory = Directory(self._path, map_size=map_size, sync=sync)
         self._syncs = sync
         self._map_max = max(map_size, map_max)
@@ -57,7 +62,7 @@ class LmdbEngine(Engine):
         self._process = os.getpid()
         self._map: Map | None = None
         self._writer: Writer | None = None
-        self._readers: ThreadPoolExecutor | None = None
+        self._readers: DaemonThreads | None = None
         self._bell = Bell()
 
     @property
@@ -67,14 +72,21 @@ class LmdbEngine(Engine):
     async def open(self) -> None:
         assert self._map is None, "it is open already"
         self._process = os.getpid()
-        opened = await asyncio.to_thread(lambda: Map(self._directory, map_max=self._map_max, clock=self._clock))
+        opened = await in_thread(
+            lambda: Map(self._directory, map_max=self._map_max, clock=self._clock),
+            self._answer_timeout,
+            self.url,
+            discard=Map.close,
+        )
         self._map = opened
-        self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix=f"{self.url} reader")
-        self._writer = Writer(self.url, lambda: LmdbSession(opened, self._bell.ring))
+        self._readers = DaemonThreads(READING_THREADS, f"{self.url} reader")
+        self._writer = Writer(
+            self.url, lambda: LmdbSession(opened, self._bell.ring), answer_timeout=self._answer_timeout
+        )
         await self._writer.start()
 
     async def schema(self) -> SchemaSeen:
-        found = await asyncio.to_thread(schema_in, self._path)
+        found = await in_thread(lambda: schema_in(self._path), self._answer_timeout, self.url)
         pending = (f"{number:04} {title}" for number, title in enumerate(LAYOUTS, start=1) if number > (found or 0))
         return SchemaSeen(found, SCHEMA, tuple(pending))
 
@@ -93,9 +105,11 @@ class LmdbEngine(Engine):
         opened, self._map = self._map, None
         assert self._writer is not None
         assert self._readers is not None
-        await self._writer.close()
-        await asyncio.to_thread(self._readers.shutdown)
-        opened.close()
+        ended, left = await asyncio.gather(self._writer.close(), self._readers.close(CLOSE_TIMEOUT))
+        if left := left + (not ended):
+            self.say_left_behind(left, "the disk or a lock")
+        else:  # a thread that is still inside LMDB must not find its map gone
+            opened.close()
         self._bell.ring()
 
     async def write(self, work: Work[T]) -> T:
@@ -105,7 +119,8 @@ class LmdbEngine(Engine):
 
     async def read(self, work: Work[T]) -> T:
         opened = self._check()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, opened.read, work)
+        assert self._readers is not None
+        return await self._readers.answer(self._readers.submit(opened.read, work), self._answer_timeout, self.url)
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:

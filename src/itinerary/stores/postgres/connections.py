@@ -4,7 +4,9 @@ The address is what libpq understands, a URL or `key=value` pairs. What is ours 
 it (see `stores.opening`).
 
 **A dead peer** that says nothing, because its machine or the network is gone, is noticed: connecting has a timeout, an
-idle connection is asked for signs of life, and what was sent has to be received within half a minute.
+idle connection is asked for signs of life, and what was sent has to be received within half a minute. That is not
+enough: a frozen backend, or a proxy that loses bytes, acknowledges everything and answers nothing. So each wait for an
+answer has a deadline as well (see `deadlines`).
 
 **A pooler** between us and the server (PgBouncer and its kind) may give each transaction another session. It is known
 by this: the process that answers is not the one that was announced when connecting. Then nothing is prepared. Where a
@@ -13,8 +15,6 @@ pooler hides too well for that, the engine is told (`prepared_statements`, `list
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,6 +27,7 @@ from psycopg.pq import TransactionStatus
 
 from itinerary.errors import StoreError
 from itinerary.stores.postgres import arrays
+from itinerary.stores.postgres.deadlines import Deadlines, WatchedConnection, sever
 from itinerary.stores.postgres.failures import said
 from itinerary.stores.postgres.statements import SHAPES_MAX
 
@@ -106,35 +107,31 @@ def is_pooled(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
     return connection.info.backend_pid != answered_by
 
 
-def sever(connection: psycopg.Connection[Any]) -> None:
-    """Cut a connection off while another thread waits on it: that one gets an error, and lets go."""
-    try:
-        with socket.socket(fileno=os.dup(connection.fileno())) as its_socket:
-            its_socket.shutdown(socket.SHUT_RDWR)
-    except (psycopg.OperationalError, OSError):
-        return  # it is closed already
-
-
 class Connections:
     """Connections for one kind of use. Who borrows has it alone; how many there are is bounded by who borrows."""
 
-    def __init__(self, address: Address, *, is_prepared: bool) -> None:
+    def __init__(self, address: Address, deadlines: Deadlines, *, is_prepared: bool) -> None:
         self._address = address
+        self._deadlines = deadlines
         self._is_prepared = is_prepared and address.is_prepared
-        self._idle: deque[psycopg.Connection[Any]] = deque()
+        self._idle: deque[WatchedConnection] = deque()
+        self._lent: set[WatchedConnection] = set()
         self._is_closed = False
         self.is_pooled = False
         """Whether the last connection turned out to lead to a pooler."""
 
-    def borrow(self) -> psycopg.Connection[Any]:
+    def borrow(self) -> WatchedConnection:
         """An idle connection, or a new one. Raises StoreError if the server will never let us in."""
         try:
-            return self._idle.pop()
+            connection = self._idle.pop()
         except IndexError:
             return self._connect()
+        self._lend(connection)
+        return connection
 
-    def give_back(self, connection: psycopg.Connection[Any]) -> None:
+    def give_back(self, connection: WatchedConnection) -> None:
         """Return it. Unless it is as it was when it was lent, it is closed instead."""
+        self._take_back(connection)
         is_clean = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         if is_clean and not self._is_closed:
             self._idle.append(connection)
@@ -151,14 +148,27 @@ class Connections:
             except IndexError:
                 return
 
+    def cut_lent(self) -> None:
+        """Cut those that are in use: the threads that wait on them get an error."""
+        for connection in list(self._lent):
+            sever(connection)
+
     def close(self) -> None:
         """Close them all, those that are lent as they come back."""
         self._is_closed = True
         self.close_idle()
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _lend(self, connection: WatchedConnection) -> None:
+        self._lent.add(connection)
+        self._deadlines.watch(connection)
+
+    def _take_back(self, connection: WatchedConnection) -> None:
+        self._deadlines.forget(connection)
+        self._lent.discard(connection)
+
+    def _connect(self) -> WatchedConnection:
         try:
-            connection = psycopg.Connection.connect(autocommit=True, **self._address.options)
+            connection = WatchedConnection.connect(autocommit=True, **self._address.options)
         except psycopg.OperationalError as error:
             if any(words in str(error) for words in _FINAL_REFUSALS):
                 raise StoreError(
@@ -166,6 +176,7 @@ class Connections:
                     " password"
                 ) from error
             raise
+        self._lend(connection)
         try:
             arrays.register(connection)
             connection.prepare_threshold = None
@@ -176,6 +187,7 @@ class Connections:
                 connection.prepare_threshold = 1
                 connection.prepared_max = SHAPES_MAX
         except BaseException:
+            self._take_back(connection)
             connection.close()
             raise
         return connection

@@ -6,11 +6,12 @@
     watch       one more connection that listens
 
 Connections are made when they are first needed. At most `connections + task_connections` and two are open, and one for
-each `watch`.
+each `watch`. Every answer has a deadline (`deadlines`), and so has `close`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -19,10 +20,12 @@ import psycopg
 
 from itinerary.errors import ConfigError, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Engine, SchemaSeen, T, Work
+from itinerary.stores.base import Engine, SchemaSeen, T, Work, check_answer_timeout
 from itinerary.stores.migrations import migrations_of
 from itinerary.stores.postgres import checks
 from itinerary.stores.postgres.connections import parse
+from itinerary.stores.postgres.deadlines import ANSWER_TIMEOUT, Deadlines
+from itinerary.stores.postgres.frozen import Holder
 from itinerary.stores.postgres.listening import Listener
 from itinerary.stores.postgres.migrating import bring_up_to_date, seen
 from itinerary.stores.postgres.running import Books, Runner
@@ -41,6 +44,7 @@ class PostgresEngine(Engine):
     `patience`: for how many seconds work is repeated while the server is away or others are in the way.
     `lock_timeout`: for how many seconds one try waits for a lock, so that one transaction does not hold up many.
     `idle_timeout`: after how many seconds without a word the server undoes a transaction, and frees what it has locked.
+    `answer_timeout`: after how many seconds without an answer a connection is cut, and the work repeated on a new one.
     `prepared_statements`, `listen`: switched off where a pooler needs it and is not recognised as one.
     """
 
@@ -56,7 +60,9 @@ class PostgresEngine(Engine):
         patience: float = 60.0,
         lock_timeout: float = 2.0,
         idle_timeout: float = 5.0,
+        answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
+        check_answer_timeout(answer_timeout)
         for name, count in (("connections", connections), ("task_connections", task_connections)):
             if not 1 <= count <= _CONNECTIONS_MAX:
                 raise ConfigError(f"{name} = {count}: expected 1 to {_CONNECTIONS_MAX}")
@@ -68,13 +74,30 @@ class PostgresEngine(Engine):
         self._address = parse(url, schema=schema, prepared_statements=prepared_statements, listen=listen)
         self._known = migrations_of("itinerary.stores.postgres.migrations")
         self._made = Statements(self._address.schema)
-        self._books = Books(self._made, self._known[-1].number, lock_timeout=lock_timeout, idle_timeout=idle_timeout)
+        self._books = Books(
+            self._made,
+            self._known[-1].number,
+            lock_timeout=lock_timeout,
+            idle_timeout=idle_timeout,
+            answer_timeout=answer_timeout,
+        )
         self._patience = patience
-        self._writers = Runner(self._address, threads=connections, patience=patience, idle_timeout=idle_timeout)
-        self._readers = Runner(self._address, threads=_READERS, patience=patience, idle_timeout=idle_timeout)
-        self._tasks = TaskTransactions(self._address, self._books, places=task_connections)
-        self._listener = Listener(self._address, self._made, patience=patience)
+        self._deadlines = Deadlines(answer_timeout, self._was_cut)
+        self._writers = self._runner(connections, patience, idle_timeout)
+        self._readers = self._runner(_READERS, patience, idle_timeout)
+        self._tasks = TaskTransactions(self._address, self._deadlines, self._books, places=task_connections)
+        self._listener = Listener(self._address, self._made, patience=patience, answer_timeout=answer_timeout)
         self._is_open = False
+
+    def _runner(self, threads: int, patience: float, idle_timeout: float) -> Runner:
+        return Runner(
+            self._address,
+            self._deadlines,
+            threads=threads,
+            patience=patience,
+            idle_timeout=idle_timeout,
+            blocked=self._is_blocked,
+        )
 
     @property
     def url(self) -> str:
@@ -94,9 +117,10 @@ class PostgresEngine(Engine):
     async def close(self) -> None:
         self._is_open = False
         self._listener.is_closed = True
-        await self._tasks.close()
-        await self._writers.close()
-        await self._readers.close()
+        left = sum(await asyncio.gather(self._tasks.close(), self._writers.close(), self._readers.close()))
+        self._deadlines.close()
+        if left:
+            self.say_left_behind(left, "the server")
 
     async def write(self, work: Work[T]) -> T:
         self._check_open()
@@ -122,6 +146,24 @@ class PostgresEngine(Engine):
         """Settings of the server with which our promises do not hold, in words (rule 27)."""
         self._check_open()
         return checks.warnings(await self._readers.run(_settings))
+
+    # -- in a thread -------------------------------------------------------------------------------------------------
+
+    def _was_cut(self, waited: float) -> None:
+        self.log.warning(
+            "store.unanswered",
+            store=self.url,
+            seconds=round(waited, 1),
+            hint="the connection was cut, and the work is repeated on a new one",
+        )
+
+    def _is_blocked(self, holders: list[Holder]) -> None:
+        self.log.warning(
+            "store.blocked",
+            store=self.url,
+            holders=[str(holder) for holder in holders],
+            hint="work waits for locks that these hold; a process that is stopped must be continued or killed there",
+        )
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -1,7 +1,8 @@
 """Hearing of what others have done: LISTEN, on a connection of its own.
 
 A notification carries a topic and its counter. The counters are what counts: they are compared after connecting, after
-each loss of the connection, and now and then in between, so nothing is missed whatever becomes of a notification.
+each loss of the connection, and now and then in between, so nothing is missed whatever becomes of a notification. That
+look is also how a peer that is silent is told from one that has nothing to say: the answer has a deadline.
 
 LISTEN belongs to a session, and behind a pooler there is none. That is noticed (see `connections`), and then
 `Listener.news` simply ends: the engine looks at the counters instead.
@@ -13,13 +14,14 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
 from itinerary.errors import StoreUnavailable
 from itinerary.stores.news import TOPICS_MAX, changed
 from itinerary.stores.postgres.connections import Address, is_pooled
+from itinerary.stores.postgres.deadlines import ListeningConnection
 from itinerary.stores.postgres.failures import as_store_error, meaning
 from itinerary.stores.postgres.statements import Statements
 
@@ -34,10 +36,12 @@ _PAUSE: Final = 0.25
 class Listener:
     """Who listens on one schema's channel."""
 
-    def __init__(self, address: Address, made: Statements, *, patience: float) -> None:
+    def __init__(self, address: Address, made: Statements, *, patience: float, answer_timeout: float) -> None:
         self._address = address
         self._made = made
         self._patience = patience
+        self._answer_timeout = answer_timeout
+        self._look_interval = min(_LOOK_INTERVAL, answer_timeout)
         self.is_closed = False
 
     async def news(self) -> AsyncIterator[frozenset[str]]:
@@ -56,7 +60,7 @@ class Listener:
             finally:
                 await connection.close()
 
-    async def _connected(self) -> psycopg.AsyncConnection[Any] | None:
+    async def _connected(self) -> ListeningConnection | None:
         """A connection that listens; None if that is not possible here."""
         until = time.monotonic() + self._patience
         while True:
@@ -70,10 +74,9 @@ class Listener:
                     raise as_store_error(error, self._address.shown, self._patience) from error
             await asyncio.sleep(pause)
 
-    async def _connect(self) -> psycopg.AsyncConnection[Any] | None:
-        connection = await psycopg.AsyncConnection.connect(
-            autocommit=True, prepare_threshold=None, **self._address.options
-        )
+    async def _connect(self) -> ListeningConnection | None:
+        connection = await ListeningConnection.connect(autocommit=True, prepare_threshold=None, **self._address.options)
+        connection.answer_timeout = self._answer_timeout
         try:
             answer = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
             assert answer is not None
@@ -86,20 +89,26 @@ class Listener:
             raise
         return connection
 
-    async def _heard(
-        self, connection: psycopg.AsyncConnection[Any], seen: dict[str, int]
-    ) -> AsyncIterator[frozenset[str]]:
+    async def _heard(self, connection: ListeningConnection, seen: dict[str, int]) -> AsyncIterator[frozenset[str]]:
         while True:
             counts = dict(await (await connection.execute(self._made.counts.encode(), [TOPICS_MAX])).fetchall())
             if told := changed(seen, counts):
                 seen.update(counts)
                 yield told
-            while heard := [notice async for notice in connection.notifies(timeout=_LOOK_INTERVAL, stop_after=1)]:
+            while heard := await self._notices(connection):
                 counts = _counts(heard)
                 seen.update(counts)
                 yield frozenset(counts)
             if self.is_closed:
                 raise StoreUnavailable(f"{self._address.shown} is closed")
+
+    async def _notices(self, connection: ListeningConnection) -> list[psycopg.Notify]:
+        """The next notifications; none if there were none for a while, which is no silence of the server's."""
+        connection.answer_timeout = self._look_interval + self._answer_timeout
+        try:
+            return [notice async for notice in connection.notifies(timeout=self._look_interval, stop_after=1)]
+        finally:
+            connection.answer_timeout = self._answer_timeout
 
 
 def _counts(heard: list[psycopg.Notify]) -> dict[str, int]:

@@ -10,25 +10,31 @@ needs no right to create anything.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
 from itinerary.errors import SchemaError
 from itinerary.stores.base import SchemaSeen
 from itinerary.stores.migrations import Migration
+from itinerary.stores.postgres.deadlines import allowing
 from itinerary.stores.postgres.statements import Statements
 
 __all__ = ["bring_up_to_date", "seen"]
+
+_STATEMENT_TIMEOUT: Final = 600
+"""Seconds that one statement of a migration may take, waiting for another node's migration included."""
 
 
 def bring_up_to_date(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> None:
     """Apply what is missing. Raises SchemaError if the schema is newer than what is known, or not one of ours."""
     if _number(connection, made, known) == known[-1].number:
         return
-    with connection.transaction():
+    with allowing(connection, _STATEMENT_TIMEOUT), connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")
-        connection.execute("SET LOCAL lock_timeout = 0")  # others may take their time over theirs
+        # others may take their time over theirs
+        connection.execute(f"SET LOCAL lock_timeout = '{_STATEMENT_TIMEOUT}s'")
+        connection.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}s'")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [made.gate_key])
         number = _number(connection, made, known)
         if number == 0:

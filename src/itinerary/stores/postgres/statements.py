@@ -46,6 +46,7 @@ BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SETTINGS: Final = (
     "SELECT set_config('lock_timeout', $1::text, true),"
     " set_config('idle_in_transaction_session_timeout', $2::text, true),"
+    " set_config('statement_timeout', $3::text, true),"
     " set_config('plan_cache_mode', 'force_generic_plan', true),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"

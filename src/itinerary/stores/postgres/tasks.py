@@ -19,10 +19,11 @@ is looked at as well.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -31,13 +32,15 @@ from psycopg.pq import TransactionStatus
 
 from itinerary.errors import CommitInDoubt, StoreError, TransactionError
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Work
+from itinerary.stores.base import CLOSE_TIMEOUT, Work
 from itinerary.stores.postgres import statements
-from itinerary.stores.postgres.connections import Address, Connections, sever
+from itinerary.stores.postgres.connections import Address, Connections
+from itinerary.stores.postgres.deadlines import Deadlines, WatchedConnection, allowing, sever
 from itinerary.stores.postgres.failures import Meaning, as_store_error, meaning, said
 from itinerary.stores.postgres.places import Places
 from itinerary.stores.postgres.running import Books, abandon
 from itinerary.stores.settling import to_its_end
+from itinerary.stores.threads import DaemonThreads
 
 __all__ = ["TaskTransactions"]
 
@@ -51,6 +54,8 @@ _CANCEL_AGAIN_AFTER: Final = 0.2
 """Seconds after which a statement that has not ended is cancelled again."""
 _COMMIT_FOR: Final = 30.0
 """Seconds in which a commit has to be answered."""
+_CUT_TIMEOUT: Final = 1.0
+"""Seconds in which a thread comes back whose connection was cut."""
 _LEADING: Final = re.compile(r"(?:[\s;]+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([A-Za-z]*)", re.DOTALL)
 _ENDING: Final = {"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"}
 _LIMITS: Final = (
@@ -64,18 +69,27 @@ _TRANSACTION_LIMIT_SINCE: Final = 170_000
 class TaskTransactions:
     """The transactions of tasks on one store."""
 
-    def __init__(self, address: Address, books: Books, *, places: int) -> None:
-        self._address = address
+    def __init__(self, address: Address, deadlines: Deadlines, books: Books, *, places: int) -> None:
+        self._address, self._process = address, os.getpid()
         self._books = books
         self._places = Places(places)
-        self._connections = Connections(address, is_prepared=False)
+        self._connections = Connections(address, deadlines, is_prepared=False)
         # two for each place: one thread that runs a statement, and one that cancels it
-        self._threads = ThreadPoolExecutor(2 * places, thread_name_prefix="itinerary-postgres-task")
+        self._threads = DaemonThreads(2 * places, "itinerary-postgres-task")
 
-    async def close(self) -> None:
-        """Let go of the connections; a transaction that is still open keeps its own until it ends."""
+    async def close(self) -> int:
+        """Let go of the connections. A forked child leaves them to its parent.
+
+        Returns how many threads were left behind.
+        """
+        if self._process != os.getpid():
+            return 0
         self._connections.close()
-        await asyncio.to_thread(self._threads.shutdown)
+        left = await self._threads.close(CLOSE_TIMEOUT)
+        if left:
+            self._connections.cut_lent()
+            left = await self._threads.close(_CUT_TIMEOUT)
+        return left
 
     @asynccontextmanager
     async def one(self, end: Work[None], *, allowed: float) -> AsyncIterator[TaskTransaction]:
@@ -89,10 +103,10 @@ class TaskTransactions:
                 f"{self._address.shown}: no place for a task's transaction became free within {allowed:g} s; allow"
                 " more of them at a time, or more time"
             ) from error
-        begun: list[psycopg.Connection[Any]] = []
+        begun: list[WatchedConnection] = []
         try:
             await to_its_end(self._in_thread(lambda: begun.append(self._begin(until))))
-            session = _Session(begun[0], self._threads, self._address)
+            session = _Session(begun[0], self._threads, self._address, until)
             async with self._limited(session, allowed, until):
                 yield session
             await to_its_end(session.finish(self._books, end, until))
@@ -117,19 +131,29 @@ class TaskTransactions:
         finally:
             await to_its_end(session.stop())
 
-    def _begin(self, until: float) -> psycopg.Connection[Any]:
+    def _begin(self, until: float) -> WatchedConnection:
         """A connection on which a transaction has begun. One that turns out to be dead is replaced once."""
         tries = 2
         while True:
             tries -= 1
             try:
-                return _begun(self._connections.borrow(), until)
+                return self._begun(until)
             except psycopg.Error as error:
                 self._connections.close_idle()
                 if not tries or not meaning(error).is_passing:
                     raise as_store_error(error, self._address.shown) from error
 
-    def _let_go(self, connection: psycopg.Connection[Any]) -> None:
+    def _begun(self, until: float) -> WatchedConnection:
+        connection = self._connections.borrow()
+        try:
+            _begin_on(connection, until)
+        except BaseException:
+            connection.close()
+            self._connections.give_back(connection)
+            raise
+        return connection
+
+    def _let_go(self, connection: WatchedConnection) -> None:
         """Give the connection back without a trace of what the task did on it."""
         abandon(connection)
         if not connection.closed and not self._connections.is_pooled:
@@ -144,9 +168,10 @@ class TaskTransactions:
 class _Session:
     """What the task gets."""
 
-    def __init__(self, connection: psycopg.Connection[Any], threads: ThreadPoolExecutor, address: Address) -> None:
+    def __init__(self, connection: WatchedConnection, threads: DaemonThreads, address: Address, until: float) -> None:
         self._connection = connection
         self._threads = threads
+        self._until = until
         self._shown = address.shown
         self._one_at_a_time = asyncio.Lock()
         self._running: Future[Any] | None = None
@@ -197,18 +222,24 @@ class _Session:
         until = time.monotonic() + _CANCEL_FOR
         while not ending.done() and (left := until - time.monotonic()) > 0:
             with suppress(psycopg.Error):  # what matters is whether it ends
-                await asyncio.wrap_future(self._threads.submit(self._connection.cancel_safe, timeout=left))
+                await self._cancelled(left)
             await asyncio.wait([ending], timeout=min(left, _CANCEL_AGAIN_AFTER))
         if not ending.done():
             sever(self._connection)
         with suppress(psycopg.Error, StoreError, asyncio.CancelledError):  # how it ended is nobody's concern any more
             await ending
 
+    async def _cancelled(self, within: float) -> None:
+        await asyncio.wrap_future(self._threads.submit(lambda: self._connection.cancel_safe(timeout=within)))
+
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _statement(self, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[Any]:
+        # A statement of a task may take as long as the task's transaction; who waits for it cancels it then.
+        seconds = max(0.0, self._until - time.monotonic()) + _MARGIN + _CANCEL_FOR
         try:
-            with self._connection.pipeline():  # in pipeline mode the server takes no two statements at once
+            # in pipeline mode the server takes no two statements at once
+            with allowing(self._connection, seconds), self._connection.pipeline():
                 cursor = self._connection.execute(statement.encode(), parameters or None)
         except psycopg.Error as error:
             if meaning(error) is Meaning.LOST and self._connection.closed:
@@ -240,7 +271,8 @@ class _Session:
 
     def _commit(self) -> None:
         try:
-            answer = self._connection.execute("COMMIT").statusmessage
+            with allowing(self._connection, _COMMIT_FOR):
+                answer = self._connection.execute("COMMIT").statusmessage
         except psycopg.Error as error:
             if self._connection.closed or meaning(error) is Meaning.LOST:
                 raise CommitInDoubt(
@@ -251,16 +283,11 @@ class _Session:
             raise TransactionError(f"{self._shown}: a task's transaction was not committed: the server said {answer}")
 
 
-def _begun(connection: psycopg.Connection[Any], until: float) -> psycopg.Connection[Any]:
+def _begin_on(connection: psycopg.Connection[Any], until: float) -> None:
     seconds = max(0.0, until - time.monotonic()) + _MARGIN
     has_limit = connection.info.server_version >= _TRANSACTION_LIMIT_SINCE
-    try:
-        connection.execute(statements.BEGIN_WRITING)
-        connection.execute(_LIMITS + (_TRANSACTION_LIMIT if has_limit else ""), {"ms": str(round(seconds * 1_000))})
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    connection.execute(statements.BEGIN_WRITING)
+    connection.execute(_LIMITS + (_TRANSACTION_LIMIT if has_limit else ""), {"ms": str(round(seconds * 1_000))})
 
 
 def _refuse_ending(statement: str) -> None:

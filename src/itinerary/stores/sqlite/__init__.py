@@ -1,7 +1,8 @@
 """SQLite: the embedded default. One file, no server, several processes of one machine.
 
     engine          the store itself: opening, writing, reading, watching
-    session         what the one writer's thread does; readers: those who read beside it
+    session         what the one writer's thread does; readers: those who read beside it; alone: reading on a full disk
+    log             how long the write-ahead log may grow
     transaction     the primitives; statements: their SQL, made from the declared tables; rows: to values and back
     tasks           transactions for a task's own statements (D6); guard: what those may not do
     schema          whose file it is, which schema it has; migrations/: how it got there

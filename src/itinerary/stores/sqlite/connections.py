@@ -1,11 +1,11 @@
 """How a connection to the file is set up, and why so.
 
 `synchronous = FULL` waits for the disk at every commit, so that what was answered survives a loss of power; NORMAL, for
-who can bear to lose the last moments (nothing is damaged), does not. The log is moved into the database when it has
+who can bear to lose the last moments (nothing is damaged), does not. SQLite moves the log into the database when it has
 20,000 pages (80 MB) and not 1,000, which is what a single group of a thousand starts may write: each page that has
-changed is written once however often it did, and hot ones change with every group; mostly that is done before, in a
-quiet moment (`session`). No memory mapping: a disk that
-fails would end the process with a signal instead of an error.
+changed is written once however often it did, and hot ones change with every group. Mostly that is done before, in a
+quiet moment, or because the disk is small (`log`). No memory mapping: a disk that fails would end the process with a
+signal instead of an error.
 
 The files are created for their owner only (Q7). SQLite gives `-wal` and `-shm` the permissions of the database itself.
 """
@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.stores.sqlite.failures import failure
+from itinerary.stores.sqlite.log import LOG_MAX
 
 __all__ = ["Synchronous", "connect", "create_file", "use_log"]
 
@@ -30,8 +31,6 @@ _OLDEST: Final = (3, 37, 0)
 _STATEMENTS_MAX: Final = 512
 _CACHE_KIB: Final = 64 * 1024
 _CHECKPOINT_PAGES: Final = 20_000
-_LOG_BYTES_MAX: Final = 256 * 1024 * 1024
-"""What is left of the log's file after it was larger."""
 
 
 def create_file(path: Path) -> None:
@@ -49,9 +48,12 @@ def create_file(path: Path) -> None:
 
 
 def connect(
-    path: Path, *, busy_timeout: float, synchronous: Synchronous, reads_only: bool = False
+    path: Path, *, busy_timeout: float, synchronous: Synchronous, reads_only: bool = False, is_alone: bool = False
 ) -> sqlite3.Connection:
-    """A connection that leaves transactions to us. It may be used by any thread, one at a time."""
+    """A connection that leaves transactions to us. It may be used by any thread, one at a time.
+
+    One that `is_alone` has the file to itself from its first statement on, and needs no shared memory (see `alone`).
+    """
     try:
         connection = sqlite3.connect(
             path.absolute(),
@@ -64,10 +66,11 @@ def connect(
         raise failure(error, path) from error
     try:
         for setting in (
+            *(("locking_mode = exclusive",) if is_alone else ()),  # before anything that looks at the file
             f"synchronous = {synchronous}",
             f"cache_size = -{_CACHE_KIB}",
             f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
-            f"journal_size_limit = {_LOG_BYTES_MAX}",
+            f"journal_size_limit = {LOG_MAX}",
             "temp_store = memory",
             f"query_only = {int(reads_only)}",
         ):

@@ -4,8 +4,14 @@
     read  ──► Readers                       beside the writer, from the file as it was
     watch ──► Bell, Lookout                 rung by our own writer; has anybody else committed anything?
 
+On a full disk an existing store can be opened and read (`alone`). Writes are refused with StoreFull until there is
+room, and succeed from then on, without opening it again.
+
 Several processes may use one file: whoever writes holds it (`BEGIN IMMEDIATE`), and the others wait up to
 `busy_timeout`. Its clock is the machine's, which all of them share.
+
+A disk that does not answer holds up a thread that nothing can stop. Callers get StoreUnavailable when nothing was
+answered for `busy_timeout` and `answer_timeout` together.
 
 An engine does not survive a fork (see `forks`): using or opening it in the child raises.
 """
@@ -19,12 +25,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
-from itinerary.errors import ConfigError, StoreError, StoreUnavailable
+from itinerary.errors import ConfigError, StoreError, StoreFull, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import POLL_INTERVAL, Engine, SchemaSeen, T, Work
+from itinerary.stores.base import (
+    ANSWER_TIMEOUT,
+    POLL_INTERVAL,
+    Engine,
+    SchemaSeen,
+    T,
+    Work,
+    check_answer_timeout,
+)
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
 from itinerary.stores.sqlite import schema
+from itinerary.stores.sqlite.alone import Alone
 from itinerary.stores.sqlite.connections import Synchronous
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
 from itinerary.stores.sqlite.readers import Readers
@@ -32,9 +47,13 @@ from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.statements import SIZES
 from itinerary.stores.sqlite.tasks import refuse_inside, task_transaction
 from itinerary.stores.sqlite.watching import Lookout
+from itinerary.stores.threads import in_thread
 from itinerary.stores.writer import Writer
 
 __all__ = ["BUSY_TIMEOUT", "SqliteEngine"]
+
+_MIGRATION_TIMEOUT: Final = 600.0
+"""Seconds in which the schema of a file is brought up to date."""
 
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process that writes."""
@@ -61,6 +80,7 @@ class SqliteEngine(Engine):
         *,
         synchronous: Synchronous = "full",
         busy_timeout: float = BUSY_TIMEOUT,
+        answer_timeout: float = ANSWER_TIMEOUT,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         if synchronous not in get_args(Synchronous):
@@ -71,9 +91,13 @@ class SqliteEngine(Engine):
         self._path = Path(path).absolute()
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
+        self._answer_timeout = busy_timeout + check_answer_timeout(answer_timeout)
         self._clock = clock
         self._bell = Bell()
         self._open: _Open | None = None
+        self._alone: Alone | None = None
+        """How the store is read, as long as it could not be opened in full: its disk has no room for that."""
+        self._opening = asyncio.Lock()
 
     @property
     def url(self) -> str:
@@ -84,13 +108,38 @@ class SqliteEngine(Engine):
             self._opened()
             return
         check_not_inherited(self._path)
-        writer = Writer(str(self._path), self._session)
+        try:
+            await self._open_in_full()
+        except StoreFull:
+            alone = self._read_alone()
+            if not self._path.stat().st_size or (await alone.seen()).found != schema.NUMBER:
+                raise
+            self._alone = alone
+
+    async def _open_in_full(self) -> None:
+        writer = Writer(
+            str(self._path),
+            lambda: self._session(lambda: writer.allow(_MIGRATION_TIMEOUT)),
+            answer_timeout=self._answer_timeout,
+        )
         await writer.start()
-        readers = Readers(self._path, busy_timeout=self._busy_timeout, clock=self._clock)
-        self._open = _Open(writer, readers, opened(self._path), os.getpid())
+        readers = Readers(
+            self._path, busy_timeout=self._busy_timeout, answer_timeout=self._answer_timeout, clock=self._clock
+        )
+        self._open, self._alone = _Open(writer, readers, opened(self._path), os.getpid()), None
 
     async def schema(self) -> SchemaSeen:
-        return await asyncio.to_thread(schema.seen, self._path, self._busy_timeout)
+        try:
+            return await in_thread(
+                lambda: schema.seen(self._path, self._busy_timeout), self._answer_timeout, str(self._path)
+            )
+        except StoreFull:
+            return await self._read_alone().seen()
+
+    def _read_alone(self) -> Alone:
+        return Alone(
+            self._path, busy_timeout=self._busy_timeout, answer_timeout=self._answer_timeout, clock=self._clock
+        )
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -103,19 +152,26 @@ class SqliteEngine(Engine):
         return [f"synchronous is normal: {why}; leave ?synchronous=normal out of the store's URL"]
 
     async def close(self) -> None:
-        was_open, self._open = self._open, None
+        was_open, self._open, self._alone = self._open, None, None
         if was_open is None or was_open.process != os.getpid():
             return
-        await was_open.writer.close()
-        await was_open.readers.close()
+        ended, left = await asyncio.gather(was_open.writer.close(), was_open.readers.close())
+        if left := left + (not ended):
+            self.say_left_behind(left, "the disk or a lock")
         closed(was_open.file)
 
     async def write(self, work: Work[T]) -> T:
         refuse_inside(self.url)
-        return await self._opened().writer.run(work)
+        return await (await self._opened_in_full()).writer.run(work)
 
     async def read(self, work: Work[T]) -> T:
-        return await self._opened().readers.run(work)
+        alone = self._alone
+        if alone is None:
+            return await self._opened().readers.run(work)
+        try:
+            return await (await self._opened_in_full()).readers.run(work)
+        except StoreFull:
+            return await alone.read(work)
 
     def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:
         parts = self._opened()
@@ -124,7 +180,7 @@ class SqliteEngine(Engine):
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Our own writer rings; what other processes have written is looked for now and then."""
-        readers = self._opened().readers
+        readers = (await self._opened_in_full()).readers
         lookout = await readers.call(lambda: Lookout(self._path, self._busy_timeout))
         with closing(lookout), self._bell.listening() as rung:
 
@@ -138,16 +194,27 @@ class SqliteEngine(Engine):
 
             yield next_look
 
-    def _session(self) -> SqliteSession:
+    def _session(self, on_migration: Callable[[], None]) -> SqliteSession:
         return SqliteSession(
             self._path,
             synchronous=self._synchronous,
             busy_timeout=self._busy_timeout,
             clock=self._clock,
             on_told=self._bell.ring,
+            on_migration=on_migration,
         )
 
+    async def _opened_in_full(self) -> _Open:
+        """Open what could not be opened before, if there is room now. Raises StoreFull if there is not."""
+        if self._alone is not None:
+            async with self._opening:
+                if self._alone is not None:
+                    await self._open_in_full()
+        return self._opened()
+
     def _opened(self) -> _Open:
+        if self._alone is not None:
+            raise StoreFull(f"{self._path}: its disk has no room for more than reading; make some")
         if self._open is None:
             raise StoreUnavailable(f"{self.url} is not open")
         if self._open.process != os.getpid():

@@ -43,9 +43,13 @@ def failure(error: Exception, path: Path) -> StoreError:
     return kind(f"{path}: {error} ({name}): {advice}")
 
 
+_ROOM_MIN: Final = 65_536
+"""Bytes below which the disk of a file that could not be extended is taken for full: the log's index grows by 32 kB."""
+
+
 def _has_no_room(path: Path) -> bool:
     try:
         disk = os.statvfs(path)
     except OSError:
         return False
-    return disk.f_bavail == 0
+    return disk.f_bavail * disk.f_frsize < _ROOM_MIN

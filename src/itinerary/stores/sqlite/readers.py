@@ -5,21 +5,20 @@ Readers and the writer do not wait for each other. What a reader sees is the fil
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Final
 
 from itinerary.errors import StoreUnavailable
-from itinerary.stores.base import T
+from itinerary.stores.base import CLOSE_TIMEOUT, T
 from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.guard import Guard
 from itinerary.stores.sqlite.transaction import SqliteTransaction
+from itinerary.stores.threads import DaemonThreads
 
 __all__ = ["READERS", "Readers"]
 
@@ -37,31 +36,32 @@ class _Reader:
 class Readers:
     """The threads, and the connections that are not in use."""
 
-    def __init__(self, path: Path, *, busy_timeout: float, clock: Callable[[], int]) -> None:
+    def __init__(self, path: Path, *, busy_timeout: float, answer_timeout: float, clock: Callable[[], int]) -> None:
         self._path = path
-        self._busy_timeout = busy_timeout
+        self._busy_timeout, self._answer_timeout = busy_timeout, answer_timeout
         self._clock = clock
         self._idle: LifoQueue[_Reader] = LifoQueue()
-        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(READERS, thread_name_prefix=f"{path.name} reader")
+        self._threads: DaemonThreads | None = DaemonThreads(READERS, f"{path.name} reader")
 
     async def run(self, work: Callable[[SqliteTransaction], T]) -> T:
         """Run this in a transaction that only reads."""
         return await self.call(lambda: self._read(work))
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run this in one of the threads."""
+        """Run this in one of the threads. Raises StoreUnavailable if they do not answer."""
         if self._threads is None:
             raise StoreUnavailable(f"{self._path} is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await self._threads.answer(self._threads.submit(function), self._answer_timeout, str(self._path))
 
-    async def close(self) -> None:
-        """Let those who read finish, and close the connections."""
+    async def close(self) -> int:
+        """Let those who read finish, and close the connections. Returns how many threads were left behind."""
         threads, self._threads = self._threads, None
         if threads is None:
-            return
-        await asyncio.to_thread(threads.shutdown)
+            return 0
+        left = await threads.close(CLOSE_TIMEOUT)
         while not self._idle.empty():
             self._idle.get_nowait().connection.close()
+        return left
 
     def _read(self, work: Callable[[SqliteTransaction], T]) -> T:
         reader = self._take()

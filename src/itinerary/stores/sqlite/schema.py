@@ -20,7 +20,7 @@ from itinerary.stores.base import SchemaSeen
 from itinerary.stores.migrations import Migration, migrations_of
 from itinerary.stores.sqlite.failures import failure
 
-__all__ = ["MIGRATIONS", "NUMBER", "check_number", "check_owner", "migrate", "number_of", "seen"]
+__all__ = ["MIGRATIONS", "NUMBER", "check_number", "check_owner", "migrate", "number_of", "seen", "seen_by"]
 
 APPLICATION: Final = 0x49544E59
 """`ITNY`, as `file` shows it."""
@@ -31,7 +31,7 @@ NUMBER: Final = MIGRATIONS[-1].number
 
 def check_owner(connection: sqlite3.Connection, path: Path) -> None:
     """Raise if the file is somebody else's. Nothing is written to it for that."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    application = _application_of(connection)
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application == APPLICATION or (application == 0 and tables == 0):
         return
@@ -39,6 +39,11 @@ def check_owner(connection: sqlite3.Connection, path: Path) -> None:
         f"{path}: is a SQLite database of another program (application_id {application}, {tables} tables and indexes);"
         " choose a path of its own for the store"
     )
+
+
+def _application_of(connection: sqlite3.Connection) -> int:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    return int(application)
 
 
 def number_of(connection: sqlite3.Connection) -> int:
@@ -53,10 +58,15 @@ def seen(path: Path, busy_timeout: float) -> SchemaSeen:
         return SchemaSeen(None, NUMBER, tuple(map(str, MIGRATIONS)))
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=busy_timeout)) as connection:
-            check_owner(connection, path)
-            number = number_of(connection)
+            return seen_by(connection, path)
     except sqlite3.Error as error:
         raise failure(error, path) from error
+
+
+def seen_by(connection: sqlite3.Connection, path: Path) -> SchemaSeen:
+    """Which schema a file has, by a connection to it. It is only read."""
+    check_owner(connection, path)
+    number = number_of(connection)
     return SchemaSeen(number or None, NUMBER, tuple(map(str, MIGRATIONS[number:])))
 
 
@@ -74,7 +84,12 @@ def check_number(number: int, path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: list[Migration] = MIGRATIONS) -> None:
-    """Run what has not been run yet: all of it, or nothing."""
+    """Run what has not been run yet: all of it, or nothing.
+
+    A file that has it all is only read: its disk may be full.
+    """
+    if number_of(connection) == migrations[-1].number and _application_of(connection) == APPLICATION:
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         check_owner(connection, path)

@@ -4,30 +4,27 @@ Some errors make SQLite roll back the whole transaction and not only a statement
 of a task that was stopped in the middle. `undo` notices, and the group is run again: without the task that spoilt it,
 which raises at once the second time, or in halves.
 
-The log is moved into the database in a quiet moment. SQLite does that by itself when the log is long, in the middle of
-a commit, and whatever is due then waits for a tenth of a second or two.
+The log is moved into the database in a quiet moment (`log`). SQLite does that by itself when the log is long, in the
+middle of a commit, and whatever is due then waits for a tenth of a second or two. A disk that is full may have room
+once the log is moved: so that is tried, once, before a caller is told.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
-from itinerary.errors import StoreError
+from itinerary.errors import StoreError, StoreFull
 from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, use_log
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.guard import Guard
 from itinerary.stores.sqlite.known import Known
+from itinerary.stores.sqlite.log import Log
 from itinerary.stores.sqlite.transaction import SqliteTransaction
 
 __all__ = ["SpoiltByTask", "SqliteSession"]
-
-_WORTH_A_CHECKPOINT: Final = 50_000
-"""Rows that have been written since the last one: the work of about 7,000 occurrences, and 15 MB of log."""
 
 
 class SpoiltByTask(StoreError):
@@ -45,7 +42,9 @@ class SqliteSession:
         busy_timeout: float,
         clock: Callable[[], int],
         on_told: Callable[[], None],
+        on_migration: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_migration` is called before an older file is brought up to date, which may take long."""
         self._path = path
         self._clock = clock
         self._on_told = on_told
@@ -55,6 +54,8 @@ class SqliteSession:
         try:
             schema.check_owner(self._connection, path)
             use_log(self._connection, path)
+            if 0 < schema.number_of(self._connection) < schema.NUMBER:
+                on_migration()
             schema.migrate(self._connection, path)
         except sqlite3.Error as error:
             self._connection.close()
@@ -66,8 +67,9 @@ class SqliteSession:
         self._number = schema.NUMBER
         self._known = Known()
         self._tx: SqliteTransaction | None = None
-        self._moved_at = 0
-        """How many rows had been written when the log was last moved."""
+        self._log = Log(self._connection, path, busy_timeout)
+        self._has_made_room = False
+        """Whether the log was emptied since the last commit, for want of room."""
 
     def begin(self) -> None:
         self._told = False
@@ -89,7 +91,7 @@ class SqliteSession:
     def undo(self, error: Exception) -> None:
         assert self._tx is not None
         self._known.forget()
-        if not self._connection.in_transaction:
+        if not self._connection.in_transaction or isinstance(error, StoreFull):
             raise self._tx.failure or error
         self._run("ROLLBACK TO work")
         self._run("RELEASE work")
@@ -98,6 +100,8 @@ class SqliteSession:
         self._run("COMMIT")
         if self._told:
             self._on_told()
+        self._has_made_room = False
+        self._log.committed()
 
     def rollback(self) -> None:
         self._known.forget()
@@ -105,15 +109,15 @@ class SqliteSession:
             self._run("ROLLBACK")
 
     def repair(self, error: Exception) -> Exception | None:
-        return None if isinstance(error, SpoiltByTask) else error
+        if isinstance(error, SpoiltByTask):
+            return None
+        if isinstance(error, StoreFull) and not self._has_made_room:
+            self._has_made_room = True
+            return None if self._log.empty() else error
+        return error
 
     def rest(self) -> None:
-        written = self._connection.total_changes
-        if written - self._moved_at < _WORTH_A_CHECKPOINT:
-            return
-        self._moved_at = written
-        with suppress(sqlite3.Error):  # nothing is lost: the log stays, and whoever writes next hears of a bad disk
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._log.rested()
 
     def close(self) -> None:
         self._connection.close()
