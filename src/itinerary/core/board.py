@@ -8,33 +8,52 @@ course (its slot, its alarm, its leaving) is in one place, `after`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from itinerary.core import lifecycle
+from itinerary.core import lifecycle, shutdown
 from itinerary.core.agenda import Agenda, Line
 from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, Here, Stage
+from itinerary.core.holding import held_by
 from itinerary.core.index import ScheduledRunIndex
 from itinerary.core.outbox import Outbox
 from itinerary.core.pace import Pace
 from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.sharing import ALONE
+from itinerary.core.stretches import Paused
 from itinerary.core.timeline import Timeline
+from itinerary.core.turns import Turns
 from itinerary.model.occurrence import Kind
+from itinerary.model.reasons import shut_down
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Board"]
+__all__ = ["Board", "Overdue"]
 
 _FORGET_LATE_MAX: Final = 5 * SECOND
 """How long what is over may stay because others are in a hurry: somebody may always be."""
+_UNBEGUN: Final = frozenset({Stage.WANTED, Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
+
+
+class Overdue(NamedTuple):
+    """Runs that are due and have not started."""
+
+    oldest_due_at: int | None
+    runs: int
+
+
+_LAST_WRITES: Final = 2 * SECOND
+"""How long the store has, at the end of the grace period, for what ended in the last moment of it."""
 
 
 class Board:
     """The scheduling state of one node."""
+
+    cuts_at: int | None = None
+    """The node shuts down: until when an occurrence with `on_shutdown = finish` may run; None after that."""
 
     def __init__(self, settings: Settings, here: Here) -> None:
         self.settings, self.here = settings, here
@@ -68,6 +87,7 @@ class Board:
         """What has started here, and whose end is not durable yet."""
         self.alarms, self.forgetting = Agenda(), Agenda()
         self.line = Line(settings.max_concurrent_jobs)
+        self.turns = Turns()
         self.next_up: list[Course] = []
         """Whose time has come, and who will have a slot in the next iteration: there were enough for all of them."""
         self.lacking: dict[str, list[Course]] = {}
@@ -103,6 +123,24 @@ class Board:
     def ready(self) -> int:
         """How many are due for whom there is a slot."""
         return self.line.ready + min(len(self.next_up), max(self.line.free, 0))
+
+    def overdue(self, now: int) -> Overdue:
+        """Look at all runs that are due here and have not started, but for those that the node is not to start yet:
+        they wait for a limit, for a pause to end, for another run of their job, or make up for what was missed."""
+        oldest, count = now + 1, 0
+        for course in self.known.values():
+            due_at = course.due_at
+            if due_at <= now and course.stage in _UNBEGUN and not self._waits(course):
+                count += 1
+                oldest = min(oldest, due_at)
+        if self.scanned_until is not None and self.takes_work:
+            oldest = min(oldest, max(self.next_instant, self.scanned_until))  # not even claimed
+        return Overdue(oldest if oldest <= now else None, count)
+
+    def _waits(self, course: Course) -> bool:
+        """True if the node could not start a run even if it had slots and time for all of them."""
+        is_held_up = bool(course.lacks or course.unsure) or course.held_by is not None or course.is_recovery
+        return is_held_up or self.turns.holds(course)
 
     @property
     def is_starting(self) -> bool:
@@ -141,8 +179,18 @@ class Board:
             return None
         return self.plans.timeline.why_skipped(course.key.job, course.key.instant)
 
+    def pause_holding(self, job: JobNumber, made_at: int, now: int) -> Paused | None:
+        """The pause that holds an occurrence of a job which was to run before it, and has not started."""
+        return held_by(self.plans.timeline, job, made_at, now)
+
+    def passes_held(self, row: OccurrenceRow, now: int) -> bool:
+        """Whether an occurrence was asked for while its job is paused: it runs before what the pause holds."""
+        return not row.kind.is_by_schedule and held_by(self.plans.timeline, row.job, 0, now) is not None
+
     def after(self, course: Course, now: int, out: Outbox) -> None:
         """What follows from any change of a course that has started."""
+        if self.ends_at is not None:
+            shutdown.follow(self, course, now, out)
         if course.stage in LIVE:
             if lifecycle.is_waiting(course):
                 self.line.release(course)
@@ -174,6 +222,7 @@ class Board:
         self._pass_on_shares(course, now)
         self.line.leave(course)
         self.line.release(course)
+        self.turns.over(course, now, self.alarms)
         # A moment later, since the index is still asked for what is exactly that old.
         self.forgetting.put(max(course.key.instant + self.settings.grace_period + 1, now), course)
 
@@ -206,6 +255,7 @@ class Board:
         self.next_up = []  # whether their time has come is found out again
         self.has_launched, self.launching_until = False, 0
         self.ends_at = None if self.ends_at is None else self.ends_at + by
+        self.cuts_at = None if self.cuts_at is None else self.cuts_at + by
         self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
         for course in self.by_ref.values():
             if course.stage in LIVE:
@@ -221,7 +271,14 @@ class Board:
 
     def shutdown_closing(self) -> Closing:
         """How what runs is ended when the node shuts down."""
-        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, f"node {self.here.name} was shut down")
+        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, shut_down(self.here.name))
+
+    @property
+    def leaves_at(self) -> int | None:
+        """When a node that shuts down leaves at the latest. If only writes are left, they get a moment more."""
+        if self.ends_at is None or any(course.stage in LIVE for course in self.live.values()):
+            return self.ends_at
+        return self.ends_at + _LAST_WRITES
 
     def is_idle(self, out: Outbox) -> bool:
         """Whether nothing runs, and nothing is on its way."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from itinerary.core.matching import GAP
+from itinerary.core.overlooked import unstarted
 from itinerary.core.sweeping import Sweep
 from itinerary.core.timeline import Timeline
 from itinerary.model.config import resolve
@@ -81,15 +82,20 @@ def boot_plan(
     grace_period: int,
     takeover_after: int,
     settings: Overrides = NOTHING,
+    active: Sequence[OccurrenceRow] = (),
 ) -> BootPlan:
-    """What a node that starts now would do. `decided` and `windows` are as `Sweep` wants them."""
+    """What a node that starts now would do. `decided` and `windows` are as `Sweep` wants them. `active` are the rows
+    that are neither final nor queued: those that were claimed before an outage are recovered too."""
     start, end = status.watermark, max(status.now - takeover_after, status.watermark)
     plan = SweepPlan(start, end, "", 0, NodeNumber(0), 0)
-    sweep = Sweep(plan, timeline, decided, windows, grace_period=grace_period, settings=settings)
+    found_unstarted = unstarted(plan, timeline, active, grace_period=grace_period, now=status.now)
+    sweep = Sweep(
+        plan, timeline, decided, windows, grace_period=grace_period, settings=settings, unstarted=found_unstarted
+    )
     counts = {row.ref: row for row in windows}
     found: dict[JobNumber, _Count] = {}
     for step in sweep.steps():
-        for wanted in step.wanted:
+        for wanted in (*step.wanted, *(row.becomes for row in step.claimed)):
             _of(found, wanted.key.job).add(wanted)
         for extension in step.extensions:
             row = counts[extension.ref]

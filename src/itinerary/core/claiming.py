@@ -10,6 +10,7 @@ from itinerary.core.board import Board
 from itinerary.core.commands import Level
 from itinerary.core.course import Course, Stage
 from itinerary.core.ending import named
+from itinerary.core.holding import made_at
 from itinerary.core.messages import ClaimsAnswered, IndexBuilt, Unclaimable
 from itinerary.core.outbox import Outbox
 from itinerary.core.pace import kept_free
@@ -215,15 +216,18 @@ def _is_being_claimed(board: Board, row: OccurrenceRow) -> bool:
 
 def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
     has_begun = row.started_at is not None
+    if not has_begun and board.pause_holding(row.job, made_at(row), now) is not None:
+        return False  # it is offered again, until its job is resumed
     plan = board.plans.plan(row.job, row.version) if has_begun else board.plan_of(row.key, row.version)
     if isinstance(plan, str) or not plan.is_runnable:
         return False
     course = board.new(row.key, plan, row.due_at)
-    course.ref, course.last_fence = row.ref, row.fence
+    course.ref, course.last_fence, course.made_at = row.ref, row.fence, made_at(row)
     course.window, course.is_recovery = row.window, row.is_recovery
     if row.window is not None:
         course.zones = board.plans.zones_in(row.window, plan)
     course.skip = board.why_skipped(course)
+    course.passes_held = board.passes_held(row, now)
     board.by_ref[row.ref] = course
     try:
         asked = read_asked(row.details)

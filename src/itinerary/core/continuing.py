@@ -67,6 +67,7 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
     assert detail.config is not None, "and was started with something"
     course.terms = terms = course.plan.terms_as_frozen(detail.config)
     course.fence, course.started_at, course.seen_at = row.fence, row.started_at, now
+    course.last_run_at = detail.last_run_at
     course.expires_at = now + terms.config.job.execution_timeout
     course.has_shares = not terms.limits or row.holds is not None
     course.errands_run = row.fence << _ERRANDS_SHIFT
@@ -82,8 +83,8 @@ def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
         lifecycle.close(course, cancelling(row.cancelled_by), now, out)
     elif (lost := _lost_beside_pods(course)) is not None:
         lifecycle.close(course, _ended_by_rescue(course, lost), now, out)
-    elif (by := _failed_by(course)) is not None:
-        lifecycle.close(course, Closing(OccurrenceState.FAILED, by, by), now, out)
+    elif (ended := _ended_with_the_occurrence(course)) is not None:
+        lifecycle.close(course, _closed_by(ended, row), now, out)
     elif row.status in _CHECKING and course.plan.definition.requires:
         _check_again(course, row, now, out)
     elif course.plan.definition.on_start and not detail.attempts and _has_all_before_it(course):
@@ -141,10 +142,16 @@ def _reopened(task: TaskProgress) -> TaskProgress:
     return TaskProgress(task.task, task.config) if was_passed_over else task
 
 
-def _failed_by(course: Course) -> str | None:
-    """Who had closed it as failed, tasks that had not begun and all, when its node died in the middle of that."""
-    skipped = (task.reason for task in course.tasks if task.status is TaskState.SKIPPED)
-    return next((by for by in skipped if by in lifecycle.FAILING), None)
+def _ended_with_the_occurrence(course: Course) -> TaskProgress | None:
+    """Return a task that was skipped or cancelled because the whole occurrence was closed, by a timeout, a requirement
+    or a shutdown. Its node died in the middle of that, so the occurrence is closed again."""
+    for task in course.tasks:
+        by = _by(task)
+        if task.status is TaskState.SKIPPED and by in lifecycle.FAILING:
+            return task
+        if task.status is TaskState.CANCELLED and (by in lifecycle.FAILING or by == SHUTDOWN):
+            return task
+    return None
 
 
 def _is_over(course: Course) -> bool:
@@ -181,13 +188,18 @@ def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
 def _closed_by(task: TaskProgress, row: OccurrenceRow) -> Closing:
     """What somebody made of it who cancelled or skipped this task: a requirement or its timeout, a person or a
     shutdown; or else the rescuer, who found it before any task had begun."""
-    by = (task.stop_reason.by if task.stop_reason is not None else task.reason) or "the scheduler"
+    by = _by(task) or "the scheduler"
     outcome = OccurrenceState.ORPHANED
     if by in lifecycle.FAILING:
         outcome = OccurrenceState.FAILED
     elif row.cancelled_by is not None or task.status is TaskState.CANCELLED or by == SHUTDOWN:
         outcome = OccurrenceState.CANCELLED
     return Closing(outcome, by, by)
+
+
+def _by(task: TaskProgress) -> str | None:
+    """Return who cancelled or skipped a task."""
+    return task.stop_reason.by if task.stop_reason is not None else task.reason
 
 
 def _ended_by_rescue(course: Course, task: TaskProgress) -> Closing:

@@ -16,11 +16,14 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from itinerary.core.pen import Pen
-from itinerary.core.plans import HOOK_TIMEOUT, JobPlan, Terms
-from itinerary.core.progress import BEGUN, Phase, StopReason, TaskProgress
+from itinerary.core.plans import HOOK_TIMEOUT, JobPlan, Terms, check_timeout
+from itinerary.core.progress import BEGUN, IN_FLIGHT, Phase, StopReason, TaskProgress
 from itinerary.core.recovery import overlap_of_recovery
+from itinerary.core.stretches import Paused
 from itinerary.model.job import JsonObject
-from itinerary.model.occurrence import Window
+from itinerary.model.occurrence import Kind, Window
+from itinerary.model.overrides import Level
+from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.trails import marked
@@ -28,7 +31,19 @@ from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
 from itinerary.model.writes import Intervention, Start
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["LIVE", "SHUTDOWN", "UNSTARTED", "Closing", "Course", "Errand", "ErrandKind", "Here", "Stage", "cancelling"]
+__all__ = [
+    "LIVE",
+    "SHUTDOWN",
+    "UNSTARTED",
+    "Closing",
+    "Course",
+    "Errand",
+    "ErrandKind",
+    "Here",
+    "Interruption",
+    "Stage",
+    "cancelling",
+]
 
 
 class Stage(IntEnum):
@@ -79,14 +94,29 @@ def cancelling(by: str) -> Closing:
     return Closing(OccurrenceState.CANCELLED, by, by)
 
 
+class Interruption:
+    """A shutdown asks all attempts of an occurrence to end, and begins no further one (see `shutdown`)."""
+
+    __slots__ = ("has_abandoned", "has_run", "why", "withheld")
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.has_run = False
+        """Whether a function was interrupted that had been called."""
+        self.has_abandoned = False
+        """Whether an attempt was given up: what it runs may still go on in this process."""
+        self.withheld: list[AttemptRow] = []
+        """Attempts whose write was refused for lack of a share of a limit."""
+
+
 class Here(NamedTuple):
     """What all courses of a node have in common."""
 
     node: NodeNumber
     name: str
     kill_grace: int
-    grace_period: int
-    """How late an instant may be and still simply run."""
+    late_for: int
+    """How late an instant may be and still simply run: see `Settings.late_for`."""
     turn: int = SECOND
     """The longest time between two iterations: whoever asks for something again and again does so in such steps."""
 
@@ -119,6 +149,7 @@ class Course:
     __slots__ = (
         "adjustments",
         "alarm_at",
+        "begun_at",
         "cancelled_by",
         "closing",
         "deadline_at",
@@ -130,8 +161,10 @@ class Course:
         "fence",
         "found",
         "has_shares",
+        "held_by",
         "here",
         "holds_slot",
+        "interruption",
         "is_marked",
         "is_recovery",
         "key",
@@ -140,8 +173,10 @@ class Course:
         "last_fence",
         "last_run_at",
         "lined_up_at",
+        "made_at",
         "only_tasks",
         "overrides",
+        "passes_held",
         "pen",
         "place",
         "plan",
@@ -155,6 +190,7 @@ class Course:
         "taking",
         "tasks",
         "terms",
+        "unsure",
         "was_early",
         "window",
         "zones",
@@ -163,7 +199,7 @@ class Course:
     pen: Pen[TaskProgress | Errand]
     """Its writes; it has one from its start on."""
 
-    def __init__(self, here: Here, key: Key, plan: JobPlan, due_at: int) -> None:
+    def __init__(self, here: Here, key: Key, plan: JobPlan, due_at: int) -> None:  # noqa: PLR0915 - all that is kept
         self.here, self.key, self.plan, self.due_at = here, key, plan, due_at
         self.stage = Stage.WANTED
         self.ref = Ref(0)
@@ -185,6 +221,8 @@ class Course:
         self.taking: Intervention | None = None
         """The write that makes it this node's, until that is made."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
+        self.begun_at = 0
+        """When the loop heard that it has started: a moment after `started_at`."""
         self.place = 0
         """Where it stands in line; 0: nowhere."""
         self.last_run_at: int | None = None
@@ -195,9 +233,18 @@ class Course:
         self.has_shares = True
         """Whether it holds its shares of limits: not while it waits to retry, or for a requirement."""
         self.closing: Closing | None = None
+        self.interruption: Interruption | None = None
         self.cancelled_by: str | None = None
         """Who wanted it to end while its start was being written."""
         self.lacks = ""
+        self.made_at = key.instant
+        """When it was to run: its instant, or when it was asked for. A later pause of its job holds it."""
+        self.held_by: Paused | None = None
+        """The pause that holds it."""
+        self.passes_held = False
+        """Its job is paused, and it was asked for since."""
+        self.unsure = ""
+        """Why it waits and is not skipped yet: the node of the run in its job's slot is silent."""
         self.lacked = self.was_early = 0
         """The limit that had no share for its start."""
         self.ended_as: OccurrenceState | None = None
@@ -212,7 +259,7 @@ class Course:
     @property
     def state(self) -> OccurrenceState:
         """What people see."""
-        if self.stage is Stage.CLAIMED and self.lacks:
+        if self.stage is Stage.CLAIMED and (self.lacks or self.unsure):
             return OccurrenceState.PENDING
         if self.taking is not None and self.found is not None:
             return self.found.status
@@ -252,7 +299,7 @@ class Course:
     @property
     def outlives_its_node(self) -> bool:
         """Whether what runs of it goes on without this node, all of it: pods (K4)."""
-        begun = [task for task in self.tasks if task.phase in _IN_FLIGHT]
+        begun = [task for task in self.tasks if task.phase in IN_FLIGHT]
         return self.stage is Stage.WORKING and bool(begun) and all(task.outlives for task in begun)
 
     @property
@@ -275,7 +322,7 @@ class Course:
 
     def shift(self, by: int) -> None:
         """The clock has jumped: what is to happen after so long still does (N6)."""
-        self.seen_at, self.expires_at = self.seen_at + by, self.expires_at + by
+        self.seen_at, self.expires_at, self.begun_at = self.seen_at + by, self.expires_at + by, self.begun_at + by
         self.resume_at = None if self.resume_at is None else self.resume_at + by
         self.deadline_at = None if self.deadline_at is None else self.deadline_at + by
         if (errand := self.errand) is not None:
@@ -304,7 +351,7 @@ class Course:
             self.adjustments,
             terms.json,
             self.may_take(),
-            overlap_of_recovery(job.overlap) if self.is_recovery else job.overlap,
+            self._overlap(),
             None if self.is_recovery else job.max_queued,
             terms.limits,
             OccurrenceState.CONDITION_PENDING if checks else self._first_state(attempts),
@@ -312,10 +359,26 @@ class Course:
             attempts,
             None if self.fence is not None else self.last_fence,
             self.skip,
-            self.due_at + self.here.grace_period,
+            self.due_at + self.here.late_for,
+            self.passes_held,
             self.key.job,
+            self.key.instant if self.key.kind is Kind.SCHEDULED else None,
         )
         self.request = marked(request)
+
+    def _overlap(self) -> Overlap:
+        """The policy for the case that another run of the job is in the slot: the job's, with two exceptions.
+
+        Recovery runs one after another (R2). A run that a person asked for waits for its turn where the job says
+        `skip` (R4): the policy bounds what the schedule makes due. A request that says `skip` itself is skipped.
+        """
+        config = self.terms.config.job
+        if self.is_recovery:
+            return overlap_of_recovery(config.overlap)
+        is_asked = not self.key.kind.is_by_schedule
+        if is_asked and config.overlap is Overlap.SKIP and config.source("overlap") is not Level.OCCURRENCE:
+            return Overlap.QUEUE
+        return config.overlap
 
     def _first_state(self, attempts: tuple[AttemptRow, ...]) -> OccurrenceState:
         """What its first tasks amount to when they begin (O8): pods alone are being created."""
@@ -331,7 +394,7 @@ class Course:
             return plan.may_take
         definition, config, grace = plan.definition, terms.config.job, self.here.kill_grace
         hooks = (len(definition.on_start) + len(definition.on_complete)) * (HOOK_TIMEOUT + grace)
-        last_looks = 2 * len(definition.requires) * (config.task_timeout + grace)
+        last_looks = 2 * len(definition.requires) * (check_timeout(config) + grace)
         may_take = config.execution_timeout + grace + plan.waits_for + last_looks + hooks
         if terms is plan.terms:
             plan.may_take = may_take
@@ -370,7 +433,6 @@ class Course:
         return StopReason(self.closing.by)
 
 
-_IN_FLIGHT: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING})
 _ASKS_AFTER_MAX: Final = 16
 """The most turns of the loop between two requests for a share of a limit."""
 _BEFORE_THE_START: Final = {

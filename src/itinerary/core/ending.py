@@ -55,7 +55,8 @@ def end(course: Course, now: int, out: Outbox) -> None:
 def finished(course: Course, state: OccurrenceState, now: int, why: str | None) -> Finished:
     """The news that it has ended."""
     started_at = course.started_at if course.has_begun else None
-    return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why)
+    attempts = max((task.number for task in course.tasks), default=0) if course.has_begun else 0
+    return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why, course.due_at, attempts)
 
 
 def tried(course: Course, task: TaskProgress, now: int) -> Tried:

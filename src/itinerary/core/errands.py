@@ -7,7 +7,10 @@ other, before anything else:
               ▲                    └─ unmet ─► action_pending ─► action_running ─► skipped, failed,
               └────────────── wait, or do something about it, and look again ◄──────────┘
 
-While it waits it is `condition_pending`, and gives back its shares of limits; its job's slot it keeps.
+While it waits it is `condition_pending`, and gives back its shares of limits. It keeps the overlap slot of its job.
+
+A wait is written when it begins and when it ends. The looks in between write nothing: the row says already that the
+requirement is being waited for, and to look again changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from itinerary.core.commands import Level
 from itinerary.core.course import Closing, Course, Errand, ErrandKind
 from itinerary.core.ending import named, outcome
 from itinerary.core.outbox import Outbox
-from itinerary.core.plans import HOOK_TIMEOUT
+from itinerary.core.plans import HOOK_TIMEOUT, check_timeout
 from itinerary.core.reporting import occurrence_told, report_told
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.job import JsonObject
@@ -29,11 +32,17 @@ from itinerary.model.states import OccurrenceState
 from itinerary.model.work import AttemptKey, Failed, Outcome, Succeeded
 from itinerary.schedules.durations import format_duration, parse_duration
 
-__all__ = ["A_REQUIREMENT", "check", "complain", "errand_on_time", "judge", "launch", "look_again", "tell"]
+__all__ = ["A_REQUIREMENT", "Hopeless", "check", "complain", "errand_on_time", "judge", "launch", "look_again", "tell"]
 
 A_REQUIREMENT: Final = "a requirement"
 """Who closes an occurrence whose requirements are not met."""
 _RUN: Final = "run"
+
+
+class Hopeless(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of a requirement that waiting does not meet: another job's run has ended, and has not completed."""
+
+    why: str
 
 
 def check(course: Course, index: int, now: int, out: Outbox) -> None:
@@ -49,10 +58,12 @@ def check(course: Course, index: int, now: int, out: Outbox) -> None:
 
 
 def look_again(course: Course, now: int, out: Outbox) -> None:
-    """It has waited long enough."""
+    """Look at a requirement again after a wait. Nothing is written for that."""
     assert course.errand is not None, "it remembers what it waits for"
     course.resume_at = None
-    check(course, course.errand.index, now, out)
+    index = course.errand.index
+    title = str(course.plan.definition.requires[index])
+    launch(course, _errand(course, ErrandKind.CONDITION, index, title), now, out)
 
 
 def tell(course: Course, kind: ErrandKind, index: int, now: int, out: Outbox) -> bool:
@@ -76,9 +87,9 @@ def launch(course: Course, errand: Errand, now: int, out: Outbox) -> None:
     match errand.kind:
         case ErrandKind.CONDITION:
             run = _checked(course.plan.definition.requires[errand.index])
-            limit = course.terms.config.job.task_timeout
+            limit = check_timeout(course.terms.config.job)
         case ErrandKind.ACTION:
-            limit = course.terms.config.job.task_timeout
+            limit = check_timeout(course.terms.config.job)
         case ErrandKind.ON_START:
             argument = occurrence_told(course)
         case ErrandKind.ON_COMPLETE:
@@ -138,12 +149,17 @@ def judge(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox)
     requirement = requires[errand.index]
     if not isinstance(ended, Succeeded):
         return _failed(f"requires {requirement}: it could not be found out whether that is so")
+    why = f"requires {requirement}, which is not so"
     answer = _answer(ended.result, requirement)
+    if isinstance(answer, Hopeless):
+        then = Unmet.FAIL if requirement.on_unmet is Unmet.WAIT else requirement.on_unmet
+        return _unmet(course, errand, then, f"{why}: {answer.why}", now, out)
     if answer is None:
         allowed = ", ".join((_RUN, Unmet.WAIT, Unmet.SKIP, Unmet.FAIL))
         return _failed(f"requires {requirement}, which answered {ended.result}; allowed: {allowed}")
     if answer != _RUN:
-        return _unmet(course, errand, Unmet(answer), now, out)
+        return _unmet(course, errand, Unmet(answer), why, now, out)
+    _is_looked_at(course, requirement, now)
     course.deadline_at = None
     if errand.index + 1 == len(requires):
         return True
@@ -151,11 +167,19 @@ def judge(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox)
     return False
 
 
-def _answer(result: str | None, requirement: Requirement) -> str | None:
+def _is_looked_at(course: Course, requirement: Requirement, now: int) -> None:
+    """End a wait: what was found out is the result of a look, which has not been written."""
+    if course.pen.state is OccurrenceState.CONDITION_PENDING:
+        course.pen.step(OccurrenceState.CONDITION_RUNNING, now, f"requires {requirement}")
+
+
+def _answer(result: str | None, requirement: Requirement) -> str | Hopeless | None:
     """What a requirement says: run, or what to do instead. None if that makes no sense."""
     try:
         value: Any = None if result is None else msgspec.json.decode(result)
-    except msgspec.DecodeError:
+        if requirement.job is not None and isinstance(value, dict):
+            return msgspec.convert(value, Hopeless)
+    except (msgspec.DecodeError, msgspec.ValidationError):
         return None
     if value is True:
         return _RUN
@@ -164,11 +188,13 @@ def _answer(result: str | None, requirement: Requirement) -> str | None:
     return value if value in (_RUN, Unmet.WAIT, Unmet.SKIP, Unmet.FAIL) else None
 
 
-def _unmet(course: Course, errand: Errand, then: Unmet, now: int, out: Outbox) -> bool | Closing:
+def _unmet(course: Course, errand: Errand, then: Unmet, why: str, now: int, out: Outbox) -> bool | Closing:
     requirement = course.plan.definition.requires[errand.index]
-    why = f"requires {requirement}, which is not so"
-    course.pen.step(OccurrenceState.ACTION_PENDING, now, why)
-    course.pen.step(OccurrenceState.ACTION_RUNNING, now, f"{why}: {then}")
+    is_waiting = course.pen.state is OccurrenceState.CONDITION_PENDING
+    if not (is_waiting and then is Unmet.WAIT):
+        _is_looked_at(course, requirement, now)
+        course.pen.step(OccurrenceState.ACTION_PENDING, now, why)
+        course.pen.step(OccurrenceState.ACTION_RUNNING, now, f"{why}: {then}")
     match then:
         case Unmet.WAIT:
             return _wait(course, requirement, now, out)
@@ -198,6 +224,8 @@ def _wait(course: Course, requirement: Requirement, now: int, out: Outbox) -> bo
         after = format_duration(parse_duration(requirement.deadline))
         return _failed(f"requires {requirement}, which was not so within {after}")
     course.resume_at = min(now + parse_duration(requirement.every), course.deadline_at)
+    if course.pen.state is OccurrenceState.CONDITION_PENDING:
+        return False  # that it waits is written
     course.pen.step(OccurrenceState.CONDITION_PENDING, now)  # so `action_running` is only what does something
     gives_back = course.has_shares and bool(course.terms.limits)
     course.has_shares = course.has_shares and not gives_back

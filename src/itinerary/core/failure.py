@@ -6,8 +6,10 @@ Each task has a strategy: its own, or its job's. A task that has failed for good
     retry_on_failure    has the rest skipped; those in flight finish. While it waits to retry, nothing further begins
     continue            leaves the others alone
 
-and a task whose own strategy is `continue` is spared whatever its peers do: it is neither cancelled nor skipped. Only
-the end of the occurrence as a whole, by a person, its timeout or a shutdown, spares nobody.
+A task that sets `continue` itself is spared whatever its peers do: it is neither cancelled nor skipped. A task that
+only inherits `continue` from its job is not spared: if the job said `continue` and one task says `fail_fast`, that task
+is essential, and its failure ends the others. The end of the occurrence as a whole, by a person, its timeout or a
+shutdown, spares no task.
 
 This is all of it, as a function from how far the tasks are to what should happen next; it is asked again whenever one
 of them has moved.
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from itinerary.core.progress import BEGUN, Phase, TaskProgress
+from itinerary.model.overrides import Level
 from itinerary.model.policies import Failure, Mode
 from itinerary.model.states import OccurrenceState
 
@@ -84,7 +87,9 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
 
 
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
-    return not is_closing and task.config.failure is _CONTINUE
+    """True if the failure of a peer leaves the task alone, since the task sets `continue` itself."""
+    config = task.config
+    return not is_closing and config.failure is _CONTINUE and config.source("failure") is Level.TASK
 
 
 def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:

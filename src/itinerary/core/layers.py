@@ -213,7 +213,7 @@ class _Pieces:
             self.gaps.append(Gap(job, self._since, self._until, 0, str(history)))
             return
         for stretch in history.stretches:
-            if stretch.start < self._until and self._since < stretch.end:
+            if stretch.due_from < min(self._until, stretch.end) and self._since < stretch.end:
                 self._add_stretch(job, stretch)
         for skip in history.skips:
             if self._since <= skip.instant < self._until:
@@ -232,9 +232,9 @@ class _Pieces:
         try:
             known = self._looked_at(stretch.schedule)
         except ItineraryError as error:
-            self.gaps.append(Gap(job, stretch.start, stretch.end, stretch.version, str(error)))
+            self.gaps.append(Gap(job, stretch.due_from, stretch.end, stretch.version, str(error)))
             return
-        for span in self._zones.spans(known.zones, max(stretch.start, self._since), stretch.end):
+        for span in self._zones.spans(known.zones, max(stretch.due_from, self._since), stretch.end):
             try:
                 self._check(known, span)
             except ItineraryError as error:

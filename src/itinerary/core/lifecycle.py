@@ -16,11 +16,11 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from itinerary.core import ending, errands, working
-from itinerary.core.course import LIVE, Closing, Course, ErrandKind, Stage
+from itinerary.core.course import LIVE, SHUTDOWN, Closing, Course, ErrandKind, Stage
 from itinerary.core.news import Began
 from itinerary.core.outbox import Outbox
 from itinerary.core.pen import Pen
-from itinerary.core.progress import Phase, TaskProgress
+from itinerary.core.progress import Phase, StopReason, TaskProgress
 from itinerary.model.states import OccurrenceState
 from itinerary.model.work import AttemptKey, Ended, Moved, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change, Started
@@ -29,11 +29,13 @@ from itinerary.schedules.durations import format_duration
 __all__ = [
     "FAILING",
     "begin",
+    "begin_interrupted",
     "begin_plainly",
     "close",
     "give_way",
     "go_on",
     "greet",
+    "is_waiting",
     "limited",
     "on_time",
     "reported",
@@ -69,6 +71,20 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
         _greet(course, 0, now, out)
     else:
         _work(course, now, out)
+
+
+def begin_interrupted(course: Course, answer: Started, now: int, out: Outbox) -> None:
+    """Take note of its start, and launch nothing: a shutdown came before its function could be called (R9)."""
+    assert course.request is not None, "it was asked for"
+    assert course.interruption is not None, "the shutdown has said why"
+    course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
+    course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
+    course.stage = _WORKING
+    course.expires_at = now + course.terms.execution_timeout
+    out.follow.append(course.ref)
+    for task in course.tasks:
+        if task.phase is _GATED and not task.outlives:
+            working.withhold(course, task, StopReason(SHUTDOWN, why=course.interruption.why), now)
 
 
 def begin_plainly(course: Course, answer: Started, now: int, out: Outbox) -> int:
@@ -294,7 +310,7 @@ def wakes_at(course: Course) -> int | None:
     if (errand := course.errand) is not None:
         at = min(at, errand.stop_at or _NEVER, errand.kill_at or _NEVER)
     if stage is _WORKING:
-        cannot_retry = waits or course.pen.is_held
+        cannot_retry = waits or course.pen.is_held or course.interruption is not None
         for task in course.tasks:
             wakes = task.wakes_at()
             if wakes is not None and wakes < at and not (cannot_retry and task.phase is Phase.RETRYING):

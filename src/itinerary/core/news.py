@@ -3,6 +3,7 @@
     Began, Tried, Finished     the life of an occurrence that runs here
     Settled                    what somebody else ended: the sweep, the reaper, the rescuer
     Counted                    how much is in hand, once in each `loop_interval`
+    FellBehind                 the node cannot keep up, or does so again
 
 Nothing depends on it. What is durable is in the store; this is for a terminal, for metrics and alerts, and for those in
 the same program who wait for an occurrence to end.
@@ -14,11 +15,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from itinerary.model.overload import Behind
 from itinerary.model.policies import Recovery
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["Began", "Counted", "Finished", "News", "Settled", "Tried"]
+__all__ = ["Began", "Counted", "FellBehind", "Finished", "News", "Settled", "Tried"]
 
 
 class Began(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +55,9 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     started_at: int | None
     ended_at: int
     why: str | None = None
+    due_at: int | None = None
+    attempts: int = 0
+    """How many attempts its task took; of several tasks, the most."""
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -75,4 +80,10 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
     """Occurrences that have begun and wait: to be tried again, for a requirement, for a share of a limit."""
 
 
-News: TypeAlias = Began | Tried | Finished | Settled | Counted
+class FellBehind(msgspec.Struct, frozen=True, gc=False):
+    """The node cannot keep up with what is due: said every few seconds while it lasts, and None at its end."""
+
+    behind: Behind | None
+
+
+News: TypeAlias = Began | Tried | Finished | Settled | Counted | FellBehind

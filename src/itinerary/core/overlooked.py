@@ -1,46 +1,55 @@
-"""What was claimed ahead of its instant, when nobody was there at that instant (PROTOCOL 17).
+"""What was claimed before an outage and has not started: a part of the backlog (PROTOCOL 17).
 
-A node claims ten seconds ahead. If all nodes are gone in the middle of that, for hours, these rows are there and nobody
-has started them. To whoever comes back they look like work that is a little late; to the job they are instants that it
-has missed, like those which have no row at all, and they go the same way: what is older than the grace period goes
-through its recovery strategy, together with what is missing.
+A node claims ten seconds ahead. If all nodes end in the middle of that, these rows exist and no node has started them.
+For the job they are instants that it has missed, like those without a row. So the sweep treats them as missing: one
+plan, one strategy, one order.
 
-    execute_all      it runs, as a recovery
-    execute_last     it runs if nothing later was missed, else it is missed
-    mark_as_missed   it is missed
-    bounded_window   it runs if it is among the most recent ones
-    compressed       it runs, for itself: no window reaches over an instant that has a row
+    execute_all      the claimed row runs as a recovery, in its place in the queue
+    execute_last     the last instant of both runs, and the others are missed
+    mark_as_missed   all of both are missed
+    bounded_window   the most recent instants of both run
+    compressed       one run answers for both: the claimed rows inside its window are removed, or it is one of them
 
-It is the sweep that does this, before it decides what is missing: its plan says from when to when nobody had decided
-anything, and is the same for whoever goes on with it.
+Other rows of the job have not started either, and the strategy does not decide about them: they waited as `pending`
+when their node ended, a pause holds them, or their jitter makes them due late. If they are older than a recovery run of
+their job, they join the queue with it. Otherwise the recovery run would start before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-import numpy as np
-from msgspec.structs import replace
-
-from itinerary.core.recovery import to_run
+from itinerary.core.holding import held_row
 from itinerary.core.timeline import Timeline
-from itinerary.errors import ItineraryError
-from itinerary.model.config import resolve
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.policies import Recovery
-from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan
-from itinerary.model.writes import Intervention
 
-__all__ = ["is_overlooked", "overlooked"]
+__all__ = ["NONE_UNSTARTED", "Unstarted", "is_overlooked", "unstarted"]
+
+_UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
+
+
+class Unstarted(NamedTuple):
+    """Occurrences that were due and have not started, by job."""
+
+    claimed: Mapping[JobNumber, Mapping[int, OccurrenceRow]]
+    """By instant: those that the recovery strategy decides about."""
+    waiting: Mapping[JobNumber, Sequence[OccurrenceRow]]
+    """Those that only need their place in the queue."""
+
+
+NONE_UNSTARTED: Final = Unstarted({}, {})
 
 
 def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> bool:
-    """Whether it was claimed for an instant of this plan, and nobody was there then, nor in the grace period.
+    """True if a row was claimed for an instant of this plan, and no node was there then, nor in the grace period.
 
-    What is `pending` had somebody there, who had no room for it.
+    A node was there for a `pending` row, and had no room for it.
     """
     return (
         row.status is OccurrenceState.PRERUN
@@ -51,71 +60,31 @@ def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> boo
     )
 
 
-def overlooked(
-    plan: SweepPlan,
-    timeline: Timeline,
-    decided: Sequence[Key],
-    rows: Iterable[OccurrenceRow],
-    *,
-    grace_period: int,
-    settings: Overrides = NOTHING,
-) -> list[Intervention]:
-    """What is to be done about them. `decided` are the keys from the plan's start to its end; a job that cannot be
-    enumerated has what it claimed run."""
-    by_job: dict[JobNumber, list[OccurrenceRow]] = {}
+def unstarted(
+    plan: SweepPlan, timeline: Timeline, rows: Iterable[OccurrenceRow], *, grace_period: int, now: int
+) -> Unstarted:
+    """Sort the rows of a store that are due before the plan's end. Rows that have started are left out.
+
+    Args:
+        plan: What the sweep decides.
+        timeline: What is in force: a pause holds what was due before it.
+        rows: The active rows that are due before the plan's end.
+        grace_period: How late an instant may be and still simply run.
+        now: The store's time.
+    """
+    claimed: defaultdict[JobNumber, dict[int, OccurrenceRow]] = defaultdict(dict)
+    waiting: defaultdict[JobNumber, list[OccurrenceRow]] = defaultdict(list)
     for row in rows:
-        if is_overlooked(row, plan, grace_period):
-            by_job.setdefault(row.job, []).append(row)
-    others: dict[JobNumber, set[int]] = {}
-    for key in decided:
-        if key.job in by_job and key.kind is Kind.SCHEDULED:
-            others.setdefault(key.job, set()).add(key.instant)
-    grace_from = plan.end - grace_period
-    found: list[Intervention] = []
-    for job, claimed in sorted(by_job.items()):
-        done = others.get(job, set()) - {row.instant for row in claimed}
-        try:
-            found += _of_job(timeline, job, claimed, done, (plan.start, grace_from, plan.end), settings)
-        except ItineraryError:  # the sweep says what is wrong with it
-            found += [_run(row, "its job could not be enumerated") for row in claimed]
-    return found
+        if row.started_at is not None or row.status not in _UNSTARTED or row.kind is not Kind.SCHEDULED:
+            continue
+        if is_overlooked(row, plan, grace_period) and held_row(timeline, row, now) is None:
+            claimed[row.job][row.instant] = row
+        elif not _is_unsure(row):
+            waiting[row.job].append(row)
+    return Unstarted(claimed, waiting)
 
 
-def _of_job(
-    timeline: Timeline,
-    job: JobNumber,
-    claimed: Sequence[OccurrenceRow],
-    done: set[int],
-    times: tuple[int, int, int],
-    settings: Overrides,
-) -> Iterator[Intervention]:
-    start, grace_from, end = times
-    expected = [due for due in timeline.expected(start, grace_from, [job]) if due.instant not in done]
-    missed = [due for due in expected if due.skipped is None]
-    runs: dict[int, bool] = {}
-    strategy = Recovery.EXECUTE_ALL
-    if missed:
-        overrides = timeline.definition(job, missed[-1].version).overrides
-        recovery = resolve(settings=settings, job=overrides).recovery
-        strategy = recovery.strategy
-        which = to_run(np.array([due.instant for due in missed], np.int64), recovery, end).tolist()
-        runs = {due.instant: runs or strategy is Recovery.COMPRESSED for due, runs in zip(missed, which, strict=True)}
-    skipped = {due.instant: due.skipped for due in expected}
-    for row in claimed:
-        if (why := skipped.get(row.instant)) is not None:
-            yield _as_seen(row, OccurrenceState.SKIPPED, why)
-        elif runs.get(row.instant, True):
-            yield _run(row, f"recovered by {strategy}")
-        else:
-            why = f"missed: it was claimed, nobody was there at its instant, and its recovery is {strategy}"
-            yield _as_seen(row, OccurrenceState.MISSED, why)
-
-
-def _run(row: OccurrenceRow, why: str) -> Intervention:
-    reason = f"{why}: it was claimed, and nobody was there at its instant"
-    return replace(_as_seen(row, None, reason), becomes_recovery=True)
-
-
-def _as_seen(row: OccurrenceRow, to: OccurrenceState | None, why: str) -> Intervention:
-    """Only if nobody has done anything to it since: where somebody has, it is not overlooked any more."""
-    return Intervention(row.ref, row.fence, to, why, is_unstarted=True, sequence=row.sequence)
+def _is_unsure(row: OccurrenceRow) -> bool:
+    """True if a row waits to learn whether the run in its job's slot is alive: it may have to be skipped for that."""
+    reason = read_reason(row.reason)
+    return reason is not None and reason.kind is ReasonKind.UNSURE

@@ -31,10 +31,18 @@ from itinerary.model.writes import Limit
 from itinerary.schedules import Schedule, from_stored
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms"]
+__all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms", "check_timeout"]
 
 HOOK_TIMEOUT: Final = 30_000_000
 """How long a hook may take (X7)."""
+_CHECK_TIMEOUT: Final = 300_000_000
+"""How long one check of a requirement may take without a task timeout. It comes before the start, which is when the
+execution timeout begins."""
+
+
+def check_timeout(config: EffectiveConfig) -> int:
+    """Return how long one check of a requirement, or its action, may take."""
+    return _CHECK_TIMEOUT if config.task_timeout is None else config.task_timeout
 
 
 class Terms:

@@ -20,12 +20,17 @@ from msgspec.structs import replace
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.ids import attempt_id, job_id, task_run_id
 from itinerary.model.job import Task
-from itinerary.model.retries import LOST_MAX, is_lost, may_retry, retry_wait
+from itinerary.model.reasons import BEFORE_THE_CALL
+from itinerary.model.retries import LOST_MAX, costs_no_retry, is_lost, may_retry, retry_wait
 from itinerary.model.rows import AttemptRow, Key, Ref, TaskRow
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey, Failed, Outcome, Stopped, Succeeded
 
-__all__ = ["BEGUN", "OVERTIME", "Phase", "StopReason", "TaskProgress"]
+__all__ = ["BEGUN", "IN_FLIGHT", "NEVER", "OVERTIME", "Phase", "StopReason", "TaskProgress"]
+
+
+NEVER: Final = 2**63 - 1
+"""The instant at which an attempt without a task timeout is over its own time."""
 
 
 class Phase(IntEnum):
@@ -49,6 +54,8 @@ _FAILURES: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 BEGUN: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING, Phase.RETRYING})
 """In flight: begun, and not done."""
+IN_FLIGHT: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING})
+"""An attempt is being made, or about to be."""
 
 
 class StopReason(NamedTuple):
@@ -56,6 +63,8 @@ class StopReason(NamedTuple):
 
     by: str
     is_overtime: bool = False
+    why: str | None = None
+    """What happened, if `by` does not say it."""
 
 
 OVERTIME: Final = StopReason("task timeout", is_overtime=True)
@@ -165,7 +174,7 @@ class TaskProgress:
         is known; `least` is the least time that is left to see how it is by now."""
         self.phase, self.status, self.number = Phase.RUNNING, TaskState.RUNNING, attempt.number
         self.started_at = attempt.started_at or began_at
-        self.overtime_at = max(self.started_at + self.config.task_timeout, least)
+        self.overtime_at = max(self._overtime_after(self.started_at), least)
         self.moved_to = None if state is OccurrenceState.RUNNING else state
         if row is not None and row.reason == OVERTIME.by:
             self.overtime_at = self.started_at  # it was over its time, and is asked to end once more
@@ -177,11 +186,18 @@ class TaskProgress:
     def launch(self, now: int) -> None:
         """Its row is written: it runs."""
         self.phase, self.started_at = _RUNNING, now
-        self.overtime_at = now + self.config.task_timeout
+        self.overtime_at = self._overtime_after(now)
+
+    def _overtime_after(self, instant: int) -> int:
+        """When an attempt that began at an instant is over its own time. Without a task timeout it never is: the
+        execution timeout ends it."""
+        timeout = self.config.task_timeout
+        return NEVER if timeout is None else instant + timeout
 
     def shift(self, by: int) -> None:
         """The clock has jumped: what is to happen after so long still does."""
-        self.overtime_at, self.kill_at, self.retry_at = self.overtime_at + by, self.kill_at + by, self.retry_at + by
+        self.kill_at, self.retry_at = self.kill_at + by, self.retry_at + by
+        self.overtime_at = NEVER if self.overtime_at == NEVER else self.overtime_at + by
 
     def stop(self, reason: StopReason, kill_at: int) -> None:
         """It has been asked to end."""
@@ -196,7 +212,8 @@ class TaskProgress:
     def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
         """The attempt is over. Returns the names of the exception that ended it, if one did."""
         status, error, names = self._judged(outcome)
-        began_at = self.started_at or None
+        is_uncalled = isinstance(outcome, Stopped) and not outcome.was_called
+        began_at = None if is_uncalled else self.started_at or None
         ended_at = now if self.lost_by is None or status is TaskState.SUCCESS else None
         row = AttemptRow(ref, self.task.order, self.number, status, began_at, ended_at, error, outcome.output)
         self.tries.append(row)
@@ -223,10 +240,12 @@ class TaskProgress:
                 return TaskState.FAILED, "it was stopped, and not by the scheduler", ()
             case Failed() | Stopped() if stopped is not None and stopped.is_overtime:
                 given_up = ", and was given up" if isinstance(outcome, Stopped) and outcome.abandoned else ""
+                if isinstance(outcome, Stopped) and not outcome.was_called:
+                    given_up = _UNCALLED
                 return TaskState.TIMEOUT, f"over its time{given_up}", ()
             case _:
-                given_up = ", and given up" if isinstance(outcome, Stopped) and outcome.abandoned else ""
-                return TaskState.CANCELLED, f"cancelled{given_up}", ()
+                because = "" if stopped is None or stopped.why is None else f": {stopped.why}"
+                return TaskState.CANCELLED, f"cancelled{_how_far(outcome)}{because}", ()
 
     def has_committed_after_all(self) -> None:
         """It was taken for failed, and then its transaction turned out to stand: so it has succeeded."""
@@ -240,21 +259,37 @@ class TaskProgress:
             return False
         if is_lost(self.tries[-1]):
             return self._lost_attempts <= LOST_MAX
-        return may_retry(self.config.retry, self.number - self._lost_attempts, names)
+        return may_retry(self.config.retry, self.number - self._uncounted, names)
 
     @property
     def _lost_attempts(self) -> int:
-        """How many of its attempts were lost with a node: these are not counted by its retry policy."""
+        """How many of its attempts were lost with a node."""
         return sum(is_lost(attempt) for attempt in self.tries)
 
+    @property
+    def _uncounted(self) -> int:
+        """The number of attempts that do not count for its retry policy."""
+        return sum(costs_no_retry(attempt) for attempt in self.tries)
+
     def wait_to_retry(self, job: str, key: Key, now: int) -> None:
-        """It will be tried again: after a while, or at once, if the last attempt was lost with its node."""
+        """It will be tried again: after a while, or at once, if the last attempt costs no retry."""
         self.phase = Phase.RETRYING
         self.retry_at = now
-        if not is_lost(self.tries[-1]):
+        if not costs_no_retry(self.tries[-1]):
             run = task_run_id(key.id(job_id(job)), self.task.id)
-            number = self.number - self._lost_attempts
+            number = self.number - self._uncounted
             self.retry_at = now + retry_wait(self.config.retry, number, attempt_id(run, self.number))
+
+    def withhold(self, ref: Ref, reason: StopReason, now: int) -> None:
+        """End an attempt whose row is written, and that is not launched."""
+        error = None if reason.why is None else f"cancelled{_UNCALLED}: {reason.why}"
+        self.tries.append(AttemptRow(ref, self.task.order, self.number, TaskState.CANCELLED, None, now, error))
+        self.status, self.stop_reason = TaskState.CANCELLED, reason
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if the shutdown of its node ended its last attempt."""
+        return self.status is TaskState.CANCELLED and self.stop_reason is not None and self.stop_reason.why is not None
 
     def take_back(self, reason: StopReason) -> None:
         """The attempt that was to be made is not made after all: its row was never written."""
@@ -315,7 +350,7 @@ class TaskProgress:
         cancelled_by, reason = None, self.reason
         if self.phase is _STOPPING and self.stop_reason is not None:
             reason = self.stop_reason.by  # who adopts it will want to know
-        if self.status is TaskState.CANCELLED and self.stop_reason is not None:
+        if self.status is TaskState.CANCELLED and self.stop_reason is not None and self.phase is not _RETRYING:
             cancelled_by = self.stop_reason.by
         return TaskRow(
             ref,
@@ -327,3 +362,15 @@ class TaskProgress:
             reason,
             self.result,
         )
+
+
+_UNCALLED: Final = f" {BEFORE_THE_CALL}"
+
+
+def _how_far(outcome: Outcome) -> str:
+    """How far a cancelled attempt had come, as far as its executor knows."""
+    if not isinstance(outcome, Stopped):
+        return ""
+    if not outcome.was_called:
+        return _UNCALLED
+    return ", and given up" if outcome.abandoned else ""

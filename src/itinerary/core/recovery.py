@@ -8,7 +8,8 @@
 
 Every instant is answered for exactly once: by a row of its own, or by one row whose window it lies in. A window never
 reaches over an instant that has a row already, since that would be answered for twice; so a *block* ends where one
-begins. In the usual outage nothing has a row, and there is one block.
+begins. In the usual outage nothing has a row, and there is one block. Rows that were claimed and have not started count
+as missing (`overlooked`): a compressed window covers them, and a stretch leaves them their own rows.
 
     a stretch     more than 1,000 missed or skipped instants in a block: one row, with the key of the *first* of them
     compressed    one row, with the key of the *last* of them: it runs as that instant's occurrence
@@ -27,7 +28,7 @@ whoever goes on after a crash writes the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias, assert_never
@@ -46,7 +47,17 @@ from itinerary.model.writes import Wanted
 from itinerary.schedules import Schedule, format_duration
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["STRETCH_MIN", "Missing", "Policy", "late", "overlap_of_recovery", "recovered", "settled", "to_run"]
+__all__ = [
+    "STRETCH_MIN",
+    "Missing",
+    "Policy",
+    "late",
+    "overlap_of_recovery",
+    "recovered",
+    "settled",
+    "settled_each",
+    "to_run",
+]
 
 STRETCH_MIN: Final = 1_000
 """More skipped or missed instants than this, in a block, are one row."""
@@ -86,6 +97,10 @@ class Missing:
         """Some of them."""
         return Missing(self.instants[which], self.places[which], self.versions[which])
 
+    def among(self, instants: Collection[int]) -> NDArray[np.bool_]:
+        """Which of them are among these instants."""
+        return np.isin(self.instants, np.fromiter(instants, np.int64, len(instants)))
+
     def blocks(self, kinds: Numbers | None = None) -> Iterator[Missing]:
         """What lies side by side, and is of one kind if kinds are given."""
         apart = np.diff(self.places) != 1
@@ -102,10 +117,17 @@ class Missing:
         return Window(int(self.instants[0]), int(self.instants[-1]) + SECOND, len(self))
 
 
-def recovered(job: JobRow, missing: Missing, policies: Mapping[int, Policy], now: int) -> list[Wanted]:
+def recovered(
+    job: JobRow,
+    missing: Missing,
+    policies: Mapping[int, Policy],
+    now: int,
+    claimed: Collection[int] = (),
+) -> list[Wanted]:
     """What should be written for a job's missing instants that are older than the grace period, in order.
 
-    `policies` are those of every version among them. `now` is the end of the sweep's plan.
+    `policies` are those of every version among them. `now` is the end of the sweep's plan. `claimed` are the instants
+    that have a row, which was claimed before the outage.
     """
     if not len(missing):
         return []
@@ -120,8 +142,12 @@ def recovered(job: JobRow, missing: Missing, policies: Mapping[int, Policy], now
         for instant, version in _pairs(missing.where(runs))
     ]
     reason = _why_missed(recovery)
-    for block in missing.where(~runs).blocks():
+    has_row = missing.among(claimed)
+    for block in missing.where(~runs & ~has_row).blocks():
         rows += settled(job, block, policies, OccurrenceState.MISSED, reason, is_recovery=True)
+    rows += settled_each(
+        job, missing.where(~runs & has_row), policies, OccurrenceState.MISSED, reason, is_recovery=True
+    )
     return sorted(rows, key=lambda row: row.key)
 
 
@@ -171,9 +197,22 @@ def settled(
         instant, version = next(_pairs(block))
         row = _row(job, instant, policies[version], status, reason, is_recovery=is_recovery)
         return [msgspec.structs.replace(row, window=block.window)]
+    return settled_each(job, block, policies, status, reason, is_recovery=is_recovery)
+
+
+def settled_each(
+    job: JobRow,
+    missing: Missing,
+    policies: Mapping[int, Policy],
+    status: OccurrenceState,
+    reason: str,
+    *,
+    is_recovery: bool = False,
+) -> list[Wanted]:
+    """Instants that do not run: a row for each."""
     return [
         _row(job, instant, policies[version], status, reason, is_recovery=is_recovery)
-        for instant, version in _pairs(block)
+        for instant, version in _pairs(missing)
     ]
 
 

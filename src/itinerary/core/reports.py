@@ -7,6 +7,9 @@ but half a second at the most; and then they are taken up some at a time, so tha
 all of them. With fewer starts an end is
 not held up at all: what follows it may depend on it (PROTOCOL 10).
 
+A node that was stopped catches up: then late runs wait for the ends of earlier ones (`turns`), and an end is worth as
+much as a start. So reports do not wait while any run does.
+
 Nothing is judged wrongly for that: as soon as time has come for anything, or anybody asks or tells anything but how
 starts, claims and writes went, all that has been reported is taken up before it.
 """
@@ -83,7 +86,7 @@ class Reports:
         """Take up what should not wait any longer."""
         board, was_herd = self._board, self._is_herd
         starts = board.starting + board.ready
-        self._is_herd = starts >= HERD or (was_herd and starts > 0)
+        self._is_herd = (starts >= HERD or (was_herd and starts > 0)) and not board.turns.waiting
         has_ended = was_herd and not self._is_herd
         self._is_launching = (has_ended or self._is_launching) and board.is_launching(now)
         if not self._waiting:

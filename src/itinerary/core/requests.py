@@ -80,7 +80,6 @@ def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> Non
     elif course.stage in UNSTARTED:
         board.over(course, now, OccurrenceState.CANCELLED)
         out.news.append(ending.finished(course, OccurrenceState.CANCELLED, now, message.by))
-        out.log(Level.INFO, "occurrence.cancelled", **ending.named(course), by=message.by)
         out.reply(message.reply, Told(done=True))
     elif lifecycle.close(course, cancelling(message.by), now, out):
         board.after(course, now, out)
@@ -179,6 +178,10 @@ def _waits_for(board: Board, course: Course, place: int | None) -> str:
         return f"a slot of node {board.here.name}, {place} in line"
     if course.stage is Stage.CLAIMED and course.lacks:
         return f"a share of limit {course.lacks}"
+    if course.stage is Stage.CLAIMED and course.unsure:
+        return course.unsure.removeprefix("waits ")
+    if course.stage is Stage.CLAIMED and board.turns.holds(course):
+        return "an earlier run of its job, which is late, too"
     if course.stage is Stage.CHECKING and course.resume_at is not None and course.errand is not None:
         requirement = course.plan.definition.requires[course.errand.index]
         return f"requirement {requirement}, looked at again at {course.resume_at}"

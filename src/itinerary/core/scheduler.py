@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias, assert_never
 
 from itinerary.core import claiming, ending, lifecycle, requests
-from itinerary.core.board import Board
+from itinerary.core.board import Board, Overdue
 from itinerary.core.commands import Command, Level
 from itinerary.core.course import LIVE, UNSTARTED, Course, Here, Stage
 from itinerary.core.ending import finished
@@ -59,6 +59,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.reports import Reports
 from itinerary.core.starting import Starting
 from itinerary.core.tally import Tally
+from itinerary.model.ids import job_id, run_id
 from itinerary.model.policies import OnOrphan
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
@@ -104,6 +105,8 @@ class Scheduler:
         self._reports.take_up(now, out)
         claiming.take_offers(board, now, out)
         self._starting.on_time(now, out)
+        if board.cuts_at is not None and board.cuts_at <= now:
+            self._cut_off(now, out)
         if board.unheard_for is not None:
             self._give_way(board.unheard_for, now, out)
         self._check_heartbeats(now, out)
@@ -124,13 +127,27 @@ class Scheduler:
         if self._starting.has_more or self._reports.can_go_on or board.has_launched:
             return 0
         claims_at = board.launching_until if board.has_put_off and not board.is_starting else None
-        known = (board.alarms.next_at, board.ends_at, self._reports.at, board.more_at, claims_at)
+        known = (board.alarms.next_at, board.cuts_at, board.leaves_at, self._reports.at, board.more_at, claims_at)
         times = [time for time in known if time is not None]
         return min(times, default=None)
 
     def is_hurried(self, now: int) -> bool:
         """Whether starts are being written or about to begin: there is no time for anything that can wait."""
         return self._board.is_hurried(now)
+
+    def unfinished(self) -> list[str]:
+        """The ids of what has started on this node, and whose end is not durable yet."""
+        return [_shown_id(course) for course in list(self._board.live.values())]
+
+    def overdue(self, now: int) -> Overdue:
+        """Return how many runs are due and have not started, and since when."""
+        return self._board.overdue(now)
+
+    @property
+    def lacks_slots(self) -> bool:
+        """True if due runs wait for a slot of the node and none is free."""
+        line = self._board.line
+        return line.free <= 0 and len(line) > 0
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -281,22 +298,25 @@ class Scheduler:
         self._board.after(course, now, out)
 
     def _shut_down(self, why: str, now: int, out: Outbox) -> None:
-        """Take no new work, give back what has not started, cancel what runs (R9), but for what runs elsewhere: pods
-        go on, and another node, or the next start of this one, follows them to their end (K4)."""
+        """Take no new work, give back what has not started, and do with the rest what its job says (R9)."""
         board = self._board
         if board.ends_at is not None:
             return
         board.ends_at = now + self._settings.shutdown_grace_period
+        board.cuts_at = now + self._settings.finish_timeout
         out.log(Level.INFO, "node.shutting_down", why=why, running=len(board.live))
         for course in list(board.by_ref.values()):
             if course.stage in (Stage.CLAIMED, Stage.LINED_UP):
                 claiming.release(board, course, now, out)
-            elif course.outlives_its_node and course.closing is None:
-                ending.leave(course, out)  # to others, as soon as this node has said that it is gone
-                board.after(course, now, out)
             elif course.stage in LIVE:
-                lifecycle.close(course, board.shutdown_closing(), now, out)
                 board.after(course, now, out)
+
+    def _cut_off(self, now: int, out: Outbox) -> None:
+        """Interrupt what still runs: the rest of the grace period is for its end."""
+        board = self._board
+        board.cuts_at = None
+        for course in list(board.live.values()):
+            board.after(course, now, out)
 
     # -- heartbeats, bounds, statistics ------------------------------------------------------------------------------
 
@@ -341,7 +361,7 @@ class Scheduler:
                 "(max_buffered_updates); is the store reachable?"
             )
             out.exit(len(board.live), error)
-        elif board.ends_at is not None and (now >= board.ends_at or board.is_idle(out)):
+        elif (leaves_at := board.leaves_at) is not None and (now >= leaves_at or board.is_idle(out)):
             self._has_exited = True
             out.exit(len(board.live))
 
@@ -351,6 +371,12 @@ class Scheduler:
         if now - tally.since >= self._settings.loop_interval:
             out.keep(tally.row(self._board, now, inbox_depth), _counted(self._board))
             self._tally = Tally(now, tally.all_iterations)
+
+
+def _shown_id(course: Course) -> str:
+    """The id by which people find an occurrence."""
+    key, name = course.key, course.plan.name
+    return run_id(name, key.instant - key.instant % SECOND) if key.kind.is_by_schedule else str(key.id(job_id(name)))
 
 
 def _counted(board: Board) -> Counted:

@@ -7,20 +7,19 @@ due ─► LINED_UP ─► (a slot) ─► STARTING ─► begun
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import Final, assert_never
 
-from itinerary.core import continuing, ending, lifecycle
+from itinerary.core import claiming, continuing, ending, lifecycle, shutdown
 from itinerary.core.board import Board
 from itinerary.core.commands import Level
-from itinerary.core.course import LIVE, Course, Stage, cancelling
+from itinerary.core.course import LIVE, Course, Interruption, Stage, cancelling
 from itinerary.core.messages import StartsAnswered, TakenUp
 from itinerary.core.outbox import Outbox
 from itinerary.errors import ItineraryError
-from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Detail
-from itinerary.model.reasons import lacks_slot
-from itinerary.model.rows import JobNumber
+from itinerary.model.reasons import lacks_slot, shut_down
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Started, Step
 from itinerary.schedules.durations import SECOND
@@ -34,12 +33,13 @@ _SLOTS_AT_ONCE: Final = 1_024
 """The most that are begun in one iteration: the first of ten thousand is being written while the last waits."""
 _MANY: Final = 256
 """So many that are launched together are worth waiting for."""
+_MARKS_A_SECOND: Final = 500
+"""As many as another node looks at when it looks for work."""
 _CLAIMED: Final = Stage.CLAIMED
 _LINED_UP: Final = Stage.LINED_UP
 _STARTING: Final = Stage.STARTING
 _WORKING: Final = Stage.WORKING
-_SCHEDULED: Final = Kind.SCHEDULED
-_ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.ADJUSTED})
+_ASKED_AGAIN: Final = frozenset({Refusal.EARLY, Refusal.LIMITED, Refusal.UNSURE, Refusal.OVERDUE, Refusal.ADJUSTED})
 
 
 class Starting:
@@ -49,9 +49,9 @@ class Starting:
         self._board = board
         self._moved: list[Course] = []
         """What was to start when the timeline moved on."""
-        self._unmarked: list[Course] = []
+        self._unmarked: deque[Course] = deque()
         """What has come into line, and is not known to wait for long."""
-        self._last_run: dict[JobNumber, int] = {}
+        self._marks_since, self._marks_left = 0, 0
 
     # -- what time has come for --------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class Starting:
         """Do what time has come for, and give slots to those who wait for one."""
         board, line = self._board, self._board.line
         live: list[Course] = []
-        for course in self._after_those_at_once(board.alarms.due(now), out):
+        for course in self._after_those_at_once(board.turns.admit(board.alarms.due(now), now, board.alarms), out):
             if course.stage is _CLAIMED:
                 self._line_up(course, now, out)
             elif course.stage in LIVE:
@@ -74,10 +74,7 @@ class Starting:
         if not line:
             self._unmarked.clear()
         elif line.free <= 0:
-            for course in self._unmarked:
-                if course.place:
-                    self._mark(course, out)
-            self._unmarked.clear()
+            self._mark_some(now, out)
 
     def _after_those_at_once(self, due: list[Course], out: Outbox) -> list[Course]:
         """Nobody waits, there are slots for all, and none goes before the others: so they start without having stood in
@@ -94,7 +91,7 @@ class Starting:
                 board.next_up = due[number:]
                 break
             request = course.request
-            if course.stage is _CLAIMED and request is not None and request.is_plain:
+            if course.stage is _CLAIMED and request is not None and request.is_plain and course.held_by is None:
                 course.stage, course.holds_slot = _STARTING, True
                 line.free -= 1
                 starts.append(request)
@@ -103,12 +100,22 @@ class Starting:
         return others
 
     def _line_up(self, course: Course, now: int, out: Outbox) -> None:
+        if course.held_by is not None and self._is_held(course, now):
+            return
         if course.skip is not None and self._gives_slots:
             self._ask(course, out)  # nothing of it will run, so it needs no slot
             return
         course.stage = _LINED_UP
         self._board.line.put(course, now)
         self._unmarked.append(course)
+
+    def _is_held(self, course: Course, now: int) -> bool:
+        """Whether a pause still holds it. A pause that ends by itself is looked at again then; another one is over when
+        the timeline says so, and that is heard of."""
+        course.held_by = pause = self._board.pause_holding(course.key.job, course.made_at, now)
+        if pause is not None and pause.until is not None:
+            self._board.alarms.put(pause.until, course)
+        return pause is not None
 
     @property
     def _gives_slots(self) -> bool:
@@ -134,7 +141,11 @@ class Starting:
             course.stage = Stage.STARTING
             out.takings.append(course.taking)
         elif course.stage is _LINED_UP:
-            self._ask(course, out)
+            if self._board.turns.has_turn(course, now, self._board.alarms):
+                self._ask(course, out)
+            else:
+                course.stage = _CLAIMED
+                self._board.line.release(course)
         elif course.stage in LIVE and lifecycle.wants_slot(course, now):
             lifecycle.on_time(course, now, out)
             self._board.after(course, now, out)
@@ -145,6 +156,18 @@ class Starting:
         assert course.request is not None, "it was prepared when it was claimed"
         course.stage = _STARTING
         out.starts.append(course.request)
+
+    def _mark_some(self, now: int, out: Outbox) -> None:
+        """Mark those that lack a slot, the oldest first, and only so many a second: other nodes see no more of them,
+        and each mark is a write that takes time from starts. Whatever has waited for long is marked in any case."""
+        if not self._marks_since <= now < self._marks_since + SECOND:
+            self._marks_since, self._marks_left = now, _MARKS_A_SECOND
+        unmarked, long_ago = self._unmarked, now - self._board.settings.grace_period // 2
+        while unmarked and (self._marks_left > 0 or unmarked[0].due_at <= long_ago):
+            course = unmarked.popleft()
+            if course.place:
+                self._marks_left -= 1
+                self._mark(course, out)
 
     def _mark(self, course: Course, out: Outbox) -> None:
         """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
@@ -169,21 +192,28 @@ class Starting:
                 self._begin(course, answer, now, out)
             else:
                 board.line.release(course)
+                board.turns.over(course, now, board.alarms)
                 self._refused(course, answer, now, out)
+                if board.ends_at is not None:
+                    self._give_back(course, now, out)
         board.has_launched = len(out.assignments) >= _MANY
 
     def _begin(self, course: Course, answer: Started, now: int, out: Outbox) -> None:
-        board, key = self._board, course.key
-        course.last_run_at = last_run = self._last_run.get(key.job)
-        if key.kind is _SCHEDULED and (last_run is None or last_run < key.instant):
-            self._last_run[key.job] = key.instant
+        board = self._board
+        board.turns.begun(course, now, board.alarms)
+        course.last_run_at = answer.last_run_at
         board.live[course.ref] = course
         assert course.request is not None, "it was asked for"
         if course.request.is_plain and course.cancelled_by is None and board.ends_at is None:
             board.alarms.put(lifecycle.begin_plainly(course, answer, now, out), course)  # nearly always
             return
+        if board.ends_at is not None and course.cancelled_by is None:
+            course.interruption = Interruption(shut_down(board.here.name))
+            lifecycle.begin_interrupted(course, answer, now, out)
+            board.after(course, now, out)
+            return
         lifecycle.begin(course, answer, now, out)
-        if course.cancelled_by is None and board.ends_at is None and course.stage is _WORKING and course.tasks:
+        if course.cancelled_by is None and course.stage is _WORKING and course.tasks:
             board.watch(course, now)  # nearly always
         else:
             self._close_if_asked(course, now, out)
@@ -193,10 +223,6 @@ class Starting:
         board = self._board
         if course.cancelled_by is not None:
             lifecycle.close(course, cancelling(course.cancelled_by), now, out)
-        elif board.ends_at is not None and course.outlives_its_node and course.closing is None:
-            ending.leave(course, out)
-        elif board.ends_at is not None:
-            lifecycle.close(course, board.shutdown_closing(), now, out)
         board.after(course, now, out)
 
     def taken_up(self, message: TakenUp, now: int, out: Outbox) -> None:
@@ -211,6 +237,8 @@ class Starting:
             elif isinstance(answer, Refused):
                 out.log(Level.DEBUG, "occurrence.not_taken_up", **ending.named(course), why=answer.by)
                 board.over(course, now)
+            elif board.ends_at is not None:
+                shutdown.hand_back(board, course, answer, now, out)
             else:
                 self._go_on(course, answer, now, out)
 
@@ -226,10 +254,11 @@ class Starting:
         out.log(Level.WARNING, "occurrence.taken_up", **ending.named(course), state=detail.row.status)
         self._close_if_asked(course, now, out)
 
-    def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:
+    def _refused(self, course: Course, answer: Refused, now: int, out: Outbox) -> None:  # noqa: C901, PLR0912 - a list of all refusals
         board = self._board
         course.stage = Stage.CLAIMED
         course.lacks = answer.by if answer.why is Refusal.LIMITED else ""
+        was_unsure, course.unsure = course.unsure, answer.by if answer.why is Refusal.UNSURE else ""
         if answer.why in _ASKED_AGAIN:
             self._renew(course, out)  # the timeline may have moved on while the answer was on its way
         match answer.why:
@@ -240,6 +269,12 @@ class Starting:
             case Refusal.LIMITED:
                 board.lacking.setdefault(answer.by, []).append(course)
                 board.alarms.put(course.next_ask(now), course)
+            case Refusal.UNSURE:
+                if not was_unsure:
+                    out.log(Level.INFO, "occurrence.unsure", **ending.named(course), why=answer.by)
+                board.alarms.put(now + course.here.turn, course)
+            case Refusal.OVERDUE:
+                board.alarms.put(now + course.here.turn, course)
             case Refusal.MOVED:
                 self._moved.append(course)
                 board.is_stale = True
@@ -247,17 +282,15 @@ class Starting:
             case Refusal.ADJUSTED:
                 out.reads.append(course.ref)
             case Refusal.SKIPPED:
-                out.log(Level.INFO, "occurrence.skipped", **ending.named(course), why=answer.by)
                 out.news.append(ending.finished(course, OccurrenceState.SKIPPED, now, answer.by))
                 board.over(course, now, OccurrenceState.SKIPPED)
             case Refusal.QUEUED:
                 out.log(Level.INFO, "occurrence.queued", **ending.named(course), why=answer.by)
                 board.over(course, now, OccurrenceState.QUEUED)
             case Refusal.CANCELLED:
-                out.log(Level.INFO, "occurrence.cancelled", **ending.named(course), by=answer.by)
                 out.news.append(ending.finished(course, OccurrenceState.CANCELLED, now, answer.by))
                 board.over(course, now, OccurrenceState.CANCELLED)
-            case Refusal.LOST | Refusal.GONE:
+            case Refusal.LOST | Refusal.GONE | Refusal.ALIVE:  # the last is an answer to takeovers alone
                 out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")
                 board.over(course, now)
             case Refusal.ILLEGAL | Refusal.UNWRITABLE | Refusal.ELSEWHERE:  # the last is never said of an occurrence
@@ -266,6 +299,11 @@ class Starting:
             case _:
                 assert_never(answer.why)
 
+    def _give_back(self, course: Course, now: int, out: Outbox) -> None:
+        """Release what was to be asked for again: a node that shuts down does not ask."""
+        if course.stage is _CLAIMED:
+            claiming.release(self._board, course, now, out)
+
     def go_on(self, now: int, out: Outbox, *, has_moved_on: bool) -> None:
         """The timeline is known again: what has not started takes the version that is in force by now (R6)."""
         board = self._board
@@ -273,10 +311,26 @@ class Starting:
             for course in board.known.values():
                 if course.stage in (Stage.WANTED, Stage.CLAIMED, Stage.LINED_UP):
                     self._renew(course, out)
+                    self._hold(course, now, out)
         moved, self._moved = self._moved, []
         for course in moved:
             self._renew(course, out)
+            self._hold(course, now, out)
             board.alarms.put(now, course)
+
+    def _hold(self, course: Course, now: int, out: Outbox) -> None:
+        """Hold what a new pause holds, and release what a pause held that is over."""
+        if course.taking is not None or course.skip is not None:
+            return
+        was, is_due = course.held_by, course.due_at <= now
+        pause = course.held_by = self._board.pause_holding(course.key.job, course.made_at, now)
+        if pause is not None and was is None:
+            out.log(Level.INFO, "occurrence.held", **ending.named(course), why=str(pause))
+            if course.stage is Stage.LINED_UP:
+                self._board.line.leave(course)
+                course.stage = Stage.CLAIMED
+        if course.stage is Stage.CLAIMED and is_due and (pause is None) != (was is None):
+            self._board.alarms.put(now, course)
 
     def _renew(self, course: Course, out: Outbox) -> None:
         if course.taking is not None:

@@ -14,6 +14,8 @@ A pause is history and not a flag: whoever asks in a year is answered as whoever
   again is paused still. A removal ends both.
 - A pause with an `until` ends by itself.
 - Skipping names one instant, and counts if it was asked for before that instant.
+- A graceful update may name where the instants of its version begin. The version is in force from `effective_from` on,
+  and expects nothing before its `first_at`: the last run of the version before it stands for those instants (R7).
 
 What can go wrong is an entry that nobody can read: a body that is not JSON, an instant that is no number. That is a
 `RecordError` of this one job, raised when its entries are folded.
@@ -34,6 +36,7 @@ from itinerary.model.codec import from_json
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.text import clean_text, shown
+from itinerary.model.version_subject import read_version_subject
 from itinerary.schedules import Schedule
 from itinerary.schedules.instants import LATEST, MICROSECONDS, shown_instant
 
@@ -108,6 +111,13 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     body: str | None
     """What that version says, as it is stored."""
     standing: Standing
+    first_at: int = 0
+    """No instant of the version before this one is expected."""
+
+    @property
+    def due_from(self) -> int:
+        """Where its instants begin."""
+        return max(self.start, self.first_at)
 
     @property
     def definition(self) -> Definition:
@@ -143,7 +153,8 @@ def fold(entries: Sequence[EntryRow]) -> History:
     """The history that a job's entries tell, in whatever order they are given."""
     if len(entries) == 1 and entries[0].kind is EntryKind.VERSION:
         (only,) = entries  # nearly all jobs, and there may be a hundred thousand of them
-        return History((Stretch(only.effective_from, FOREVER, only.version, only.body, _ACTIVE),))
+        first_at = _first_at(only)
+        return History((Stretch(only.effective_from, FOREVER, only.version, only.body, _ACTIVE, first_at),))
     by_revision = sorted(entries, key=lambda entry: (entry.revision, entry.line))
     acting = sorted(_not_superseded(by_revision), key=lambda entry: entry.effective_from)
     return History(tuple(_stretches(_Walk().marks(acting))), _skips(by_revision))
@@ -159,7 +170,7 @@ def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
                 versions.pop()
         if entry.kind is EntryKind.VERSION:
             versions.append(entry)
-        elif entry.kind is not EntryKind.SKIP:
+        elif entry.kind not in (EntryKind.SKIP, EntryKind.SOURCE):
             others.append(entry)
     return sorted(versions + others, key=lambda entry: (entry.revision, entry.line))
 
@@ -209,7 +220,7 @@ class _Walk:
                 self._stopped = self._stopped or Stopped(*who_and_why)
             case EntryKind.START:
                 self._stopped = None
-            case EntryKind.SKIP | EntryKind.CALENDAR | EntryKind.ZONE:
+            case EntryKind.SKIP | EntryKind.CALENDAR | EntryKind.ZONE | EntryKind.SOURCE:
                 raise AssertionError(f"a {entry.kind} does not change how a job stands")
             case _:
                 assert_never(entry.kind)
@@ -229,8 +240,16 @@ def _stretches(marks: Iterable[Mark]) -> list[Stretch]:
         if found and (found[-1].version, found[-1].standing) == (version.version, standing):
             found[-1] = replace(found[-1], end=end)
         else:
-            found.append(Stretch(start, end, version.version, version.body, standing))
+            found.append(Stretch(start, end, version.version, version.body, standing, _first_at(version)))
     return found
+
+
+def _first_at(entry: EntryRow) -> int:
+    """Where the instants of a version begin; 0 if they begin when the version takes effect."""
+    try:
+        return read_version_subject(entry.subject).first_at
+    except RecordError as error:
+        raise RecordError(f"entry {entry.revision}/{entry.line}: {error}") from None
 
 
 class _PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -245,13 +264,14 @@ def _skips(by_revision: Iterable[EntryRow]) -> tuple[Skip, ...]:
     found: dict[int, Skip] = {}
     for entry in by_revision:
         if entry.kind is EntryKind.SKIP:
-            instant = _named_instant(entry)
+            instant = _instant_in(entry)
             if entry.effective_from <= instant:
                 found.setdefault(instant, Skip(instant, entry.entered_by, entry.effective_from, entry.reason))
     return tuple(sorted(found.values(), key=lambda skip: skip.instant))
 
 
-def _named_instant(entry: EntryRow) -> int:
+def _instant_in(entry: EntryRow) -> int:
+    """Read the instant that an entry names."""
     try:
         return int(entry.subject)
     except ValueError:

@@ -1,7 +1,7 @@
 """The sweep's decisions: from a plan and from what there is, the steps that leave nothing due without a row (PROTOCOL
 19, 20).
 
-    expected by the timeline   less   rows and windows that stand   =   missing
+    expected by the timeline   less   rows and windows that stand   =   missing, with what was claimed and not started
                                                                            │
                  to be skipped: SKIPPED, with who and why     younger than the grace period: it runs, late
                                             older: through its job's recovery strategy
@@ -18,6 +18,10 @@ more than a thousand of them, up to now or in its first hour, are one stretch: o
 job that is due more rarely the first thousand are rows, and the next one begins the stretch. A gap is a stretch from
 the beginning. Its window counts nothing, since nobody knows what lies in it, and rows inside it are no contradiction.
 
+What was claimed before an outage and has not started is missing too (`overlooked`). The strategy decides about it with
+the instants that have no row, and its row becomes what would have been created. A compressed window and the claimed
+rows that it covers are in one step.
+
 What can go wrong: a job whose definition cannot be read. Its time becomes a gap as well, for the watermark moves on and
 somebody will ask.
 """
@@ -32,22 +36,25 @@ from numpy.typing import NDArray
 
 from itinerary.core.expected import Expected, Gap
 from itinerary.core.matching import GAP, Matching, stands_for_itself, windows_of
-from itinerary.core.recovery import STRETCH_MIN, Missing, Policy, late, recovered, settled
+from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted
+from itinerary.core.recovery import STRETCH_MIN, Missing, Policy, late, recovered, settled, settled_each
 from itinerary.core.stretches import Paused
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, RecordError, WindowError
 from itinerary.model.config import resolve
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
+from itinerary.model.sweeps import ClaimedRow, Extension, SweepPlan, SweepStep
 from itinerary.model.text import clean_text, shown
 from itinerary.model.writes import Wanted
 from itinerary.schedules.instants import MICROSECONDS, ceil_second
 
-__all__ = ["STEP_MAX", "WINDOWS_REACH", "Sweep", "is_decided", "last_step"]
+__all__ = ["ACTIVE_MAX", "STEP_MAX", "WINDOWS_REACH", "Sweep", "is_decided", "last_step"]
 
+ACTIVE_MAX: Final = 1_000_000
+"""The most rows that are looked through for those that have not started."""
 STEP_MAX: Final = 2_000
 """The most rows that one step writes."""
 WINDOWS_REACH: Final = 7 * 86_400 * MICROSECONDS
@@ -59,13 +66,25 @@ _SECONDS_AT_ONCE: Final = 20_000_000
 
 
 Which: TypeAlias = NDArray[np.bool_]
+_Batch: TypeAlias = tuple[Sequence[JobNumber], Expected]
+"""Some jobs, and what they expected."""
 
 
 class _Row(NamedTuple):
     """One write: a row, or more of a stretch. In a job they are ordered by the instant that they begin with."""
 
     at: int
-    write: Wanted | Extension
+    write: Wanted | ClaimedRow | Extension
+    covered: tuple[Ref, ...] = ()
+    """Claimed rows that lie in its window."""
+    waiting: tuple[Ref, ...] = ()
+    """Older rows that join the queue with it."""
+
+    @property
+    def is_queued(self) -> bool:
+        """True if it is a recovery run that queues for the overlap slot of its job."""
+        wanted = self.write.becomes if isinstance(self.write, ClaimedRow) else self.write
+        return isinstance(wanted, Wanted) and wanted.status is OccurrenceState.QUEUED
 
 
 def is_decided(plan: SweepPlan, timeline: Timeline, decided: Sequence[Key] = ()) -> bool:
@@ -97,14 +116,18 @@ class Sweep:
         *,
         grace_period: int,
         settings: Overrides = NOTHING,
+        unstarted: Unstarted = NONE_UNSTARTED,
     ) -> None:
         """`decided` are the keys from the plan's start to its end, `windows` those that end within WINDOWS_REACH before
-        its start, or later; `settings` is the level above the jobs in the cascade."""
+        its start, or later; `settings` is the level above the jobs in the cascade; `unstarted` is what was due before
+        the plan's end and has not started."""
         self._plan, self._timeline, self._settings = plan, timeline, settings
+        self._claimed, self._waiting = unstarted
         self._grace_from = plan.end - grace_period
         self._decided: dict[JobNumber, list[Key]] = {}
         for key in filter(stands_for_itself, decided):
-            self._decided.setdefault(key.job, []).append(key)
+            if key.job not in self._claimed or key.instant not in self._claimed[key.job]:
+                self._decided.setdefault(key.job, []).append(key)
         self._windows: dict[JobNumber, list[OccurrenceRow]] = {}
         for row in windows:
             self._windows.setdefault(row.job, []).append(row)
@@ -112,46 +135,53 @@ class Sweep:
     def steps(self, step_max: int = STEP_MAX) -> Iterator[SweepStep]:
         """What is left of the plan, step by step. The last step has nothing after it, and may be empty."""
         step, cursor = self._plan.step, self._plan.cursor
+        rows: list[_Row] = []
+        for job, row in self._writes():
+            if len(rows) >= step_max:
+                step += 1
+                yield self._step(step, cursor, rows)
+                rows = []
+            rows.append(row)
+            cursor = str(job)
+        yield self._step(step + 1, cursor, rows, is_last=True)
+
+    def _step(self, step: int, cursor: str, rows: Sequence[_Row], *, is_last: bool = False) -> SweepStep:
         wanted: list[Wanted] = []
         extensions: list[Extension] = []
-        for job, write in self._writes():
-            if len(wanted) + len(extensions) >= step_max:
-                step += 1
-                yield self._step(step, cursor, wanted, extensions)
-                wanted, extensions = [], []
-            match write:
+        claimed: list[ClaimedRow] = []
+        for row in rows:
+            match row.write:
                 case Wanted():
-                    wanted.append(write)
+                    wanted.append(row.write)
                 case Extension():
-                    extensions.append(write)
+                    extensions.append(row.write)
+                case ClaimedRow():
+                    claimed.append(row.write)
                 case _:
-                    assert_never(write)
-            cursor = str(job)
-        yield self._step(step + 1, cursor, wanted, extensions, is_last=True)
-
-    def _step(
-        self, step: int, cursor: str, wanted: list[Wanted], extensions: list[Extension], *, is_last: bool = False
-    ) -> SweepStep:
+                    assert_never(row.write)
         return SweepStep(
             fence=self._plan.fence,
             step=step,
             cursor=cursor,
             wanted=tuple(wanted),
             extensions=tuple(extensions),
+            claimed=tuple(claimed),
+            covered=tuple(ref for row in rows for ref in row.covered),
+            waiting=tuple(ref for row in rows for ref in row.waiting),
             is_last=is_last,
         )
 
-    def _writes(self) -> Iterator[tuple[JobNumber, Wanted | Extension]]:
+    def _writes(self) -> Iterator[tuple[JobNumber, _Row]]:
         first = _job_at(self._plan.cursor)
         jobs = [job for job in sorted(self._timeline.jobs) if job >= first]
-        for expected in self._expected(jobs):
-            for job, rows in self._by_job(expected):
-                for row in sorted(rows, key=lambda row: row.at):
-                    yield job, row.write
+        for some, expected in self._expected(jobs):
+            for job, rows in self._by_job(some, expected):
+                for row in self._in_order(job, rows):
+                    yield job, row
 
     # -- what was expected, a bounded number of instants at a time ---------------------------------------------------
 
-    def _expected(self, jobs: Sequence[JobNumber]) -> Iterator[Expected]:
+    def _expected(self, jobs: Sequence[JobNumber]) -> Iterator[_Batch]:
         start, end = self._plan.start, self._plan.end
         together = max(_SECONDS_AT_ONCE * MICROSECONDS // max(end - start, 1), 1)
         if len(jobs) <= together and len(jobs) == len(self._timeline.jobs):
@@ -160,7 +190,7 @@ class Sweep:
         for low in range(0, len(jobs), together):
             yield from self._fitting(jobs[low : low + together], jobs[low : low + together])
 
-    def _fitting(self, jobs: Sequence[JobNumber], asked: Sequence[JobNumber] | None) -> Iterator[Expected]:
+    def _fitting(self, jobs: Sequence[JobNumber], asked: Sequence[JobNumber] | None) -> Iterator[_Batch]:
         start, end = self._plan.start, self._plan.end
         try:
             expected = (
@@ -170,13 +200,13 @@ class Sweep:
             )
         except WindowError as error:
             if len(jobs) == 1:
-                yield self._nothing_but_a_gap(jobs[0], str(error))
+                yield jobs, self._nothing_but_a_gap(jobs[0], str(error))
                 return
             half = len(jobs) // 2
             yield from self._fitting(jobs[:half], jobs[:half])
             yield from self._fitting(jobs[half:], jobs[half:])
         else:
-            yield expected
+            yield jobs, expected
 
     def _nothing_but_a_gap(self, job: JobNumber, reason: str) -> Expected:
         none = np.empty(0, np.int64)
@@ -185,16 +215,44 @@ class Sweep:
 
     # -- what is missing of it, job by job ---------------------------------------------------------------------------
 
-    def _by_job(self, expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
-        if not len(expected) and not expected.gaps:
+    def _by_job(self, batch: Sequence[JobNumber], expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
+        claimed = self._claimed.keys() & set(batch) if self._claimed else ()
+        if not len(expected) and not expected.gaps and not claimed:
             return  # as it is nearly always, live
         gaps = _joined(expected.gaps)
         missing = np.flatnonzero(self._missing_in(expected))
         jobs, firsts = np.unique(expected.jobs[missing], return_index=True)
         places = dict(zip(jobs.tolist(), np.split(missing, firsts[1:]), strict=True)) if len(jobs) else {}
-        for job in sorted({*gaps, *places}):
+        for job in sorted({*gaps, *places, *claimed}):
             rows = self._of_job(job, expected, places[job]) if job in places else []
-            yield job, rows + [row for gap in gaps.get(job, ()) for row in self._gap(gap)]
+            rows += [row for gap in gaps.get(job, ()) for row in self._gap(gap)]
+            yield job, self._with_claimed(rows, self._claimed[job]) if job in self._claimed else rows
+
+    def _with_claimed(self, rows: Sequence[_Row], claimed: Mapping[int, OccurrenceRow]) -> list[_Row]:
+        """The writes of a job, of which some are about rows that exist: these become what was decided, or are covered
+        by a window. Claimed rows of a job that cannot be enumerated run."""
+        found: list[_Row] = []
+        left = dict(claimed)
+        for row in rows:
+            wanted = row.write
+            if not isinstance(wanted, Wanted) or wanted.key.request == GAP:
+                found.append(row)
+                continue
+            own, window = left.pop(wanted.key.instant, None), wanted.window
+            inside = [] if window is None else [instant for instant in left if window.start <= instant < window.end]
+            covered = tuple(left.pop(instant).ref for instant in sorted(inside))
+            found.append(_Row(row.at, wanted if own is None else ClaimedRow(own.ref, wanted), covered))
+        return found + [_Row(instant, _as_recovery(row)) for instant, row in left.items()]
+
+    def _in_order(self, job: JobNumber, rows: Sequence[_Row]) -> list[_Row]:
+        """The writes of a job by instant. With the first that queues come the older rows which wait."""
+        ordered = sorted(rows, key=lambda row: row.at)
+        if job not in self._waiting or not (queued := [n for n, row in enumerate(ordered) if row.is_queued]):
+            return ordered
+        first, last_at = queued[0], ordered[queued[-1]].at
+        older = tuple(row.ref for row in self._waiting[job] if row.instant < last_at)
+        ordered[first] = ordered[first]._replace(waiting=older)
+        return ordered
 
     def _missing_in(self, expected: Expected) -> Which:
         matching = Matching(expected)
@@ -214,13 +272,17 @@ class Sweep:
         row = self._timeline.jobs[job]
         skips = expected.skips[places]
         runs, is_late = skips == 0, missing.instants >= self._grace_from
-        wanted = recovered(row, missing.where(runs & ~is_late), policies, self._plan.end)
+        claimed = self._claimed.get(job, {})
+        has_row = missing.among(claimed)
+        wanted = recovered(row, missing.where(runs & ~is_late), policies, self._plan.end, claimed)
         wanted += late(row, missing.where(runs & is_late), policies)
-        rows = [_Row(item.key.instant, item) for item in wanted]
-        for reason in sorted({*skips.tolist()} - {0}):
-            for block in missing.where(skips == reason).blocks():
-                rows += self._skipped(job, block, policies, expected.reasons[reason])
-        return rows
+        rows: list[_Row] = []
+        for number in sorted({*skips.tolist()} - {0}):
+            reason, skipped = expected.reasons[number], skips == number
+            for block in missing.where(skipped & ~has_row).blocks():
+                rows += self._skipped(job, block, policies, reason)
+            wanted += settled_each(row, missing.where(skipped & has_row), policies, OccurrenceState.SKIPPED, reason)
+        return [_Row(item.key.instant, item) for item in wanted] + rows
 
     def _policy(self, job: JobNumber, version: int) -> Policy:
         config = resolve(settings=self._settings, job=self._timeline.definition(job, version).overrides)
@@ -304,6 +366,12 @@ def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
         else:
             found.append(gap)
     return by_job
+
+
+def _as_recovery(row: OccurrenceRow) -> ClaimedRow:
+    """Let a claimed row run, of which no schedule says anything."""
+    reason = "recovered: no node was there at its instant, and its job could not be enumerated"
+    return ClaimedRow(row.ref, Wanted(row.key, row.version, row.due_at, is_recovery=True, reason=reason))
 
 
 def _job_at(cursor: str) -> JobNumber:

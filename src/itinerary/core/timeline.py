@@ -196,10 +196,10 @@ class Timeline:
         """
         skipped = {skip.instant for skip in self.history(job).skips}
         for stretch in self.stretches(job, after, FOREVER):
-            if not isinstance(stretch.standing, Active):
+            if not isinstance(stretch.standing, Active) or stretch.due_from >= stretch.end:
                 continue
             schedule = stretch.schedule
-            for span in self.zones.spans(schedule.zone_names(), stretch.start, stretch.end):
+            for span in self.zones.spans(schedule.zone_names(), stretch.due_from, stretch.end):
                 second = max(after, span.start - 1) // MICROSECONDS
                 while (found := schedule.next_second(second, span.zones)) is not None:
                     if found * MICROSECONDS >= span.end:

@@ -14,15 +14,23 @@ from itinerary.core.course import Course
 from itinerary.core.ending import named, tried
 from itinerary.core.failure import Decision, decide, is_doomed
 from itinerary.core.outbox import Outbox
-from itinerary.core.progress import BEGUN, OVERTIME, Phase, StopReason, TaskProgress
-from itinerary.model.rows import AttemptRow
+from itinerary.core.progress import BEGUN, IN_FLIGHT, OVERTIME, Phase, StopReason, TaskProgress
 from itinerary.model.states import OccurrenceState, TaskState, shown_state
 from itinerary.model.work import AttemptKey, Moved, Outcome, Stopped
 
-__all__ = ["attempt_ended", "attempt_moved", "launch", "lose_attempts", "settle", "tasks_on_time", "transaction_ended"]
+__all__ = [
+    "attempt_ended",
+    "attempt_moved",
+    "launch",
+    "lose_attempts",
+    "settle",
+    "tasks_on_time",
+    "transaction_ended",
+    "withhold",
+]
 
 _GATED: Final = Phase.GATED
-_IN_FLIGHT: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
+_LAUNCHED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
 
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
@@ -33,16 +41,23 @@ def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
             out.stops.append(task.key(course.ref))
         return
     if task.stop_reason is not None:
-        key = task.key(course.ref)
-        task.tries.append(AttemptRow(course.ref, key.place, key.number, TaskState.CANCELLED, None, now))
-        task.finish(TaskState.CANCELLED)
-        course.pen.note(task.row(course.ref), task.tries[-1])
+        withhold(course, task, task.stop_reason, now)
         return
     task.launch(now)
     definition = task.task
     out.assignments.append(
         course.assignment(task.key(course.ref), definition.name, task.config.executor, definition.definition, now)
     )
+
+
+def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -> None:
+    """Do not launch an attempt whose row is durable: it has been decided meanwhile that it must not run here."""
+    task.withhold(course.ref, reason, now)
+    if course.interruption is not None:
+        task.wait_to_retry(course.plan.name, course.key, now)
+    else:
+        task.finish(TaskState.CANCELLED)
+    course.pen.note(task.row(course.ref), task.tries[-1])
 
 
 def settle(course: Course, now: int, out: Outbox) -> bool:
@@ -72,6 +87,11 @@ def settle(course: Course, now: int, out: Outbox) -> bool:
 
 def _show(course: Course, now: int) -> None:
     """Show what the tasks in flight amount to (O8)."""
+    if course.interruption is not None:
+        in_flight = [task.shown for task in course.tasks if task.phase in IN_FLIGHT]
+        if in_flight:  # what waits is not shown: whether it is run again is not known yet
+            course.pen.show(shown_state(in_flight, more=False), now)
+        return
     more = any(task.phase is Phase.WAITING for task in course.tasks)
     course.pen.show(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
 
@@ -105,6 +125,8 @@ def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> boo
 
 def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
     """Begin what may begin, and try again what has waited long enough; both when their rows are written."""
+    if course.interruption is not None:
+        return []
     begun = [*decision.begin]
     if course.holds_slot and course.closing is None:
         begun += [
@@ -139,7 +161,7 @@ def _blamed(task: TaskProgress | None) -> str:
 def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
     """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
     task = course.task_at(key.place)
-    if task is None or key.number != task.number or task.phase not in _IN_FLIGHT:
+    if task is None or key.number != task.number or task.phase not in _LAUNCHED:
         return False
     if task.outcome is not None:
         return False
@@ -164,7 +186,11 @@ def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Ou
         return
     names = task.end(course.ref, outcome, now)
     out.news.append(tried(course, task, now))
-    if task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
+    if (interruption := course.interruption) is not None and task.is_interrupted:
+        interruption.has_run = interruption.has_run or not isinstance(outcome, Stopped) or outcome.was_called
+        interruption.has_abandoned |= isinstance(outcome, Stopped) and outcome.abandoned and outcome.was_called
+        task.wait_to_retry(course.plan.name, course.key, now)
+    elif task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
         task.wait_to_retry(course.plan.name, course.key, now)
     else:
         task.finish(reason=_last_line(task.tries[-1].error))
@@ -186,7 +212,7 @@ def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
     a second, so it is written at once."""
     key, state = report.key, report.state
     task = course.task_at(key.place)
-    if task is None or key.number != task.number or task.phase not in _IN_FLIGHT:
+    if task is None or key.number != task.number or task.phase not in _LAUNCHED:
         return False
     if state not in _MAY_MOVE_TO:
         why = f"a task in flight is never {state}"

@@ -43,7 +43,7 @@ from itinerary.model.ids import (
 from itinerary.model.job import Job, JsonObject, Task, new_job
 from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun, Transition, Window
 from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, read_overrides
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.model.report import AttemptReport, Report, TaskReport, build_report
 from itinerary.model.retries import exception_names, may_retry, retry_wait
 from itinerary.model.settings import Settings, read_settings
@@ -87,6 +87,7 @@ __all__ = [
     "OccurrenceId",
     "OccurrenceState",
     "OnOrphan",
+    "OnShutdown",
     "Overlap",
     "Overrides",
     "Recovery",

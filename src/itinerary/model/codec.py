@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from itinerary.errors import RecordError
+from itinerary.model.measuring import DEPTH_MAX, TooDeep, json_size_at_least
 from itinerary.model.text import clean_text
 
 __all__ = ["RESULT_MAX", "from_json", "result_json", "to_json"]
@@ -46,8 +47,18 @@ def _decoder(kind: type[Record]) -> msgspec.json.Decoder[Record]:
 def result_json(value: object) -> str:
     """What a task returned, as the JSON that its task run keeps.
 
-    Raises RecordError, which says why, if it is not JSON or is too large: the task has succeeded all the same.
+    Raises RecordError, which says why, if it is not JSON or is too large: the task has succeeded all the same. The cost
+    is bounded by RESULT_MAX and not by the value: what is too large is refused before it is encoded.
     """
+    try:
+        if (size := json_size_at_least(value, RESULT_MAX)) >= RESULT_MAX:
+            raise RecordError(f"the returned value is at least {size} bytes of JSON; it must be under {RESULT_MAX}")
+    except TooDeep:
+        raise RecordError(
+            f"the returned value is not JSON: it is nested more than {DEPTH_MAX} deep, or contains itself"
+        ) from None
+    except RuntimeError as error:  # a dict or a set that another thread changes
+        raise RecordError(f"the returned value is not JSON: {clean_text(str(error), 200)}") from error
     try:
         encoded = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

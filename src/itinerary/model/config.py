@@ -19,10 +19,19 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, check_level, leaves_set
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery
+from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery
 from itinerary.schedules.durations import format_duration, parse_duration
 
-__all__ = ["EffectiveConfig", "EffectiveRecovery", "EffectiveRetry", "FrozenConfig", "Row", "freeze", "resolve"]
+__all__ = [
+    "EffectiveConfig",
+    "EffectiveRecovery",
+    "EffectiveRetry",
+    "FrozenConfig",
+    "Row",
+    "check_timeouts",
+    "freeze",
+    "resolve",
+]
 
 _DURATIONS: Final = frozenset(
     {
@@ -76,18 +85,23 @@ class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     limits: tuple[str, ...]
     recovery: EffectiveRecovery
     retry: EffectiveRetry
-    task_timeout: int
     execution_timeout: int
+    task_timeout: int | None = None
+    """None: an attempt may take what is left of the execution timeout."""
     priority: int
     on_orphan: OnOrphan
     executor: str
     alerts: bool = True
     alert_after: int | None = None
+    on_shutdown: OnShutdown = OnShutdown.CANCEL
+    """An occurrence that a release without this option started keeps that release's rule."""
     sources: Mapping[str, Level]
     """Which level set a leaf; one that is not in here has its default."""
 
     def source(self, key: str) -> Level:
         """The level that set a leaf."""
+        if key == "task_timeout" and self.task_timeout is None:
+            key = "execution_timeout"  # which bounds the attempts
         return self.sources.get(key, Level.DEFAULT)
 
     def rows(self) -> list[Row]:
@@ -135,6 +149,19 @@ def _check_bounds(config: EffectiveConfig) -> None:
             )
 
 
+def check_timeouts(config: EffectiveConfig) -> None:
+    """Raise ConfigError if a task timeout is longer than the execution timeout that it meets. A level that sets a
+    shorter execution timeout than a level above it sets for tasks is right: it ends the attempts, too."""
+    timeout, whole = config.task_timeout, config.execution_timeout
+    levels = list(Level)
+    is_meant = levels.index(config.source("task_timeout")) >= levels.index(config.source("execution_timeout"))
+    if timeout is not None and timeout > whole and is_meant:
+        raise ConfigError(
+            f"task_timeout: {format_duration(timeout)} is longer than execution_timeout, {format_duration(whole)}, "
+            "which ends the run first; set a longer execution_timeout, or leave task_timeout out"
+        )
+
+
 _BOUNDS: Final = (
     ("recovery.max_occurrences", "recovery.strategy", Recovery.BOUNDED_WINDOW),
     ("recovery.max_duration", "recovery.strategy", Recovery.BOUNDED_WINDOW),
@@ -179,6 +206,8 @@ def _value(config: EffectiveConfig, key: str) -> Any:
 
 def _shown(config: EffectiveConfig, key: str) -> str:
     value = _value(config, key)
+    if key == "task_timeout" and value is None:
+        value = config.execution_timeout
     if value is None or value == ():
         return "none"
     if key in _DURATIONS:

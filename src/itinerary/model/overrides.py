@@ -19,14 +19,24 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from itinerary.errors import ConfigError
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.model.values import Check, check_keys, duration, one_of, settle, switch, whole, word, words, zone_name
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["DEFAULTS", "LEAVES", "NOTHING", "Level", "Overrides", "check_level", "leaves_set", "read_overrides"]
+__all__ = [
+    "DEFAULTS",
+    "LEAVES",
+    "NOTHING",
+    "Level",
+    "Overrides",
+    "check_level",
+    "laid_over",
+    "leaves_set",
+    "read_overrides",
+]
 
 
 class Level(StrEnum):
@@ -59,6 +69,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     execution_timeout: str | None = None
     priority: int | None = None
     on_orphan: OnOrphan | None = None
+    on_shutdown: OnShutdown | None = None
     executor: str | None = None
     alerts: bool | None = None
     alert_after: str | None = None
@@ -103,6 +114,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "execution_timeout": duration(_MILLISECOND),
     "priority": whole(-1_000, 1_000),
     "on_orphan": one_of(OnOrphan),
+    "on_shutdown": one_of(OnShutdown),
     "executor": word,
     "alerts": switch,
     "alert_after": duration(_MILLISECOND),
@@ -119,14 +131,15 @@ DEFAULTS: Final = Overrides(
     limits=(),
     recovery=RecoveryPolicy(Recovery.EXECUTE_ALL),
     retry=Retry(max_retries=0, retry_interval="30s", backoff_factor=1.0, jitter="0s", never_retry=()),
-    task_timeout="5m",
     execution_timeout="1h",
     priority=0,
     on_orphan=OnOrphan.LEAVE,
+    on_shutdown=OnShutdown.FINISH,
     executor="auto",
     alerts=True,
 )
-"""The first level (X5). Bounds that are missing here do not limit; `auto` leaves the executor to what the task is."""
+"""The first level (X5). Bounds that are missing here do not limit. Without a `task_timeout`, an attempt may take
+what is left of the `execution_timeout`; `auto` leaves the executor to what the task is."""
 
 _FOR_ALL_JOBS: Final = frozenset({Level.DEFAULT, Level.SETTINGS, Level.JOB})
 _FOR_A_RUN: Final = _FOR_ALL_JOBS | {Level.OCCURRENCE}
@@ -147,6 +160,7 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
         "execution_timeout": _FOR_A_RUN,
         "priority": _FOR_A_RUN,
         "on_orphan": _FOR_A_RUN,
+        "on_shutdown": _FOR_A_RUN,
         "executor": frozenset({Level.DEFAULT, Level.JOB, Level.TASK}),
         "alerts": _FOR_ALL_JOBS,
         "alert_after": _FOR_ALL_JOBS,
@@ -176,6 +190,22 @@ def leaves_set(overrides: Overrides) -> Iterator[tuple[str, Any]]:
         value = getattr(getattr(overrides, group) if group else overrides, field)
         if value is not None:
             yield key, value
+
+
+def laid_over(stored: Overrides, given: Overrides) -> Overrides:
+    """Return these overrides with others over them, leaf by leaf (X5)."""
+    values: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for key, value in leaves_set(given):
+        group, _, field = key.rpartition(".")
+        if group:
+            groups.setdefault(group, {})[field] = value
+        else:
+            values[field] = value
+    for group, fields in groups.items():
+        policy: Retry | RecoveryPolicy = getattr(stored, group)
+        values[group] = replace(policy, **fields)
+    return replace(stored, **values)
 
 
 def check_level(key: str, level: Level) -> None:

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     from itinerary.schedules.durations import DurationLike
 
-__all__ = ["Failure", "Mode", "OnOrphan", "Overlap", "Recovery", "RecoveryPolicy", "Retry", "UpdatePolicy"]
+__all__ = [
+    "Failure",
+    "Mode",
+    "OnOrphan",
+    "OnShutdown",
+    "Overlap",
+    "Recovery",
+    "RecoveryPolicy",
+    "Retry",
+    "Undeclared",
+    "UpdatePolicy",
+]
 
 
 class Mode(StrEnum):
@@ -64,6 +75,17 @@ class UpdatePolicy(StrEnum):
     """From now on; only the next so many occurrences, or so much time, are compared."""
 
 
+class Undeclared(StrEnum):
+    """What becomes of a job that its source no longer declares."""
+
+    KEEP = "keep"
+    """The job runs on."""
+    STOP = "stop"
+    """The job is stopped, and starts again when it is declared again."""
+    REMOVE = "remove"
+    """The job is removed; its history stays."""
+
+
 class Recovery(StrEnum):
     """What happens to instants that passed while no node was there (R1)."""
 
@@ -83,6 +105,17 @@ class OnOrphan(StrEnum):
     """It ends as `orphaned`: nobody knows how far it came, so nobody runs it again unasked."""
     RERUN = "rerun"
     """It goes to `retrying`, for tasks that may safely run twice."""
+
+
+class OnShutdown(StrEnum):
+    """What a graceful shutdown of its node does to an occurrence whose function runs (R9)."""
+
+    FINISH = "finish"
+    """The run goes on for the grace period less `kill_grace`. After that it is cancelled."""
+    CANCEL = "cancel"
+    """The run is cancelled at once."""
+    RERUN = "rerun"
+    """The run is interrupted at once, and run again by another node or by the next start. That costs no retry."""
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -47,6 +47,7 @@ __all__ = [
     "Homes",
     "Jobs",
     "JobsByName",
+    "LastRuns",
     "LimitUse",
     "Made",
     "Mail",
@@ -177,6 +178,8 @@ class Open(Query[Offers], frozen=True):
     come last, what others have claimed and left lying for `takeover_after`, and what has begun and is nobody's, so that
     somebody must go on with it. Every node asks once a second, so it is one question.
 
+    Some of the node's own that lie unstarted for as long are among them: the node takes up those that it does not know.
+
     What was claimed, and is older than the grace period, is left out until a sweep has come by: what nobody was there
     for goes through its job's recovery strategy (17)."""
 
@@ -240,6 +243,16 @@ class Detail(msgspec.Struct, frozen=True):
     tasks: tuple[TaskRow, ...]
     attempts: tuple[AttemptRow, ...]
     transitions: tuple[TransitionRow, ...]
+    last_run_at: int | None = None
+    """The instant of the last run before it. `Details` leaves it out: who needs it asks for `LastRuns`."""
+
+
+class LastRuns(Query[Mapping[Ref, int | None]], frozen=True):
+    """The last run before each of these occurrences, where they are still there: the largest instant before its own of
+    a scheduled occurrence of the same job that had started when this one started. None: there was none, or history has
+    forgotten it."""
+
+    refs: tuple[Ref, ...]
 
 
 class Details(Query[Sequence[Detail]], frozen=True):

@@ -14,10 +14,13 @@ from typing import Final, NamedTuple
 from itinerary.model.rows.keys import Ref
 
 __all__ = [
+    "BEFORE_THE_CALL",
+    "UNSURE_OF",
     "WENT_BACK",
     "Reason",
     "ReasonKind",
     "called_by",
+    "given_back",
     "lacks_share",
     "lacks_slot",
     "named_occurrences",
@@ -25,12 +28,18 @@ __all__ = [
     "queues_for",
     "read_reason",
     "replaced_by",
+    "shut_down",
+    "unsure_of",
     "waits_for",
 ]
 
 
 WENT_BACK: Final = "this machine's clock went back"
 """What a node says of a jump of its time that took no time: whoever reads it later tells it from the others."""
+
+
+BEFORE_THE_CALL: Final = "before its function was called"
+"""What a shutdown says of a run that had started in the store, and of which no function had been called."""
 
 
 class ReasonKind(StrEnum):
@@ -44,8 +53,12 @@ class ReasonKind(StrEnum):
     """It has left the line: another one has ended."""
     REPLACED = "replaced"
     """A newer one takes its place."""
+    UNSURE = "unsure"
+    """The node of the run in its job's slot is silent: until it is known to be alive or dead, this one waits."""
     LIMIT = "limit"
     SLOT = "slot"
+    SHUTDOWN = "shutdown"
+    """Its node was shut down."""
 
 
 class Reason(NamedTuple):
@@ -82,6 +95,14 @@ def replaced_by(ref: Ref) -> str:
     return f"replaced by occurrence {ref}"
 
 
+UNSURE_OF: Final = "waits to learn what became of occurrence "
+
+
+def unsure_of(ref: Ref, why: str) -> str:
+    """Why one waits and is not skipped yet: nothing proves that the run in its job's slot still runs."""
+    return f"{UNSURE_OF}{ref}: {why}"
+
+
 def lacks_share(limit: str) -> str:
     """Why one is held up: all shares of a limit are taken."""
     return f"limit {limit} has no share left"
@@ -92,13 +113,29 @@ def lacks_slot(node: str) -> str:
     return f"node {node} has no free slot"
 
 
+def shut_down(node: str) -> str:
+    """Return why an occurrence was interrupted or cancelled: its node was shut down."""
+    return f"node {node} was shut down"
+
+
+def given_back(node: str, *, has_run: bool, was_called: bool) -> str:
+    """Return why an occurrence is given back. A function of it was interrupted, or at least called once, or neither."""
+    if has_run:
+        return f"{shut_down(node)} while it ran; another node, or the next start, runs it again"
+    if was_called:
+        return f"{shut_down(node)}; another node, or the next start, continues it"
+    return f"{shut_down(node)} {BEFORE_THE_CALL}; another node, or the next start, runs it"
+
+
 _PATTERNS: Final = (
     (ReasonKind.OVERLAPS, re.compile(r"overlaps occurrence (?P<ref>\d+)")),
     (ReasonKind.WAITS, re.compile(r"waits for occurrence (?P<ref>\d+)")),
     (ReasonKind.CALLED, re.compile(r"its turn has come(?:: occurrence (?P<ref>\d+) has ended)?")),
     (ReasonKind.REPLACED, re.compile(r"replaced by occurrence (?P<ref>\d+)")),
+    (ReasonKind.UNSURE, re.compile(UNSURE_OF + r"(?P<ref>\d+)")),
     (ReasonKind.LIMIT, re.compile(r"limit (?P<name>.+) has no share left")),
     (ReasonKind.SLOT, re.compile(r"node (?P<name>.+) has no free slot")),
+    (ReasonKind.SHUTDOWN, re.compile(r"node (?P<name>.+?) was shut down")),
 )
 _NAMED: Final = re.compile(r"\boccurrence (\d+)\b")
 

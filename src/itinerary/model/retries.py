@@ -7,22 +7,39 @@ crash, and it can be shown before it begins. No exponent can overflow: every wai
 A *lost* attempt is one whose end nobody saw, since its node is gone: it is final, and has no end. That is not the
 task's fault, so it does not count here. But a task that takes its node down with it would take down one after the
 other, so there is a bound.
+
+A *cancelled* attempt that another one follows was interrupted by the shutdown of its node (R9). That does not count
+either.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from itinerary.errors import ConfigError
 from itinerary.model.config import EffectiveRetry
 from itinerary.model.ids import AttemptId, jitter_for
 from itinerary.model.rows import AttemptRow
-from itinerary.model.states import TASK_FINAL
+from itinerary.model.states import TASK_FINAL, TaskState
+from itinerary.model.text import NAME_MAX
 from itinerary.model.values import DURATION_MAX, exception_name
 
-__all__ = ["LOST_MAX", "WAIT_MAX", "exception_names", "is_lost", "may_retry", "retry_wait"]
+__all__ = [
+    "LOST_MAX",
+    "NAMES_MAX",
+    "WAIT_MAX",
+    "costs_no_retry",
+    "exception_names",
+    "is_lost",
+    "may_retry",
+    "retry_wait",
+]
 
 LOST_MAX: Final = 10
 """How many attempts of one task may be lost with their nodes, before it is not tried again."""
+
+NAMES_MAX: Final = 100
+"""How many of the classes that an exception inherits from are kept."""
 
 WAIT_MAX: Final = DURATION_MAX
 """The cap of a policy that sets none, in microseconds."""
@@ -31,6 +48,11 @@ WAIT_MAX: Final = DURATION_MAX
 def is_lost(attempt: AttemptRow) -> bool:
     """Whether nobody saw the end of an attempt: it was lost with its node."""
     return attempt.status in TASK_FINAL and attempt.ended_at is None
+
+
+def costs_no_retry(attempt: AttemptRow) -> bool:
+    """True if an attempt does not count for the retry policy: a crash or a shutdown of its node ended it."""
+    return attempt.status is TaskState.CANCELLED or is_lost(attempt)
 
 
 def may_retry(retry: EffectiveRetry, failed_number: int, error_names: Iterable[str] = ()) -> bool:
@@ -54,8 +76,12 @@ def retry_wait(retry: EffectiveRetry, retry_number: int, failed: AttemptId) -> i
 
 
 def exception_names(error: type[BaseException]) -> tuple[str, ...]:
-    """The class and everything it inherits from, by name: to be matched where it cannot be imported."""
-    return tuple(exception_name(kind) for kind in error.__mro__ if issubclass(kind, BaseException))
+    """The class and everything it inherits from, by name: to be matched where it cannot be imported.
+
+    At most NAMES_MAX of them, and none that is too long to be written in `never_retry`.
+    """
+    kinds = islice((kind for kind in error.__mro__ if issubclass(kind, BaseException)), NAMES_MAX)
+    return tuple(exception_name(kind) for kind in kinds if len(kind.__qualname__) <= NAME_MAX)
 
 
 def _backed_off(interval: int, factor: float, times: int, cap: int) -> int:

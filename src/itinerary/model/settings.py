@@ -22,7 +22,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
-__all__ = ["LIVE", "Reread", "Settings", "check_setting", "read_settings", "reread_settings"]
+__all__ = ["LIVE", "SHUTDOWN_RESERVE", "Reread", "Settings", "check_setting", "read_settings", "reread_settings"]
 
 LIVE: Final = frozenset(
     {
@@ -50,6 +50,8 @@ LIVE: Final = frozenset(
 
 
 _DAY: Final = 86_400 * SECOND
+SHUTDOWN_RESERVE: Final = 5 * SECOND
+"""What a shutdown has beyond `shutdown_grace_period` and `kill_grace`, to write its results and to close."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,10 +106,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"lookahead_window ({format_duration(self.lookahead_window)}); else runs between two rebuilds are lost"
             )
 
+    @property
+    def late_for(self) -> int:
+        """How late an occurrence may start without a decision of its job's recovery strategy.
+
+        A sweep decides everything up to `takeover_after` ago, and takes what is `grace_period` older than that for
+        overdue. So this is the sum of both.
+        """
+        return self.grace_period + self.takeover_after
+
+    @property
+    def finish_timeout(self) -> int:
+        """How long a run with `on_shutdown = "finish"` may go on when its node shuts down."""
+        return max(self.shutdown_grace_period - self.kill_grace, 0)
+
+    @property
+    def shutdown_timeout(self) -> int:
+        """The longest time that a whole shutdown may take, whatever does not end."""
+        return self.shutdown_grace_period + self.kill_grace + SHUTDOWN_RESERVE
+
     def warnings(self) -> list[str]:
         """What will work, but late: each with both values and what to do."""
         found = []
         loop = format_duration(self.loop_interval)
+        if not self.finish_timeout:
+            given, kill = format_duration(self.shutdown_grace_period), format_duration(self.kill_grace)
+            found.append(
+                f"shutdown_grace_period ({given}) should be longer than kill_grace ({kill}); else a shutdown cancels "
+                "every run at once; raise the first"
+            )
         if self.grace_period <= self.loop_interval:
             grace = format_duration(self.grace_period)
             found.append(f"grace_period ({grace}) should be longer than loop_interval ({loop}); raise the first")

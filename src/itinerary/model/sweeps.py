@@ -13,7 +13,7 @@ import msgspec
 from itinerary.model.rows import NodeNumber, Ref
 from itinerary.model.writes import Wanted
 
-__all__ = ["Extension", "SweepPlan", "SweepStep"]
+__all__ = ["ClaimedRow", "Extension", "SweepPlan", "SweepStep"]
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
@@ -37,6 +37,14 @@ class Extension(msgspec.Struct, frozen=True):
     count: int
 
 
+class ClaimedRow(msgspec.Struct, frozen=True):
+    """A row that was claimed before an outage and has not started, and what the recovery strategy makes of it."""
+
+    ref: Ref
+    becomes: Wanted
+    """What would be created for its instant if it had no row. The row keeps its version, priority and overrides."""
+
+
 class SweepStep(msgspec.Struct, frozen=True, kw_only=True):
     """Part of a plan, done: rows, stretches and the cursor are written together."""
 
@@ -46,4 +54,10 @@ class SweepStep(msgspec.Struct, frozen=True, kw_only=True):
     wanted: tuple[Wanted, ...] = ()
     """Rows that were missing; they are created as nobody's."""
     extensions: tuple[Extension, ...] = ()
+    claimed: tuple[ClaimedRow, ...] = ()
+    """Rows that were claimed before an outage. The whole step is refused if one of them is not as it was claimed."""
+    covered: tuple[Ref, ...] = ()
+    """Rows that were claimed before an outage, and are removed: a window among the other rows answers for them."""
+    waiting: tuple[Ref, ...] = ()
+    """Older rows of jobs whose recovery runs queue: they join the queue. A row that has started since is left alone."""
     is_last: bool = False

@@ -75,6 +75,7 @@ def _begins_plainly(request: Start) -> bool:
     return (
         request.fence == _FIRST_FENCE
         and request.job is not None
+        and request.instant is not None
         and request.adjustments == 0
         and request.to is _RUNNING
         and request.skip is None

@@ -132,6 +132,8 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
 
     abandoned: bool = False
     output: str | None = None
+    was_called: bool = True
+    """False only if it is certain that its function was never called, its command not started, its request not sent."""
 
 
 Outcome: TypeAlias = Succeeded | Failed | Stopped

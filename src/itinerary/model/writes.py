@@ -4,7 +4,7 @@
     Start ─► Started | Refused  its slots are taken, it begins, its first attempts are written (7, 13–15)
     Change ─► Written | Refused each later launch, each change of state, the end (8–10)
     Intervention ─► …           what somebody who is not the owner does to it, always with a higher fence (9, 17)
-    Cancellation, Adjustment    what people ask of it (25)
+    Cancellation, Adjustment, Passing    what people ask of it (25)
 
 Requests go in batches, and each comes back with an answer of its own, in the order of the requests. A refusal is an
 answer and not an exception: it says who is in the way, and the one who asked stops what it was doing.
@@ -34,7 +34,9 @@ __all__ = [
     "Change",
     "Claimed",
     "Intervention",
+    "LastBeat",
     "Limit",
+    "Passing",
     "Refusal",
     "Refused",
     "Start",
@@ -124,10 +126,15 @@ class Start(_Value, frozen=True):
     """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
     here, when it is due, and by the newest timeline (PROTOCOL 3)."""
     late_until: int = 0
-    """Until then it is merely late: for one that got their job's slot only after it was due it stands in line, whatever
-    its overlap policy. Nothing ran when it was due, so nothing overlapped."""
+    """Until then it is merely late, and queues behind a run that got the slot only after it was due, whatever its
+    overlap policy. After that a sweep decides about it first, if none has, and then the policy. 0: it is never late."""
+    passes_held: bool = False
+    """Its job is paused, and it was asked for since: what the pause holds does not stand in its way. Who was handed the
+    slot and has not begun goes back into the queue."""
     job: JobNumber | None = None
     """Whose slot it needs; said where it may be begun without being read."""
+    instant: int | None = None
+    """The instant of a scheduled occurrence; said where it may be begun without being read."""
     is_plain: bool = False
     """Whether there is nothing to it but that it begins, if its row is as it was claimed and its job's slot is free:
     see `trails.marked`."""
@@ -140,6 +147,10 @@ class Started(_Value, frozen=True):
     fence: int
     sequence: int
     started_at: int
+    last_run_at: int | None = None
+    """The instant of the last scheduled occurrence of the job before this one that started (see `LastRuns`)."""
+    knows_last_run: bool = True
+    """False: `last_run_at` has to be looked up. A store never answers with this."""
 
 
 class Refusal(StrEnum):
@@ -159,14 +170,22 @@ class Refusal(StrEnum):
     """Its job is running, and it stands in line."""
     LIMITED = "limited"
     """A limit has no share left; it waits as `pending`."""
+    UNSURE = "unsure"
+    """The node of the run in its job's slot is silent. It waits as `pending`: ask again, until that node is known to be
+    alive or dead."""
+    OVERDUE = "overdue"
+    """It was claimed for an instant that is older than the grace period, and no sweep has decided that instant yet: the
+    recovery strategy of its job decides. Ask again, until a sweep has."""
     MOVED = "moved"
-    """The timeline has changed since: read it and ask again."""
+    """The timeline has changed since, or a claimed row that a sweep decides about: read it and ask again."""
     ILLEGAL = "illegal"
     """The table of transitions does not hold that step, or a write was left out: a bug, of this occurrence alone."""
     UNWRITABLE = "unwritable"
     """The store cannot hold what it says (PROTOCOL 12); the occurrence has been failed with the reason."""
     GONE = "gone"
     """There is no such occurrence."""
+    ALIVE = "alive"
+    """Its owner has sent a heartbeat since it was judged to be dead: observe that node anew."""
     ELSEWHERE = "elsewhere"
     """The record that an event is about lives in another partition of its stream."""
 
@@ -203,6 +222,13 @@ class Written(_Value, frozen=True):
     next: Ref | None = None
 
 
+class LastBeat(_Value, frozen=True):
+    """The heartbeat counter of a node when that node was judged to be dead."""
+
+    node: NodeNumber
+    counter: int
+
+
 class Intervention(_Value, frozen=True):
     """A write by somebody who is not the owner: release, takeover, orphan, reaping. It raises the fence, so that
     whatever the owner still writes is refused.
@@ -230,8 +256,9 @@ class Intervention(_Value, frozen=True):
     """Only if its owner has written nothing since: else what is said here of tasks and attempts may be wrong by now."""
     expires_after: int | None = None
     """It begins anew in a way: from now on it has so long, before it is the reaper's."""
-    becomes_recovery: bool = False
-    """It has been through its job's recovery strategy, and is to run."""
+    dead_since: LastBeat | None = None
+    """Only if this node has sent no heartbeat since. The judgement may be older than the write: a rescue reads first,
+    its calls may hang, and a frozen node may have thawed meanwhile (PROTOCOL 16)."""
 
 
 class Cancellation(_Value, frozen=True):
@@ -242,8 +269,19 @@ class Cancellation(_Value, frozen=True):
     """Who, and why: "anna: wrong data"."""
 
 
+class Passing(_Value, frozen=True):
+    """A request not to run what has not started: it is recorded as skipped, with this reason."""
+
+    ref: Ref
+    why: str
+
+
 class Adjustment(_Value, frozen=True):
     """New overrides for an occurrence that has not started, in place of those it had."""
 
     ref: Ref
     overrides: str
+    since: int | None = None
+    """How many adjustments the row had when it was read. With others it is refused; None: whatever it has."""
+    details: str | None = None
+    """The details of the row, with who adjusted it and why; None: as they are."""

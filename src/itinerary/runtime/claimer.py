@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from itinerary.core.commands import Claim, Release, StartRuns, TakeUp
 from itinerary.core.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
 from itinerary.errors import SchemaError, StoreError
-from itinerary.model.queries import Detail, Details
+from itinerary.model.queries import Detail, Details, LastRuns
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
@@ -31,6 +31,7 @@ from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Star
 from itinerary.ports import Clock, Store
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_use import StoreUse
 
 __all__ = ["Claimer"]
 
@@ -48,10 +49,17 @@ class Claimer:
     """Creates and starts occurrences."""
 
     def __init__(
-        self, store: Store, node: NodeNumber, settings: Settings, clock: Clock, inbox: Inbox, log: Any
+        self,
+        store: Store,
+        node: NodeNumber,
+        settings: Settings,
+        clock: Clock,
+        inbox: Inbox,
+        log: Any,
+        use: StoreUse | None = None,
     ) -> None:
         self._store, self._node, self._settings, self._inbox, self._log = store, node, settings, inbox, log
-        self._clock = clock
+        self._clock, self._use = clock, use
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
         self._unanswered = 0
@@ -167,8 +175,9 @@ class Claimer:
         answers = await patience.ask_each(take, asked, "take up", _untaken)
         refs = tuple(answer.ref for answer in answers if isinstance(answer, Written))
         details = await patience.ask(lambda: self._store.read(Details(refs)), "take up") if refs else ()
+        last_runs = await patience.ask(lambda: self._store.read(LastRuns(refs)), "take up") if refs else {}
         mine = {
-            detail.row.ref: detail
+            detail.row.ref: replace(detail, last_run_at=last_runs.get(detail.row.ref))
             for detail in details
             if detail.row.owner == self._node and detail.row.status not in FINAL
         }
@@ -187,7 +196,7 @@ class Claimer:
             await self.release_all(patience)
 
     def _patience(self, component: str) -> Patience:
-        return Patience(component, self._log, self._settings.node_heartbeat_interval)
+        return Patience(component, self._log, self._settings.node_heartbeat_interval, self._use)
 
     async def release_all(self, patience: Patience) -> None:
         """Give back what is left to be given back. Each piece stays in line until it is written: repeating it does no

@@ -1,8 +1,9 @@
 """A node: one running scheduler, put together.
 
-    start     join the store, learn its time, build the first index, recover      (an error here stops the start)
+    start     join the store, learn its time, build the first index,               (an error here stops the start)
+              settle the work of a killed predecessor, recover
     run       the loop and everything around it, until it is shut down
-    shut_down take no new work, give back what has not started, cancel what runs, wait, write everything, leave
+    shut_down take no new work, give back what has not started, end what runs as `on_shutdown` says, leave
 
 All components run in one task group: if one of them fails for a reason that nobody foresaw, the others are ended and
 the node stops with that error, rather than living on without one of its organs.
@@ -11,7 +12,7 @@ the node stops with that error, rather than living on without one of its organs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -26,6 +27,7 @@ from itinerary.core.commands import (
     KeepStatistics,
     Kill,
     Launch,
+    Level,
     Log,
     ReadRows,
     RebuildIndex,
@@ -37,7 +39,15 @@ from itinerary.core.commands import (
     Write,
 )
 from itinerary.core.course import Here
-from itinerary.core.messages import MembersChanged, Message, SettingsChanged, ShutdownRequested, WorkOffered
+from itinerary.core.log_budget import LogBudget, log_summaries
+from itinerary.core.messages import (
+    AttemptsReported,
+    MembersChanged,
+    Message,
+    SettingsChanged,
+    ShutdownRequested,
+    WorkOffered,
+)
 from itinerary.core.news import News
 from itinerary.core.plans import PlanBook
 from itinerary.core.scheduler import Scheduler
@@ -45,10 +55,12 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, NodeError, StoreError
 from itinerary.model.definition import Definition
 from itinerary.model.nodes import Beat
+from itinerary.model.overload import Behind
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Reread, Settings
+from itinerary.model.stalled import StalledPartition
 from itinerary.ports import Executor, LeavesBehind, Store
 from itinerary.runtime.booting import boot_runs
 from itinerary.runtime.builder import Elsewhere, IndexBuilder
@@ -56,6 +68,7 @@ from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
 from itinerary.runtime.garbage import collect_in_quiet
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.keeping_up import KeepingUp, measure_cpu, measure_nothing
 from itinerary.runtime.lull import Lull
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.runtime.patience import Patience
@@ -66,6 +79,7 @@ from itinerary.runtime.requirements import Requirements
 from itinerary.runtime.rereader import Rereader
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
+from itinerary.runtime.store_use import StoreUse
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
@@ -80,6 +94,10 @@ A = TypeVar("A")
 
 _LEAVE_TIMEOUT = 5.0
 """How long a node that ends tries to say so."""
+_CLOSE_TIMEOUT = 3.0
+"""How long executors have to end by force what still runs, in a node that is not shut down gracefully."""
+_RESERVED_FOR_LEAVING = 3.0
+"""What is kept of the time of a shutdown for writing results and leaving."""
 _QUIET = 0.2
 """If nothing is due for so many seconds, there is time for what can be done at any time."""
 
@@ -88,7 +106,7 @@ class Ended(msgspec.Struct, frozen=True):
     """How a node ended."""
 
     unfinished: int
-    """What still ran when its time was over: the reaper has it."""
+    """What still ran when its time was over: other nodes or the next start settle it."""
     error: str | None
 
 
@@ -118,17 +136,21 @@ class Node:
         elapsed: Callable[[], int] = boot_time,
         awake: Callable[[], int] | None = None,
         elsewhere: Elsewhere = asyncio.to_thread,
+        is_gone: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
         code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
         of the tasks' coroutines has not answered; `reread` reads the settings again; `zone_data` is what this node
         brings, if not the packaged one; `elapsed` is the node's own clock, and `awake` one that stands still while the
-        machine sleeps; `elsewhere` runs what would hold up the loop."""
+        machine sleeps; `elsewhere` runs what would hold up the loop; `is_gone` says of what another node tells about
+        itself whether its process provably no longer exists."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._defaults, self._log = settings, defaults, log
         self._elsewhere, self._observer, self._executor = elsewhere, observer, executor
+        self._is_gone = is_gone
         self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed, awake)
+        self._cpu = measure_cpu if elapsed is boot_time else measure_nothing
         self._lull = Lull(self.clock.elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
         self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
@@ -136,12 +158,17 @@ class Node:
         self._rereader = Rereader(reread, self._take_settings, elsewhere=elsewhere, log=log)
         self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
         self._orchestrators = Orchestrators(requirements, settings.orchestrator_heartbeat_interval, self.inbox, log)
+        self._budget = LogBudget()
         self._replies: set[asyncio.Future[Any]] = set()
         self._is_started = self._is_running = False
         self._ended: Ended | None = None
         self._task: asyncio.Task[Any] | None = None
         self._shutdown: asyncio.Task[None] | None = None
+        self._ends_by: float | None = None
+        """When a shutdown has to be over, on the time of the loop."""
         self.number: NodeNumber | None = None
+        self.stalled: Callable[[], Sequence[StalledPartition]] = tuple
+        """Returns the partitions of records that are not scheduled here: set by whoever runs the record schedulers."""
 
     # -- start -------------------------------------------------------------------------------------------------------
 
@@ -153,16 +180,18 @@ class Node:
         for warning in self._settings.warnings():
             self._log.warning("settings.questionable", what=warning)
         await self._learn_the_time()
-        self.number = number = await self._store.join(self._incarnation, self.name, self._about)
+        number = await self._join()
         store, settings, inbox, log = self._store, self._settings, self.inbox, self._log
         self.scheduler = Scheduler(
-            settings, Here(number, self.name, settings.kill_grace, settings.grace_period, settings.loop_interval)
+            settings, Here(number, self.name, settings.kill_grace, settings.late_for, settings.loop_interval)
         )
         self.builder = IndexBuilder(
             store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log, lull=self._lull.comes
         )
-        self._claimer = Claimer(store, number, settings, self.clock, inbox, log)
-        self._syncer = Syncer(store, number, settings, inbox, log)
+        use = StoreUse(self.clock.elapsed)
+        self._claimer = Claimer(store, number, settings, self.clock, inbox, log, use)
+        self._syncer = Syncer(store, number, settings, inbox, log, use)
+        self._keeping_up = KeepingUp(self.scheduler, self.clock, use, log, self._observer, self._cpu)
         self._sweeper = Sweeper(
             store,
             number,
@@ -211,14 +240,27 @@ class Node:
             await self.builder.build("the node starts")
             await self.builder.plan_ahead()
             await self._watcher.greet()
+            await self._settle_predecessors()
             await self._recover()
             await self._boot()
         except BaseException as error:
-            await self._orchestrators.close()
+            await self._orchestrators.close(_CLOSE_TIMEOUT)
             if isinstance(error, Exception):
                 await self._leave()
             raise
         log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
+
+    async def _join(self) -> NodeNumber:
+        """Join the store. A cancellation waits for the answer: a node that has joined can then say that it leaves."""
+        joining = asyncio.ensure_future(self._store.join(self._incarnation, self.name, self._about))
+        try:
+            self.number = await asyncio.shield(joining)
+        except asyncio.CancelledError:
+            await asyncio.wait([joining], timeout=_CLOSE_TIMEOUT)
+            if joining.done() and not joining.cancelled() and joining.exception() is None:
+                self.number = joining.result()
+            raise
+        return self.number
 
     async def _bring_zone_data(self) -> None:
         await bring_zone_data(
@@ -236,6 +278,11 @@ class Node:
         for _ in range(5):
             asked_at = self.clock.elapsed()
             self.clock.observe((await self._store.read(Standing())).now, asked_at)
+
+    async def _settle_predecessors(self) -> None:
+        """Take the work of nodes whose processes on this machine are gone: it is settled before this node is ready, so
+        nothing that is due now has to wait for them. Without such a proof, their silence decides later."""
+        self._sweeper.dead |= await self._rescuer.settle_gone(self._is_gone)
 
     async def _recover(self) -> None:
         """Decide what was missed. One job's failing recovery is reported, and the rest start (L11)."""
@@ -269,7 +316,9 @@ class Node:
 
     def _told(self) -> str:
         watcher, interval = self._watcher, self._settings.node_heartbeat_interval
-        return told_about(self._about, self.builder.lacks, watcher.jumps, watcher.absences, interval)
+        behind = self._keeping_up.behind
+        absences, stalled = watcher.absences, self.stalled()
+        return told_about(self._about, self.builder.lacks, watcher.jumps, absences, interval, behind, stalled)
 
     def _joined(self) -> NodeNumber:
         assert self.number is not None, "it has joined"
@@ -299,6 +348,7 @@ class Node:
                     self._remover,
                     self._watchdog,
                     self._rereader,
+                    self._keeping_up,
                 ):
                     if part is not None:
                         group.create_task(part.run(), name=f"{self.name} {type(part).__name__}")
@@ -306,8 +356,9 @@ class Node:
         except* _Exited:
             pass
         finally:
+            log_summaries(self._log, self._budget.close())
             self._hang_up()
-            await self._orchestrators.close()
+            await self._orchestrators.close(self._time_to_close())
         assert self._ended is not None, "the loop said how it ended"
         await self._leave()
         return self._ended
@@ -326,11 +377,15 @@ class Node:
                 collect_in_quiet()
             self._lull.begin(wait if is_quiet else 0.0)
             messages = await inbox.receive(wait)
+            if reports := self._orchestrators.reported():
+                messages.append(AttemptsReported(reports))
             begun = clock.elapsed()
             commands = scheduler.iterate(clock.now(), messages, inbox_depth=len(inbox), took=took)
             took = clock.elapsed() - begun
             for command in commands:
                 self._carry_out(command)
+            if self._budget.owes:
+                log_summaries(self._log, self._budget.summaries(clock.elapsed()))
 
     def _carry_out(self, command: Command) -> None:  # noqa: C901, PLR0912 - a list of all commands
         match command:
@@ -343,7 +398,7 @@ class Node:
             case Claim():
                 self._claimer.claim(command)
             case Log(level, event, fields):
-                getattr(self._log, level.value)(event, **fields)
+                self._say(level, event, fields)
             case Announce(news):
                 self._observer(news)
             case KeepStatistics(row, counted):
@@ -365,10 +420,21 @@ class Node:
             case _:
                 assert_never(command)
 
+    def _say(self, level: Level, event: str, fields: Mapping[str, Any]) -> None:
+        """Write a line of the log. Of lines about single runs only so many a second are written; the others count."""
+        about = fields.get("run")
+        if about is None or self._budget.admits(event, str(about), self.clock.elapsed(), level.value):
+            getattr(self._log, level.value)(event, **fields)
+
     @property
     def backlog(self) -> tuple[int, int]:
         """How many updates, and how many rows of statistics, are not written yet."""
         return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
+
+    @property
+    def behind(self) -> Behind | None:
+        """How far it is behind what is due; None: it keeps up."""
+        return self._keeping_up.behind
 
     @property
     def clock_jumps(self) -> int:
@@ -410,12 +476,30 @@ class Node:
         if self._shutdown is not None:
             self.abandon()
             return
+        self._ends_by = asyncio.get_running_loop().time() + self._settings.shutdown_timeout / SECOND
         self._shutdown = asyncio.get_running_loop().create_task(self.inbox.deliver(ShutdownRequested(why)))
 
     def abandon(self) -> None:
         """End at once, and leave everything as it lies."""
         if self._task is not None:
             self._task.cancel()
+
+    def unfinished(self) -> list[str]:
+        """The ids of what has started here and has not ended. From any thread."""
+        return self.scheduler.unfinished() if self.number is not None and self._is_running else []
+
+    def _time_to_close(self) -> float:
+        """How long executors may take to close, in seconds."""
+        if self._ends_by is None or self._ended is None:
+            return _CLOSE_TIMEOUT
+        left = self._ends_by - asyncio.get_running_loop().time()
+        return max(left - _RESERVED_FOR_LEAVING, 1.0)
+
+    def _time_to_leave(self) -> float:
+        """How long writing what is left, and leaving, may take, in seconds: the store has to be closed after that."""
+        if self._ends_by is None:
+            return _LEAVE_TIMEOUT
+        return max(min(self._ends_by - asyncio.get_running_loop().time() - 0.5, _LEAVE_TIMEOUT), 1.0)
 
     def _hang_up(self) -> None:
         """Nobody reads the inbox any more: who waits for an answer, or still wants to send something, is told so."""
@@ -427,14 +511,15 @@ class Node:
 
     async def _leave(self) -> None:
         """Write what is left, and say that this node is gone; both only if the store answers soon."""
-        number, patience = self._joined(), Patience("leaving", self._log)
+        number, patience, limit = self._joined(), Patience("leaving", self._log), self._time_to_leave()
         try:
-            async with asyncio.timeout(_LEAVE_TIMEOUT):
+            async with asyncio.timeout(limit):
                 await self._claimer.release_all(patience)
                 await self._syncer.flush(patience)
                 await patience.ask(lambda: self._store.leave(number), "leave")
         except (TimeoutError, StoreError) as error:
-            self._log.warning("node.left_without_a_word", error=str(error), hint="others will find out by its silence")
+            why = str(error) or f"the store did not answer within {limit:g} s"
+            self._log.warning("node.left_without_a_word", error=why, hint="others will find out by its silence")
         self._log.info("node.ended", node=self.name, unfinished=self._ended and self._ended.unfinished)
 
 

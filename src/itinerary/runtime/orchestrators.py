@@ -41,9 +41,17 @@ class Orchestrators:
         self._loop = asyncio.get_running_loop()
         await self._executor.open(self._take)
 
-    async def close(self) -> None:
-        """End by force what still runs."""
-        await self._executor.close()
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - it says so in the log
+        """End by force what still runs. Executors that have not closed in time are left behind, and the log says so."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._executor.close()
+        except TimeoutError:
+            self._log.error(
+                "executors.not_closed",
+                waited_for=timeout,
+                hint="what they still run ends with the process at the latest",
+            )
 
     def _take(self, reports: Sequence[Report]) -> None:
         """An executor reports, from whatever thread."""
@@ -85,11 +93,19 @@ class Orchestrators:
             await self._has_reports.wait()
             self._has_reports.clear()
             self._is_called = False
-            reports: list[Report] = []
-            while self._reports:
-                reports.append(self._reports.popleft())
-            if reports:
+            if reports := self.reported():
                 await self._inbox.deliver(AttemptsReported(reports))
+
+    def reported(self) -> list[Report]:
+        """Take what executors have reported by now, and what is not on its way to the core yet.
+
+        The core takes it too, before it judges who is over its time: if the loop was held up, the task may have ended
+        long before its timeout, and only the report is late.
+        """
+        reports: list[Report] = []
+        while self._reports:
+            reports.append(self._reports.popleft())
+        return reports
 
     async def _beat(self) -> None:
         while True:

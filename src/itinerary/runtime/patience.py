@@ -4,6 +4,9 @@ Every call on a store, repeated, answers as the first time and changes nothing m
 to write simply goes on asking, and a node outlives the absence of its store. It says so once, and once more when the
 store is back (N5).
 
+A call that has not been answered after a heartbeat interval is logged while it still waits, and counts as a failure: a
+node whose heartbeat hangs is out of touch, and must not judge the silence of others by that time (PROTOCOL 16).
+
 Some errors no waiting mends. If one is about a single request of a batch, the others must not suffer for it: the batch
 is halved until that one is found, and it alone is refused (PROTOCOL 12). A schema that has moved on is another matter:
 nobody with this program has any business there, and the node ends (26).
@@ -16,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable
+from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["FIRST_WAIT", "Patience"]
@@ -31,25 +35,36 @@ _LONGEST_WAIT: Final = 5 * SECOND
 class Patience:
     """One component's way of asking its store."""
 
-    def __init__(self, component: str, log: Any, longest_wait: int = _LONGEST_WAIT) -> None:
+    def __init__(
+        self, component: str, log: Any, longest_wait: int = _LONGEST_WAIT, use: StoreUse | None = None
+    ) -> None:
         """It waits twice as long each time, up to `longest_wait` microseconds: a node's heartbeat interval, so that a
-        store which is away is asked about as often as it is when all is well."""
+        store which is away is asked about as often as it is when all is well. `use` adds up how long it takes."""
+        self._use = use
         self._component, self._log, self._longest_wait = component, log, longest_wait / SECOND
         self.is_waiting = False
         """Whether the store does not answer at the moment."""
+        self._is_said = False
         self.failures = 0
-        """How often it has not answered, in all."""
+        """How often it has not answered, or not within a heartbeat interval, in all."""
 
     async def ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
         """What the store answers, however long that takes. Errors that asking again cannot mend are raised."""
+        if self._use is None:
+            return await self._ask(call, what)
+        with self._use.call():
+            return await self._ask(call, what)
+
+    async def _ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
         wait = FIRST_WAIT
         while True:
             try:
-                answer = await call()
+                answer = await self._timed(call, what)
             except (StoreUnavailable, StoreFull) as error:
                 self.failures += 1
-                if not self.is_waiting:
-                    self.is_waiting = True
+                self.is_waiting = True
+                if not self._is_said:
+                    self._is_said = True
                     self._log.warning(
                         "store.unavailable",
                         component=self._component,
@@ -61,9 +76,29 @@ class Patience:
                 wait = min(wait * 2, self._longest_wait)
             else:
                 if self.is_waiting:
-                    self.is_waiting = False
+                    self.is_waiting = self._is_said = False
                     self._log.info("store.answers_again", component=self._component, what=what)
                 return answer
+
+    async def _timed(self, call: Callable[[], Awaitable[T]], what: str) -> T:
+        """Call it, and say so if the answer takes longer than a heartbeat interval."""
+        loop = asyncio.get_running_loop()
+        slow = loop.call_later(self._longest_wait, self._is_slow, what)
+        try:
+            return await call()
+        finally:
+            slow.cancel()
+
+    def _is_slow(self, what: str) -> None:
+        self.failures += 1
+        self.is_waiting = True
+        self._log.warning(
+            "store.slow",
+            component=self._component,
+            what=what,
+            seconds=self._longest_wait,
+            hint="the call has not been answered yet; it goes on until its deadline, and is repeated then",
+        )
 
     async def ask_each(
         self,

@@ -144,9 +144,6 @@ class Reaper:
             if (write := self._reaping(detail)) is not None
         ]
         answers = await self._store.intervene(self._node, writes) if writes else []
-        for write, answer in zip(writes, answers, strict=True):
-            if isinstance(answer, Written):
-                self._log.warning("occurrence.reaped", occurrence=write.ref, to=write.to, why=write.why)
         self._tell(settling.ended(self._plans().timeline, rows, writes, answers))
 
     def _reaping(self, detail: Detail) -> Intervention | None:

@@ -3,7 +3,9 @@
 Each is looked at when the core asks, as an attempt like any other, and answers true or false. What cannot be found out,
 because the job is unknown or the statement is wrong, is a failure: waiting would not mend it.
 
-    job     the last instant at which that job was due, up to the instant of the one that asks, has completed
+    job     the last instant at which that job was due, up to the instant of the one that asks, has completed. Of
+            several runs for that instant (replays, a backfill, a window that covers it) the one that ended last counts.
+            If it has not completed and no other one is in progress, waiting does not help: the answer says so
     file    something is at that path
     http    it answers with a status from 200 to 299; that it does not answer at all is a no, but an address that may
             not be called, or is none, is a failure
@@ -18,19 +20,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
+from itinerary.core.backfilling import due_between
+from itinerary.core.errands import Hopeless
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
+from itinerary.model.ids import run_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import ByKey, JobsByName
+from itinerary.model.queries import JobsByName
 from itinerary.model.retries import exception_names
-from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
-from itinerary.model.states import OccurrenceState
+from itinerary.model.rows import JobNumber, NodeNumber
+from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change
 from itinerary.ports import Executor, Store
-from itinerary.reading import windows_after
+from itinerary.reading import occurrences_of, windows_after
 from itinerary.runtime.builder import Elsewhere
 from itinerary.schedules.durations import SECOND
 
@@ -39,6 +45,8 @@ __all__ = ["Requirements"]
 _LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
 """How far back another job's last instant is looked for: not far at first, since most jobs run often."""
 _SQL_TIMEOUT: Final = 10.0
+_CLOSING_TIMEOUT: Final = 2.0
+"""How long looks that were cancelled have to end when the node does, in seconds."""
 _REFUSED: Final = exception_names(ItineraryError)[0]
 """What a call fails with that was never made: its address is wrong, or may not be called."""
 
@@ -72,7 +80,7 @@ class Requirements:
         for task in looking:
             task.cancel()
         if looking:
-            await asyncio.wait(looking)
+            await asyncio.wait(looking, timeout=_CLOSING_TIMEOUT)
         await self._inner.close()
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
@@ -129,7 +137,7 @@ class Requirements:
 
     async def _look(self, assignment: Assignment, requirement: dict[str, Any]) -> Outcome:
         try:
-            return Succeeded("true" if await self._is_so(assignment, requirement) else "false")
+            return Succeeded(msgspec.json.encode(await self._is_so(assignment, requirement)).decode())
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             return Failed(f"{type(error).__name__}: {error}", exception_names(type(error)))
 
@@ -138,7 +146,7 @@ class Requirements:
         del self._looking[key]
         self._report((Ended(key, Stopped() if task.cancelled() else task.result()),))
 
-    async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool:
+    async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool | Hopeless:
         match requirement:
             case {"file": path}:
                 exists: bool = await self._elsewhere(Path(path).exists)
@@ -150,26 +158,29 @@ class Requirements:
             case _:
                 raise ItineraryError(f"nobody knows how to look at {requirement}")
 
-    async def _has_completed(self, name: str, instant: int) -> bool:
-        """Whether the other job's last instant up to this one has completed, by itself or in a window."""
+    async def _has_completed(self, name: str, instant: int) -> bool | Hopeless:
+        """Whether the other job's last instant up to this one has completed, by whichever run, or will not."""
         row = (await self._store.read(JobsByName((name,)))).get(name)
         if row is None:
             raise ItineraryError(f"there is no job {name!r}")
         last = await self._elsewhere(self._last_instant, row.number, instant)
         if last is None:
             return False
-        key = Key(last, row.number, Kind.SCHEDULED)
-        found: OccurrenceRow | None = (await self._store.read(ByKey((key,)))).get(key)
-        if found is not None and found.status is OccurrenceState.COMPLETED:
+        runs = [one for one in await occurrences_of(self._store.read, row.number, last) if one.kind is not Kind.TRIGGER]
+        covering = [
+            one
+            for one in await windows_after(self._store.read, last)
+            if one.job == row.number and one.window is not None and one.window.start <= last < one.window.end
+        ]
+        runs = list({one.ref: one for one in (*runs, *covering)}.values())
+        ended = [one for one in runs if one.status in FINAL]
+        newest = max(ended, key=lambda one: (one.ended_at or 0, one.ref), default=None)
+        if newest is not None and newest.status is OccurrenceState.COMPLETED:
             return True
-        covering = await windows_after(self._store.read, last)
-        return any(
-            one.job == row.number
-            and one.status is OccurrenceState.COMPLETED
-            and one.window is not None
-            and one.window.start <= last < one.window.end
-            for one in covering
-        )
+        if newest is None or len(ended) < len(runs):
+            return False
+        run = run_id(name, newest.instant)
+        return Hopeless(f"{run} is {newest.status}, and is not waited for; replay {run}, and then this one")
 
     def _last_instant(self, job: JobNumber, instant: int) -> int | None:
         timeline = self._timeline()
@@ -178,6 +189,9 @@ class Requirements:
             instants = found.instants[found.is_to_run]
             if len(instants):
                 return int(instants[-1])
+        for back in _LOOKS_BACK:  # before the job was registered: a backfill runs these instants
+            if due := due_between(timeline, job, instant - back, instant + SECOND):
+                return max(due)
         return None
 
     async def _answers(self, key: AttemptKey, statement: str) -> bool:

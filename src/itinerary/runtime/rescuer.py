@@ -5,6 +5,10 @@ the observer's own clock. The observation starts anew whenever the observer itse
 node back from an outage of the store would declare all others dead. One that was taken for dead and is heard of again
 was only frozen, or cut off: what was taken from it stays taken, and it is watched like any other.
 
+A judgement can be out of date when it is acted on: the rescue reads first, and its calls may hang or be repeated. So
+each takeover names the heartbeat counter that the judgement was made by, and the store refuses it if the counter has
+moved on. The rescuer then calls the rescue off, and the next heartbeat starts the observation anew.
+
 What becomes of its work is said by one table, in `core.rescue`: what it had not started anybody may start; what it had
 begun goes on elsewhere, is run again, or is `orphaned`. All of it is nobody's then, and whoever has room takes it up.
 
@@ -19,6 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from itinerary.core.plans import PlanBook
 from itinerary.core.rescue import Fate, released, rescued
 from itinerary.core.timeline import Timeline
@@ -28,7 +34,7 @@ from itinerary.model.queries import Active, Details, Nodes
 from itinerary.model.rows import NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
-from itinerary.model.writes import Written
+from itinerary.model.writes import LastBeat, Refusal, Refused, Written
 from itinerary.ports import Clock, Store
 from itinerary.runtime import settling
 from itinerary.runtime.settling import Tell, nobody
@@ -72,7 +78,8 @@ class Rescuer:
         self._heard: set[NodeNumber] = set()
         """Whose counter has gone up since this node watches."""
         self._heard_at = clock.elapsed()
-        self._dead: dict[NodeNumber, str] = {}
+        self._dead: dict[NodeNumber, NodeRow] = {}
+        """As they were when they were judged: their names, and the counters that the judgement was made by."""
         self._has_dead = asyncio.Event()
         self._rescued: set[NodeNumber] = set()
         self._has_looked_back = False
@@ -110,7 +117,7 @@ class Rescuer:
         self._seen[other.number] = other.counter, since
         is_dead = other.left_at is not None or now - since >= self._timeout
         if is_dead and other.number not in self._rescued:
-            self._dead[other.number] = other.name
+            self._dead[other.number] = other
             self._heard.discard(other.number)
 
     async def run(self) -> None:
@@ -121,16 +128,39 @@ class Rescuer:
             self._has_dead.clear()
             if not self._has_looked_back:
                 await self._look_back()
-            for number, name in list(self._dead.items()):
-                if number not in self._dead:
+            for number, judged in list(self._dead.items()):
+                if self._dead.get(number) != judged:
                     continue  # it has been heard of meanwhile
                 try:
-                    await self._rescue(number, name)
+                    is_gone = await self._rescue(judged)
                 except StoreError as error:
-                    self._log.warning("rescue.failed", node=name, error=str(error), hint="it is tried again")
-                else:
-                    self._dead.pop(number, None)
+                    self._log.warning("rescue.failed", node=judged.name, error=str(error), hint="it is tried again")
+                    continue
+                self._dead.pop(number, None)
+                if is_gone:
                     self._rescued.add(number)
+                else:
+                    hint = "the node sent a heartbeat after it was judged to be dead; it is observed anew"
+                    self._log.info("rescue.called_off", node=judged.name, hint=hint)
+
+    async def settle_gone(self, is_gone: Callable[[str], bool]) -> frozenset[NodeNumber]:
+        """Take the work of nodes that have not left, and whose processes are provably gone: no silence is needed.
+
+        Args:
+            is_gone: Whether a node's process no longer exists, by what the node told of itself.
+
+        Returns:
+            The nodes whose work is settled.
+        """
+        try:
+            others = [node for node in await self._store.read(Nodes()) if node.number != self._node]
+            for other in others:
+                if other.left_at is None and is_gone(other.about) and await self._rescue(other):
+                    self._dead.pop(other.number, None)
+                    self._rescued.add(other.number)
+        except StoreError as error:
+            self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
+        return frozenset(self._rescued)
 
     async def _look_back(self) -> None:
         """Find who left long ago, and has work still."""
@@ -143,36 +173,45 @@ class Rescuer:
         self._has_looked_back = True
         for node in nodes:
             if node.left_at is not None and node.number in owners and node.number != self._node:
-                self._dead.setdefault(node.number, node.name)
+                self._dead.setdefault(node.number, node)
 
-    async def _rescue(self, number: NodeNumber, name: str) -> None:
+    async def _rescue(self, judged: NodeRow) -> bool:
         """Take everything from a node that is dead, then say that it is gone. What it has is looked at more than once:
         if it was not quite dead, it may have started or written something between the look and the write, and what
-        was made for the moment before is refused."""
+        was made for the moment before is refused. False if the node turns out to be alive."""
+        is_alive = False
         came_to: Counter[Fate] = Counter()
         for _ in range(_LOOKS):
             rows = await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
-            theirs = [row for row in rows if row.owner == number]
-            if not theirs:
+            theirs = [row for row in rows if row.owner == judged.number]
+            if not theirs or is_alive:
                 break
             for first in range(0, len(theirs), _AT_ONCE):
-                came_to += await self._take(number, theirs[first : first + _AT_ONCE], f"node {name} is gone")
+                fates, is_alive = await self._take(judged, theirs[first : first + _AT_ONCE])
+                came_to += fates
+                if is_alive:
+                    break
         if came_to:
-            self._log.warning("node.rescued", node=name, **{_FIELDS[fate]: came_to[fate] for fate in _FIELDS})
-        await self._store.leave(number)
+            self._log.warning("node.rescued", node=judged.name, **{_FIELDS[fate]: came_to[fate] for fate in _FIELDS})
+        return not is_alive and await self._store.leave(judged.number, judged.counter)
 
-    async def _take(self, number: NodeNumber, theirs: Sequence[OccurrenceRow], why: str) -> Counter[Fate]:
-        """Take these from a node that is dead. Returns what became of them. Between the two looks another may have
-        rescued some, and a third have taken them up: what is no longer the dead one's is left alone."""
+    async def _take(self, judged: NodeRow, theirs: Sequence[OccurrenceRow]) -> tuple[Counter[Fate], bool]:
+        """Take these from a node that is dead. Returns what became of them, and whether the node is alive after all.
+        Between the two looks another may have rescued some, and a third have taken them up: what is no longer the dead
+        one's is left alone."""
+        why, number = f"node {judged.name} is gone", judged.number
         begun = tuple(row.ref for row in theirs if row.started_at is not None)
         details = await self._store.read(Details(begun)) if begun else ()
         plans = self._plans()
         rescues = [released(row, why) for row in theirs if row.started_at is None]
         begun_there = [one for one in details if one.row.owner == number and one.row.status not in FINAL]
         rescues += [rescued(one, why, plans.readable(one.row)) for one in begun_there]
-        writes = [rescue.write for rescue in rescues]
+        last_beat = LastBeat(number, judged.counter)
+        writes = [replace(rescue.write, dead_since=last_beat) for rescue in rescues]
         answers = await self._store.intervene(self._node, writes)
         self._tell(settling.ended(plans.timeline, theirs, writes, answers))
-        return Counter(
+        fates = Counter(
             rescue.fate for rescue, answer in zip(rescues, answers, strict=True) if isinstance(answer, Written)
         )
+        is_alive = any(isinstance(answer, Refused) and answer.why is Refusal.ALIVE for answer in answers)
+        return fates, is_alive

@@ -7,13 +7,16 @@ counts on nobody: it claims what it can, and others race with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from itinerary.core.sharing import ALONE, Members
 from itinerary.model.nodes import Beat
+from itinerary.model.overload import Behind
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
+from itinerary.model.stalled import STALLED_MAX, StalledPartition
 from itinerary.ports import Clock
 from itinerary.runtime.absences import StoreAbsences
 from itinerary.runtime.jumps import ClockJumps
@@ -33,10 +36,17 @@ class _About(msgspec.Struct):
 
 
 def told_about(
-    about: str, lacks: frozenset[JobNumber], jumps: ClockJumps, absences: StoreAbsences, interval: int
+    about: str,
+    lacks: frozenset[JobNumber],
+    jumps: ClockJumps,
+    absences: StoreAbsences,
+    interval: int,
+    behind: Behind | None = None,
+    stalled: Sequence[StalledPartition] = (),
 ) -> str:
     """What a node tells of itself, with how often it will be heard of, in microseconds, the jobs whose code it lacks,
-    how its time has jumped, and when its store did not answer."""
+    how its time has jumped, when its store did not answer, how far it is behind, and which of its partitions of records
+    are not scheduled."""
     said = msgspec.json.decode(about)
     said["heartbeat_interval"] = interval
     said["lacks"] = sorted(lacks) if len(lacks) <= LACKS_MAX else None
@@ -44,6 +54,10 @@ def told_about(
         said["clock_jumps"] = jumps
     if absences.count:
         said["store_absences"] = absences
+    if behind is not None:
+        said["behind"] = behind
+    if stalled:
+        said["stalled"] = list(stalled[:STALLED_MAX])
     return msgspec.json.encode(said).decode()
 
 

@@ -10,16 +10,16 @@ whoever holds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
-from itinerary.core.overlooked import overlooked
-from itinerary.core.sweeping import WINDOWS_REACH, Sweep, is_decided, last_step
+from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted, unstarted
+from itinerary.core.sweeping import ACTIVE_MAX, WINDOWS_REACH, Sweep, is_decided, last_step
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Active, Answer, Query
-from itinerary.model.rows import Key, NodeNumber
+from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
@@ -38,8 +38,6 @@ __all__ = ["LOOKS", "Sweeper"]
 LOOKS: Final = 5
 """How often one looks for work between two heartbeats, and several nodes together sweep: once a second, as they are by
 default."""
-_ACTIVE_MAX: Final = 1_000_000
-_AT_ONCE: Final = 1_000
 
 
 class Sweeper:
@@ -105,33 +103,43 @@ class Sweeper:
         """
         if self._clock.is_in_doubt:
             return
-        end = self._clock.now() - self._settings.takeover_after
-        if await self._sweep_to(end) < end:
-            await self._sweep_to(end)
+        end = self._end
+        swept_to = await self._work_off_one()
+        if swept_to is not None and swept_to < end:
+            await self._work_off_one()
 
-    async def _sweep_to(self, end: int) -> int:
-        """Work off one plan, and say where it ended. One that is not for this node to work off is as good as over."""
-        plan = await self._plan(end)
+    @property
+    def _end(self) -> int:
+        """Where a plan ends that is made now."""
+        return self._clock.now() - self._settings.takeover_after
+
+    async def _work_off_one(self) -> int | None:
+        """Work off one plan, and return where it ended; None if this node has none to work off."""
+        plan = await self._plan()
         if plan is None or plan.owner != self._node:
-            return end
+            return None
         swept_to = plan.end
         while plan is not None and plan.owner == self._node:
             plan = await self._work_off(plan)
         return swept_to
 
-    async def _plan(self, end: int) -> SweepPlan | None:
-        """The plan that is to be worked off now: a new one, or one that somebody left unfinished."""
-        plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end), "sweep")
+    async def _plan(self) -> SweepPlan | None:
+        """The plan that is to be worked off now: a new one, or one that somebody left unfinished.
+
+        Each try has an end of its own. A try that waited for the store through a long outage would make a plan that is
+        too old to recover what was claimed just before the outage.
+        """
+        plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, self._end), "sweep")
         if plan is not None and plan.owner != self._node and plan.owner in self.dead:
             fence = plan.fence
-            plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, end, fence), "sweep")
+            plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, self._end, fence), "sweep")
         return plan
 
     async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
-        """Go through a plan. What is left of it comes back, if the timeline moved on meanwhile: by one that is not the
-        newest nothing is written, so it is read again only then."""
+        """Go through a plan. What is left of it comes back, if the timeline or a claimed row has changed meanwhile: by
+        what is out of date nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
-        made, steps = 0, await self._steps(plan, timeline)
+        made, found, steps = 0, 0, await self._steps(plan, timeline)
         while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
                 lambda: self._store.advance_sweep(self._node, timeline.revision, step),
@@ -143,11 +151,13 @@ class Sweeper:
             if isinstance(answer, Refusal):
                 self._log.info("sweep.taken_over", why=str(answer))
                 return None
-            made += len(step.wanted)
-            if news := settling.made(timeline, step.wanted):
+            made, found = made + len(step.wanted), found + len(step.claimed) + len(step.covered)
+            if news := settling.made(timeline, (*step.wanted, *(row.becomes for row in step.claimed))):
                 self._tell(news)
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
+        if found:
+            self._log.info("sweep.found_overlooked", count=found, window_start=plan.start, window_end=plan.end)
         return None
 
     async def _steps(self, plan: SweepPlan, timeline: Timeline) -> Iterator[SweepStep]:
@@ -159,24 +169,23 @@ class Sweeper:
         decided = [key async for page in decided_between(self._read, plan.start, plan.end) for key in page]
         if is_short and await self._elsewhere(is_decided, plan, timeline, decided):
             return iter([last_step(plan)])
-        if not is_short:
-            await self._judge_overlooked(plan, timeline, decided)
         windows = await windows_after(self._read, plan.start - WINDOWS_REACH)
-        sweep = Sweep(plan, timeline, decided, windows, grace_period=grace_period, settings=self._defaults)
+        not_started = NONE_UNSTARTED if is_short else await self._unstarted(plan, timeline)
+        sweep = Sweep(
+            plan,
+            timeline,
+            decided,
+            windows,
+            grace_period=grace_period,
+            settings=self._defaults,
+            unstarted=not_started,
+        )
         return sweep.steps()
 
     async def _read(self, query: Query[Answer]) -> Answer:
         return await self._patience.ask(lambda: self._store.read(query), "sweep")
 
-    async def _judge_overlooked(self, plan: SweepPlan, timeline: Timeline, decided: Sequence[Key]) -> None:
-        """What was claimed before everybody was gone, and is as old as what is recovered, is recovered too."""
-        grace_period = self._settings.grace_period
-        query = Active(due_before=plan.end - grace_period, limit=_ACTIVE_MAX, with_lines=False)
-        rows = await self._read(query)
-        judged = overlooked(plan, timeline, decided, rows, grace_period=grace_period, settings=self._defaults)
-        for first in range(0, len(judged), _AT_ONCE):
-            some = judged[first : first + _AT_ONCE]
-            answers = await self._patience.ask(lambda: self._store.intervene(self._node, some), "sweep")  # noqa: B023 - awaited in this turn
-            self._tell(settling.ended(timeline, rows, some, answers))
-        if judged:
-            self._log.info("sweep.found_overlooked", count=len(judged), window_start=plan.start, window_end=plan.end)
+    async def _unstarted(self, plan: SweepPlan, timeline: Timeline) -> Unstarted:
+        """Read what was due and has not started. The claimed rows among it are recovered with what has no row."""
+        rows = await self._read(Active(due_before=plan.end, limit=ACTIVE_MAX, with_lines=False))
+        return unstarted(plan, timeline, rows, grace_period=self._settings.grace_period, now=self._clock.now())

@@ -23,6 +23,7 @@ from itinerary.model.writes import Change, Refusal, Refused, Written
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Syncer"]
@@ -75,7 +76,16 @@ class Buffer:
 class Syncer:
     """Writes updates and statistics."""
 
-    def __init__(self, store: Store, node: NodeNumber, settings: Settings, inbox: Inbox, log: Any) -> None:
+    def __init__(
+        self,
+        store: Store,
+        node: NodeNumber,
+        settings: Settings,
+        inbox: Inbox,
+        log: Any,
+        use: StoreUse | None = None,
+    ) -> None:
+        self._use = use
         self._store, self._node, self._inbox, self._log = store, node, inbox, log
         self._changes = Buffer(settings.update_flush_threshold, settings.update_flush_interval)
         self._statistics = Buffer(settings.stats_flush_threshold, settings.stats_flush_interval)
@@ -119,7 +129,7 @@ class Syncer:
             group.create_task(self._run_statistics(), name="statistics")
 
     async def _run_changes(self) -> None:
-        patience = Patience("syncer", self._log, self._longest_wait)
+        patience = Patience("syncer", self._log, self._longest_wait, self._use)
         while True:
             await self._changes.due()
             changes: list[Change] = self._changes.take(CHANGES_AT_ONCE)

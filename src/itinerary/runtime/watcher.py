@@ -150,12 +150,14 @@ class Watcher:
         return beat
 
     async def _speak(self, seen: Sequence[Ref]) -> Beat:
-        asked_at, about = self._clock.elapsed(), self._calls.about()
+        asked_at, asked_now, about = self._clock.elapsed(), self._clock.now(), self._calls.about()
         try:
             beat = await self._store.beat(self._node, seen, None if about == self._told else about)
         except StoreError:
             self._unanswered()
             raise
+        if self._clock.elapsed() - asked_at > self._settings.node_heartbeat_interval and self._unanswered_at is None:
+            self._unanswered_at = asked_now  # it hung, and was answered on another connection
         self._answered()
         self._heard_at, self._told = asked_at, about
         return beat

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -32,7 +33,12 @@ async def async_tick() -> None:
     """The same, on the loop of the coroutines."""
 
 
+ignores = threading.Event()
+"""One ignores its cancellation: on the same loop, so it must have begun before that is blocked."""
+
+
 async def ignores_cancellation(ctx: Any) -> None:
+    ignores.set()
     while os.path.exists(ctx.node):  # noqa: ASYNC240, PTH110 - a hostile task, though a quick one
         try:
             await asyncio.sleep(0.05)
@@ -46,6 +52,8 @@ def stuck_thread(ctx: Any) -> None:
 
 
 async def blocks_its_loop(ctx: Any) -> None:
+    while not ignores.is_set():  # noqa: ASYNC110 - tasks on any loop may set it
+        await asyncio.sleep(0.01)
     while os.path.exists(ctx.node):  # noqa: ASYNC240, PTH110 - to block is what it is for
         time.sleep(0.05)  # noqa: ASYNC251 - to block is what it is for
 
@@ -89,3 +97,39 @@ async def hook_that_raises(about: Any) -> NoReturn:
 
 def hook_that_fails(about: Any) -> NoReturn:
     raise RuntimeError("in another hook")
+
+
+HUGE: Final = 100 * 1024 * 1024
+"""Bytes of what the following return, raise or print."""
+_made: list[str] = []
+
+
+def huge() -> str:
+    """A text of that size: the same one each time, so that a test can see whether anything makes a copy of it."""
+    if not _made:
+        _made.append("x" * HUGE)
+    return _made[0]
+
+
+async def async_returns_much() -> str:
+    return huge()
+
+
+def returns_much() -> dict[str, list[str]]:
+    return {"rows": [huge()]}
+
+
+async def async_raises_much() -> NoReturn:
+    raise ValueError(huge())
+
+
+def raises_much() -> NoReturn:
+    group = ExceptionGroup("many", [ValueError(number) for number in range(100_000)])
+    group.add_note(huge())
+    raise group from KeyError([huge()])
+
+
+def prints_much() -> None:
+    line = "y" * 65_535 + "\n"
+    for _ in range(HUGE // len(line)):
+        sys.stdout.write(line)

@@ -58,7 +58,7 @@ class World(Hands):
             beside.others.append(self)
         super().__init__(store, shared, name, Settings(**settings))
         self.others: list[World] = []
-        here = Here(self.node, name, self.settings.kill_grace, self.settings.grace_period)
+        here = Here(self.node, name, self.settings.kill_grace, self.settings.late_for)
         self.scheduler = Scheduler(self.settings, here)
         self.commands: list[c.Command] = []
         """Everything that the core has asked for."""
@@ -203,6 +203,8 @@ class World(Hands):
         waiting = list(done(self.store.read(Waiting(self.now, 500))))
         overdue = done(self.store.read(Active(None, self.now - self.settings.takeover_after)))
         waiting += [row for row in overdue if row.started_at is None and row.owner not in (None, self.node)]
+        begun = done(self.store.read(Active()))
+        waiting += [row for row in begun if row.started_at is not None and row.owner is None]
         if waiting:
             self.inbox.append(m.WorkOffered(waiting))
 

@@ -21,7 +21,7 @@ from itinerary.model.queries import ByRef, Details, Entries, Jobs
 from itinerary.model.rows import Ref
 from itinerary.model.settings import Settings
 from itinerary.model.work import AttemptKey
-from itinerary.model.writes import Change
+from itinerary.model.writes import Change, Refused, Written
 from itinerary.stores.store import EngineStore
 from tests.unit.core.scripted import Script
 
@@ -84,6 +84,10 @@ class Hands:
                     self._flush_at = self.now + self.settings.update_flush_interval
             case c.Release(interventions):
                 done(self.store.intervene(self.node, interventions))
+            case c.TakeUp(interventions):
+                taken = done(self.store.intervene(self.node, interventions))
+                details = done(self.store.read(Details(tuple(one.ref for one in taken if isinstance(one, Written)))))
+                self.send(m.TakenUp([*details, *(one for one in taken if isinstance(one, Refused))]))
             case c.Launch(assignments):
                 for assignment in assignments:
                     self.script.begin(assignment)

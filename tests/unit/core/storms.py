@@ -11,10 +11,13 @@ from typing import Any, Final
 from itinerary.core import commands as c
 from itinerary.core import messages as m
 from itinerary.core.answers import Loan
+from itinerary.model.codec import from_json
+from itinerary.model.config import FrozenConfig
 from itinerary.model.definition import Requirement, Unmet
-from itinerary.model.policies import Retry
+from itinerary.model.policies import OnShutdown, Retry
 from itinerary.model.queries import LimitUse
-from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState
 from itinerary.model.work import AttemptKey, Ended, Failed, Moved, Outcome, Stopped, Succeeded
 from itinerary.model.writes import Intervention, Written
 from itinerary.schedules import every
@@ -35,6 +38,7 @@ ACTS: Final = (
     hangs(),
     hangs(stops_after=3),
     hangs(stops_after=1, stopped_as=Succeeded()),
+    hangs(stopped_as=Stopped(was_called=False)),
     ignores(),
     ignores(after=15),
     works(3, moves=((1, CREATING),)),
@@ -53,6 +57,7 @@ CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "task_timeout": ("2s", "1m"),
     "execution_timeout": ("7s", "1h"),
     "priority": (-1, 0, 1),
+    "on_shutdown": tuple(OnShutdown),
     "requires": (
         (),
         (),
@@ -195,10 +200,30 @@ class Storm:
             world.run(5)
         for row in world.rows:
             world.trail(row.ref)
-            assert row.status in FINAL or row.started_at is None, f"{row} was left running"
+            assert row.status in FINAL or row.started_at is None or self._was_given_back(row), f"{row} is left running"
+            if row.status is OccurrenceState.CANCELLED and row.reason == "node a was shut down":
+                assert self._was_called(row), f"{row} was cancelled by the shutdown, and nothing of it was called"
         assert world.exited == c.Exit(0, None)
         world.at_rest()
         assert done(world.store.read(LimitUse("api"))) == []
+
+    def _was_given_back(self, row: OccurrenceRow) -> bool:
+        """True if another node continues it at once, or when this one has left: an attempt was given up here."""
+        attempts = self.world.detail(row.ref).attempts
+        was_given_up = any(attempt.error == "cancelled, and given up: node a was shut down" for attempt in attempts)
+        is_free = row.owner is None or (row.owner == self.world.node and was_given_up)
+        return is_free and all(attempt.status in TASK_FINAL for attempt in attempts)
+
+    def _was_called(self, row: OccurrenceRow) -> bool:
+        """True if `on_shutdown` lets a shutdown cancel it: a task of it was called, or what a requirement asks for."""
+        detail = self.world.detail(row.ref)
+        policy = from_json(FrozenConfig, detail.config or "").job.on_shutdown
+        called = [one for one in detail.attempts if one.error in _INTERRUPTED]
+        acted = any(line.after is OccurrenceState.ACTION_RUNNING for line in detail.transitions)
+        return policy is not OnShutdown.RERUN and (bool(called) or acted)
+
+
+_INTERRUPTED: Final = ("cancelled: node a was shut down", "cancelled, and given up: node a was shut down")
 
 
 def blow(dice: Random, steps: int) -> Storm:

@@ -27,6 +27,7 @@ def planned(book: Book, shelf: Shelf, start: int, end: int) -> BootPlan:
         rows,
         grace_period=GRACE,
         takeover_after=TAKEOVER,
+        active=shelf.active(),
     )
 
 
@@ -50,6 +51,24 @@ def test_it_says_for_each_job_what_would_run_be_missed_and_be_skipped() -> None:
 
 
 @pytest.mark.spec("R3", "a boot plan")
+@pytest.mark.spec("R1", "claimed before an outage")
+def test_it_counts_what_was_claimed_before_the_outage_like_what_has_no_row() -> None:
+    book, shelf = Book(), Shelf()
+    for strategy in Recovery:
+        job = book.job(str(strategy), every("1m"), overrides=Overrides(recovery=RecoveryPolicy(strategy)))
+        for minute in range(3):
+            shelf.put(scheduled(job, NOON + minute * MINUTE), S.PRERUN)
+    plan = planned(book, shelf, NOON, NOON + 10 * MINUTE)
+    assert {job.job: (job.runs, job.covered, job.missed, job.first_at) for job in plan.jobs} == {
+        "execute_all": (10, 10, 0, NOON),
+        "execute_last": (1, 1, 9, NOON),
+        "mark_as_missed": (0, 0, 10, NOON),
+        "bounded_window": (10, 10, 0, NOON),
+        "compressed": (1, 10, 0, NOON),
+    }
+
+
+@pytest.mark.spec("R3", "a boot plan")
 def test_of_a_job_that_nobody_can_enumerate_it_says_so() -> None:
     book, shelf = Book(), Shelf()
     book.job("broken", every("1m"), body="{}")
@@ -64,11 +83,12 @@ def test_of_a_job_that_nobody_can_enumerate_it_says_so() -> None:
     st.sampled_from(Recovery),
     st.none() | st.integers(0, 30),
     st.sets(st.integers(0, 59)),
+    st.integers(0, 10),
     st.integers(0, 60 * 60),
     st.booleans(),
 )
 def test_what_it_says_is_what_recovery_then_does(
-    strategy: Recovery, most: int | None, present: set[int], lasts: int, is_paused: bool
+    strategy: Recovery, most: int | None, present: set[int], claimed: int, lasts: int, is_paused: bool
 ) -> None:
     book, shelf = Book(), Shelf()
     policy = RecoveryPolicy(strategy, max_occurrences=most if strategy is Recovery.BOUNDED_WINDOW else None)
@@ -78,10 +98,12 @@ def test_what_it_says_is_what_recovery_then_does(
     for minute in sorted(present):
         if minute * 60 < lasts:
             shelf.put(scheduled(job, NOON + minute * MINUTE))
-    before = set(shelf.rows)
+    for minute in range(claimed):
+        shelf.put(scheduled(job, NOON + minute * MINUTE), S.PRERUN)
+    before = dict(shelf.rows)
     plan = planned(book, shelf, NOON, NOON + lasts * SECOND)
     shelf.work_off(book.timeline, NOON, NOON + lasts * SECOND)
-    made = [row for ref, row in shelf.rows.items() if ref not in before]
+    made = [row for key, row in shelf.rows.items() if row != before.get(key)]
     counts = {
         "runs": sum(row.is_recovery and row.status is not S.MISSED for row in made),
         "late": sum(not row.is_recovery and row.status is S.PRERUN for row in made),

@@ -49,8 +49,39 @@ def test_it_waits_and_looks_again(answer: str) -> None:
     world.run_to(30)
     again = "condition_pending condition_running"
     assert world.story().startswith("completed after 11 s")
-    assert world.trail() == f"{UNMET} {again} action_pending action_running {again} running completed"
+    assert world.trail() == f"{UNMET} {again} running completed"
     assert [at for name, _, at in world.launches() if name == READY] == [0, 5, 10]
+    world.at_rest()
+
+
+@pytest.mark.spec("O3", "a wait is written when it begins and when it ends")
+@pytest.mark.parametrize("looks", [3, 40])
+def test_a_wait_writes_when_it_begins_and_when_it_ends_however_often_it_looks(looks: int) -> None:
+    world = requiring(Requirement(python="app:ready", every="5s", deadline="1h"))
+    world.does(READY, *[says("false")] * (looks - 1), says("true"))
+    world.run_to(2)
+    written = len(world.detail().transitions)
+    world.run_to(5 * (looks - 1) - 1)
+    assert len(world.detail().transitions) == written, "the looks in between write nothing"
+    world.run_to(5 * looks)
+    assert [at for name, _, at in world.launches() if name == READY] == [5 * look for look in range(looks)]
+    assert world.trail() == f"{UNMET} condition_pending condition_running running completed"
+    world.at_rest()
+
+
+@pytest.mark.spec("O3", "another job that has failed")
+@pytest.mark.parametrize(
+    ("on_unmet", "outcome"), [(Unmet.WAIT, "failed"), (Unmet.FAIL, "failed"), (Unmet.SKIP, "skipped")]
+)
+def test_another_job_that_has_failed_for_good_is_not_waited_for(on_unmet: Unmet, outcome: str) -> None:
+    world = requiring(Requirement(job="import", on_unmet=on_unmet, every="5s", deadline="1h"))
+    world.does("job import", says("false"), says('{"why": "import:7 is failed"}'))
+    world.run_to(30)
+    looks = 2 if on_unmet is Unmet.WAIT else 1
+    assert [name for name, _, _ in world.launches()] == ["job import"] * looks
+    assert world.statuses == [outcome]
+    if on_unmet is Unmet.WAIT:
+        assert world.rows[0].reason == "requires job import, which is not so: import:7 is failed"
     world.at_rest()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from itinerary.model.policies import Retry
@@ -47,9 +49,9 @@ two and three seconds: + succeeds, ! fails, x is cancelled, - is skipped."""
 CASES = [tuple(line.split()) for line in TABLE.strip().splitlines()]
 
 
-def expected(strategy: str, failing: str, marks: list[str]) -> str:
+def expected(strategy: str, failing: str, marks: list[str], *, outcome: str = "") -> str:
     """The whole report that a row of the table stands for."""
-    outcome = "completed_with_errors" if strategy == "continue" else "failed"
+    outcome = outcome or ("completed_with_errors" if strategy == "continue" else "failed")
     end = max(int(mark.split("-")[1]) for mark in marks if mark != "-")
     lines = [f"{outcome} after {end} s: task {failing} failed: boom ({strategy})"]
     for name, mark in zip("abc", marks, strict=True):
@@ -78,6 +80,55 @@ def test_every_strategy_in_both_modes(case: tuple[str, ...]) -> None:
     world.run_to(20)
     assert world.story() == expected(strategy, failing, marks)
     world.trail()
+    world.at_rest()
+
+
+OWN_TABLE = """
+fail_fast        sequential  a  nobody   !0-1 -    -
+fail_fast        sequential  a  c        !0-1 -    +1-4
+fail_fast        sequential  b  nobody   +0-1 !1-3 -
+fail_fast        parallel    a  nobody   !0-1 x0-1 x0-1
+fail_fast        parallel    a  c        !0-1 x0-1 +0-3
+fail_fast        parallel    b  nobody   +0-1 !0-2 x0-2
+retry_on_failure sequential  a  nobody   !0-1 -    -
+retry_on_failure sequential  a  b        !0-1 +1-3 -
+retry_on_failure parallel    a  nobody   !0-1 +0-2 +0-3
+"""
+"""The columns of `TABLE`, in a job whose strategy is `continue`: the first is the failing task's own strategy."""
+
+OWN_CASES = [tuple(line.split()) for line in OWN_TABLE.strip().splitlines()]
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize("case", OWN_CASES, ids=[" ".join(case[:4]) for case in OWN_CASES])
+def test_a_failing_task_with_its_own_strategy_ends_peers_that_only_inherit_continue(case: tuple[str, ...]) -> None:
+    strategy, mode, failing, spared, *marks = case
+    own = {failing: {"failure": strategy}}
+    if spared != "nobody":
+        own[spared] = {"failure": "continue"}
+    world = World()
+    world.job("etl", "a", "b", "c", mode=mode, failure="continue", of_tasks=own)
+    for seconds, name in enumerate("abc", 1):
+        world.does(name, fails(after=seconds) if name == failing else works(seconds))
+    world.run_to(20)
+    assert world.story() == expected("continue", failing, marks, outcome="failed")
+    world.trail()
+    world.at_rest()
+
+
+@pytest.mark.spec("X2")
+def test_a_task_that_only_inherits_continue_is_not_tried_again_after_a_peer_failed_fast() -> None:
+    world = World()
+    own: dict[str, dict[str, Any]] = {"a": {"retry": Retry(3, "1m")}, "b": {"failure": "fail_fast"}}
+    world.job("etl", "a", "b", mode="parallel", failure="continue", of_tasks=own)
+    world.does("a", fails())
+    world.does("b", fails("bang", 2))
+    world.run_to(20)
+    assert world.story() == (
+        "failed after 2 s: task b failed: bang (continue)\n"
+        "a cancelled by task b failed [1 failed 0-1: boom]\n"
+        "b failed (bang) [1 failed 0-2: bang]"
+    )
     world.at_rest()
 
 
@@ -177,7 +228,7 @@ SPARED = {"a": {"failure": "continue"}, "b": {"failure": "continue"}}
 @pytest.mark.parametrize("how", ["a person", "the execution timeout", "a shutdown"])
 def test_the_end_of_the_whole_spares_nobody(mode: str, how: str) -> None:
     world = World()
-    world.job("etl", "a", "b", mode=mode, of_tasks=SPARED, execution_timeout="4s")
+    world.job("etl", "a", "b", mode=mode, of_tasks=SPARED, execution_timeout="4s", on_shutdown="cancel")
     world.does("a", hangs())
     world.does("b", hangs())
     world.run_to(2)
@@ -193,6 +244,8 @@ def test_the_end_of_the_whole_spares_nobody(mode: str, how: str) -> None:
     world.run_to(20)
     end = 4 if how == "the execution timeout" else 2
     ended = f"cancelled by {by} (cancelled) [1 cancelled 0-{end}: cancelled]"
+    if how == "a shutdown":
+        ended = f"cancelled by {by} [1 cancelled 0-{end}: cancelled: node a was shut down]"
     b = f"b {ended}" if mode == "parallel" else f"b skipped ({by})"
     assert world.story() == f"{first}\na {ended}\n{b}"
     world.at_rest()

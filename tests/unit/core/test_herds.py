@@ -10,7 +10,7 @@ from itinerary.core.scheduler import LAUNCH_FOR
 from itinerary.core.starting import _SLOTS_AT_ONCE
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World
-from tests.unit.core.scripted import hangs
+from tests.unit.core.scripted import hangs, works
 
 
 def asked(commands: list[c.Command], kind: type[c.Command]) -> list[c.Command]:
@@ -89,6 +89,7 @@ def launched_herd() -> World:
     world = World(max_concurrent_jobs=2_000)
     for number in range(300):
         world.job(f"job {number}", schedule=every("1s"), is_heard=number == 299)
+    world.does("main", works(0.2))
     world.run_to(20.5)
     world.keep(c.StartRuns)
     world._shared[0] = START + 21 * SECOND + 1

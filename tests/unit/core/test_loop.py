@@ -250,7 +250,7 @@ def test_the_same_inputs_give_the_same_commands() -> None:
     world.run_to(40)
     world.shut_down()
     world.run_to(80)
-    here = Here(NodeNumber(world.node), "a", world.settings.kill_grace, world.settings.grace_period)
+    here = Here(NodeNumber(world.node), "a", world.settings.kill_grace, world.settings.late_for)
     again = Scheduler(Settings(max_concurrent_jobs=2), here)
     asked: list[Any] = []
     for now, messages in world.inputs:

@@ -34,7 +34,7 @@ def test_skip_is_recorded_and_names_the_one_in_the_way() -> None:
     assert world.story(second) == f"skipped: overlaps occurrence {first}"
     assert world.trail(second) == "prerun skipped"
     assert [news.outcome for news in world.news if isinstance(news, Finished)] == ["skipped", "completed"]
-    assert world.logged("occurrence.skipped")[0]["why"] == f"overlaps occurrence {first}"
+    assert next(news.why for news in world.news if isinstance(news, Finished)) == f"overlaps occurrence {first}"
     assert [key.key.ref for key in world.script.launched] == [first, third]
 
 

@@ -251,7 +251,7 @@ def test_a_job_that_cannot_be_enumerated_has_one_gap_that_grows_and_the_others_g
     shelf.put(scheduled(stuck, NOON))
     for start, end in ((0, 60.25), (60.25, 60.75), (60.75, 120), (120, 180)):
         shelf.work_off(book.timeline, NOON + int(start * SECOND), NOON + int(end * SECOND))
-    assert told(shelf.of(good)) == [(0, "queued"), (1, "prerun"), (2, "queued")]
+    assert told(shelf.of(good)) == [(0, "queued"), (1, "queued"), (2, "queued")], "the late one joins the queue"
     for job in (stuck, broken):
         (gap,) = (row for row in shelf.of(job) if row.window is not None)
         assert (gap.status, gap.window) == (S.MISSED, Window(NOON, NOON + 180 * SECOND, 0))

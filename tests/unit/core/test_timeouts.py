@@ -166,3 +166,15 @@ def test_a_second_end_of_the_same_attempt_changes_nothing() -> None:
     world.report(Ended(AttemptKey(world.ref, 0, 1), Succeeded('"again"')))
     assert len(world.logged("attempt.late_report")) == 1
     assert [task.result for task in world.detail().tasks] == [None, None]
+
+
+@pytest.mark.spec("X5", "no task timeout of its own")
+def test_without_a_task_timeout_only_the_execution_timeout_ends_an_attempt() -> None:
+    world = World()
+    world.job("etl", execution_timeout="20m", retry=Retry(3, "1s"))
+    world.does("main", hangs())
+    world.run_to(1_300)
+    assert world.story() == (
+        "failed after 1200 s: over its execution timeout of 20m (fail_fast)\n"
+        "main cancelled by execution timeout (cancelled) [1 cancelled 0-1200: cancelled]"
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from itinerary.core.overlooked import unstarted
 from itinerary.core.stretches import Stretch
 from itinerary.core.sweeping import WINDOWS_REACH, Sweep
 from itinerary.core.timeline import Timeline
@@ -24,6 +25,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
+from itinerary.model.writes import Wanted
 from itinerary.schedules import Schedule, Zone, every, packaged_zone
 
 SECOND = 1_000_000
@@ -170,14 +172,20 @@ class Shelf:
         self.plan = SweepPlan(start, end, "", 0, NodeNumber(1), 1)
 
     def sweep(self, timeline: Timeline, grace_period: int = 30 * SECOND) -> Sweep:
-        assert self.plan is not None
+        plan = self.plan
+        assert plan is not None
         return Sweep(
-            self.plan,
+            plan,
             timeline,
-            self.decided(self.plan.start, self.plan.end),
-            self.windows(self.plan.start - WINDOWS_REACH),
+            self.decided(plan.start, plan.end),
+            self.windows(plan.start - WINDOWS_REACH),
             grace_period=grace_period,
+            unstarted=unstarted(plan, timeline, self.active(), grace_period=grace_period, now=plan.end),
         )
+
+    def active(self) -> list[OccurrenceRow]:
+        """Rows that are neither final nor queued."""
+        return [row for row in self.rows.values() if row.status not in {*FINAL, OccurrenceState.QUEUED}]
 
     def decided(self, start: int, end: int) -> list[Key]:
         return sorted(key for key in self.rows if start <= key.instant < end)
@@ -204,6 +212,13 @@ class Shelf:
                 reason=wanted.reason,
             )
         by_ref: Mapping[Ref, Key] = {row.ref: key for key, row in self.rows.items()}
+        for ref in step.covered:
+            del self.rows[by_ref[ref]]
+        for item in step.claimed:
+            self._become(self.rows[by_ref[item.ref]], item.becomes)
+        for ref in step.waiting:
+            row = self.rows[by_ref[ref]]
+            self.rows[row.key] = replace(row, status=OccurrenceState.QUEUED)
         for extension in step.extensions:
             row = self.rows[by_ref[extension.ref]]
             assert row.window_end is not None
@@ -212,6 +227,20 @@ class Shelf:
                 assert extension.end <= plan.end
                 self.rows[row.key] = replace(row, window_end=extension.end, window_count=extension.count)
         self.plan = None if step.is_last else replace(plan, step=step.step, cursor=step.cursor)
+
+    def _become(self, row: OccurrenceRow, wanted: Wanted) -> None:
+        assert row.status is OccurrenceState.PRERUN, "only what was claimed is recovered"
+        assert row.key == wanted.key
+        self.rows[row.key] = replace(
+            row,
+            status=wanted.status,
+            is_recovery=wanted.is_recovery,
+            reason=wanted.reason,
+            ended_at=0 if wanted.status in FINAL else None,
+            window_start=None if wanted.window is None else wanted.window.start,
+            window_end=None if wanted.window is None else wanted.window.end,
+            window_count=None if wanted.window is None else wanted.window.count,
+        )
 
     def work_off(self, timeline: Timeline, start: int, end: int, **values: Any) -> int:
         """A whole plan. Returns how many steps it took."""

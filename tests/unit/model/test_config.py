@@ -22,6 +22,7 @@ from itinerary.model import (
     resolve,
     to_json,
 )
+from itinerary.model.config import check_timeouts
 
 SECOND = 1_000_000
 
@@ -54,10 +55,12 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert config.recovery.strategy == "execute_all"
     assert config.retry.max_retries == 0
     assert config.retry.backoff_factor == 1.0
-    assert config.task_timeout == 5 * 60 * SECOND
+    assert config.task_timeout is None
+    assert ("task_timeout", "1h", Level.DEFAULT) in config.rows()
     assert config.execution_timeout == 60 * 60 * SECOND
     assert config.timezone == "UTC"
     assert config.on_orphan == "leave"
+    assert config.on_shutdown == "finish"
     assert (config.max_active, config.max_queued, config.limits) == (None, None, ())
     assert (config.priority, config.executor) == (0, "auto")
     assert {row.source for row in config.rows()} == {Level.DEFAULT}
@@ -151,7 +154,7 @@ def test_the_effective_configuration_survives_json(
 @pytest.mark.spec("X5", "frozen")
 def test_a_frozen_configuration_writes_out_its_defaults() -> None:
     stored = to_json(resolve())
-    assert b'"task_timeout":300000000' in stored
+    assert b'"task_timeout":null' in stored
     assert b'"execution_timeout":3600000000' in stored
     assert b'"overlap":"skip"' in stored
 
@@ -171,3 +174,32 @@ def test_an_occurrence_is_frozen_with_the_configuration_of_each_task() -> None:
 def test_a_misplaced_leaf_does_not_slip_through_when_it_is_resolved() -> None:
     with pytest.raises(ConfigError, match="priority: cannot be set on a task"):
         resolve(task=Overrides(priority=1))
+
+
+@pytest.mark.spec("X5", "no task timeout of its own")
+def test_an_attempt_may_take_what_is_left_of_the_execution_timeout_unless_a_task_timeout_is_set() -> None:
+    config = resolve(job=Overrides(execution_timeout="3h"))
+    assert config.task_timeout is None
+    assert ("task_timeout", "3h", Level.JOB) in config.rows()
+    assert resolve(job=Overrides(task_timeout="1m")).task_timeout == 60 * SECOND
+
+
+@pytest.mark.spec("X4", "timeouts that contradict each other")
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"settings": Overrides(task_timeout="2h")},
+        {"job": Overrides(task_timeout="2h")},
+        {"job": Overrides(execution_timeout="10m"), "task": Overrides(task_timeout="11m")},
+    ],
+    ids=["settings", "job", "task"],
+)
+def test_a_task_timeout_that_is_longer_than_the_execution_timeout_is_refused(levels: dict[str, Overrides]) -> None:
+    with pytest.raises(ConfigError, match=r"^task_timeout: \S+ is longer than execution_timeout, \S+, which ends"):
+        check_timeouts(resolve(**levels))
+
+
+@pytest.mark.spec("X4", "timeouts that contradict each other")
+def test_a_job_may_be_shorter_than_what_all_tasks_may_take() -> None:
+    check_timeouts(resolve(settings=Overrides(task_timeout="30m"), job=Overrides(execution_timeout="10m")))
+    check_timeouts(resolve(job=Overrides(task_timeout="1h")))

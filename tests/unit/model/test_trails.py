@@ -140,7 +140,7 @@ def test_no_attempt_is_made_up_for_one_that_has_not_started_or_whose_start_was_n
     assert all_attempts(row, kept, ()) == ()
 
 
-PLAIN = replace(START, job=JobNumber(1))
+PLAIN = replace(START, job=JobNumber(1), instant=0)
 
 
 def test_a_start_that_asks_for_nothing_special_is_marked_as_plain() -> None:

@@ -32,6 +32,25 @@ def test_a_node_tells_from_when_to_when_its_store_did_not_answer() -> None:
     played(story)
 
 
+@pytest.mark.spec("N5", "silent")
+def test_a_heartbeat_that_hung_and_was_answered_late_is_an_absence_of_the_store() -> None:
+    async def story(world: World) -> None:
+        async with world.running(world.node()):
+            await world.sleep_until(30.5)
+            world.engine.takes = 12.0  # as a connection that was cut, and the work repeated on another one
+            await world.sleep_until(36.5)
+            world.engine.takes = 0.0
+            await world.sleep_until(60)
+            (node,) = await world.store.read(Nodes())
+        (absence,) = json.loads(node.about)["store_absences"]["last"]
+        since, until = (absence["since"] - EPOCH) / SECOND, (absence["until"] - EPOCH) / SECOND
+        assert 30.5 <= since <= 36.5
+        assert 11.9 <= until - since <= 12.1
+        assert "heartbeat" in [slow["what"] for slow in world.log.said("store.slow")]
+
+    played(story)
+
+
 def test_a_single_answer_that_got_lost_is_not_worth_telling() -> None:
     absences = StoreAbsences()
     absences.note(EPOCH, EPOCH + SECOND - 1)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from itinerary.audit import audit_window
 from itinerary.core.recovery import STRETCH_MIN
 from itinerary.model.overrides import Overrides
-from itinerary.model.policies import Overlap
+from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
+from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -21,6 +23,13 @@ DOWN = 600.0
 """Seconds that nobody is there."""
 UNTIL_THEN = every("10s", end="2026-03-28T12:09:00Z")
 """What is due of these later would be live too, and take up slots."""
+
+CLAIMED = (120, 122, 124, 126)
+"""The instants of a job that were claimed when its node was killed, in seconds."""
+AWAY = (119.0, 301.0)
+"""From when to when no node is there: `CLAIMED` and all later instants become older than the grace period."""
+FEW = every("2s", end="2026-03-28T12:02:40Z")
+"""The last instant is second 160."""
 
 
 class Backlog:
@@ -94,5 +103,103 @@ def test_a_node_knows_only_a_few_of_a_backlog_at_a_time() -> None:
         rows = await world.rows("backlog_0")
         assert sum(row.status is S.QUEUED for row in rows) > 20, "the rest stands in line in the store"
         assert 0 < most < 300, most
+
+    played(story)
+
+
+class Claimed:
+    """A job whose node was killed less than `pre_schedule_interval` before some of its instants."""
+
+    def __init__(self, world: World, strategy: Recovery, overlap: Overlap = Overlap.SKIP, **bounds: Any) -> None:
+        self.world = world
+        self.overrides = Overrides(overlap=overlap, recovery=RecoveryPolicy(strategy, **bounds))
+        self.ran: list[int] = []
+        """The instants that ran since the outage, in the order of their starts."""
+        self.windows: list[list[int]] = []
+        """The instants that each of these runs answers for."""
+
+    async def work(self, ctx: Any) -> None:
+        if self.world.loop.time() < AWAY[1]:
+            return
+        assert ctx.is_recovery
+        self.ran.append(round(ctx.scheduled_at.timestamp()) - EPOCH // SECOND)
+        self.windows.append([round(instant.timestamp()) - EPOCH // SECOND for instant in ctx.window])
+        await asyncio.sleep(0.5)
+
+    async def killed(self) -> None:
+        """Let the node claim ahead, and kill it; then nobody is there."""
+        await self.world.register("tick", self.work, schedule=FEW, overrides=self.overrides)
+        async with self.world.dying(self.world.node(pre_schedule_interval=8 * SECOND)):
+            await self.world.sleep_until(AWAY[0])
+        claimed = [row for row in await self.world.rows("tick") if row.status is S.PRERUN]
+        assert tuple(at(row.instant) for row in claimed) == CLAIMED
+        await self.world.sleep_until(AWAY[1])
+
+    async def recovered(self) -> dict[int, OccurrenceRow]:
+        """Start a node, which works off the backlog. The rows since the outage, by their instants."""
+        async with self.world.running(self.world.node()):
+            await self.world.sleep_until(400.0)
+        return {at(row.instant): row for row in await self.world.rows("tick") if at(row.instant) >= CLAIMED[0]}
+
+
+def at(instant: int) -> int:
+    return (instant - EPOCH) // SECOND
+
+
+INSTANTS = list(range(120, 161, 2))
+"""All that no node was there for."""
+
+
+@pytest.mark.spec("R1", "claimed before an outage")
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE, Overlap.REPLACE, Overlap.ALLOW])
+def test_what_was_claimed_before_an_outage_runs_in_order_with_what_has_no_row(overlap: Overlap) -> None:
+    async def story(world: World) -> None:
+        job = Claimed(world, Recovery.EXECUTE_ALL, overlap)
+        await job.killed()
+        rows = await job.recovered()
+        assert job.ran == INSTANTS
+        assert {(row.status, row.is_recovery) for row in rows.values()} == {(S.COMPLETED, True)}
+
+    played(story)
+
+
+@pytest.mark.spec("R1", "claimed before an outage")
+def test_one_compressed_run_answers_for_what_was_claimed_before_an_outage_too() -> None:
+    async def story(world: World) -> None:
+        job = Claimed(world, Recovery.COMPRESSED)
+        await job.killed()
+        rows = await job.recovered()
+        assert job.ran == [160]
+        assert job.windows == [INSTANTS]
+        assert list(rows) == [160], "each instant is decided once: the claimed rows are gone"
+        assert (await audit_window(world.store, EPOCH, world.now())).is_clean
+
+    played(story)
+
+
+@pytest.mark.spec("R1", "claimed before an outage")
+@pytest.mark.parametrize(
+    ("strategy", "bounds", "ran"),
+    [
+        (Recovery.EXECUTE_LAST, {}, [160]),
+        (Recovery.MARK_AS_MISSED, {}, []),
+        (Recovery.BOUNDED_WINDOW, {"max_occurrences": 19}, INSTANTS[-19:]),
+        (Recovery.BOUNDED_WINDOW, {"max_duration": "175s"}, INSTANTS[2:]),
+    ],
+)
+def test_a_strategy_decides_over_claimed_instants_and_those_without_a_row_together(
+    strategy: Recovery, bounds: dict[str, Any], ran: list[int]
+) -> None:
+    async def story(world: World) -> None:
+        job = Claimed(world, strategy, **bounds)
+        await job.killed()
+        rows = await job.recovered()
+        assert job.ran == ran
+        missed = [instant for instant, row in rows.items() if row.status is S.MISSED]
+        assert missed == [instant for instant in INSTANTS if instant not in ran]
+        assert all(row.is_recovery for row in rows.values()), "the missed ones too"
+        (reason,) = {rows[instant].reason for instant in missed}
+        assert reason is not None
+        assert reason.startswith("missed: nobody was there at its instant, and")
 
     played(story)

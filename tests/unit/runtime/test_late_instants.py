@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from itinerary.model.overrides import Overrides
-from itinerary.model.policies import Overlap
+from itinerary.model.policies import OnShutdown, Overlap
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
@@ -99,7 +99,8 @@ def test_only_what_was_due_while_another_ran_is_skipped() -> None:
 def test_a_late_one_runs_until_the_next_is_due_and_is_replaced_then_and_not_before() -> None:
     async def story(world: World) -> None:
         diary = Diary(world, takes=30.0)
-        await world.register("tick", diary.work, schedule=every("10s"), overrides=Overrides(overlap=Overlap.REPLACE))
+        overrides = Overrides(overlap=Overlap.REPLACE, on_shutdown=OnShutdown.CANCEL)
+        await world.register("tick", diary.work, schedule=every("10s"), overrides=overrides)
         await restarted(world, (18.0, 32.0), 55.0, killed=False)
         rows = {at(row): row for row in await world.due("tick")}
         late, waiting, on_time = rows[20], rows[30], rows[40]

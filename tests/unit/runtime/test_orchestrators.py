@@ -58,7 +58,7 @@ def test_commands_go_to_the_executor_as_they_came() -> None:
         orchestrators.carry_out(Stop([attempt(1)]))
         orchestrators.carry_out(Kill([attempt(1)]))
         assert puppet.told == [("begin", [attempt(1)]), ("stop", [attempt(1)]), ("kill", [attempt(1)])]
-        await orchestrators.close()
+        await orchestrators.close(1.0)
         assert puppet.is_closed
 
     played(story)
@@ -199,3 +199,24 @@ def test_a_report_to_a_loop_that_is_closed_is_logged_and_raises_nothing() -> Non
     asyncio.run(story())
     puppet.report([Ended(attempt(1), DONE)])
     assert log.said("reports.unheard") == [{"count": 1}]
+
+
+class Deaf(Puppet):
+    """An executor whose close never ends."""
+
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.spec("R9", "not everything ended")
+def test_executors_that_do_not_close_are_left_behind_after_a_while_and_the_log_says_so() -> None:
+    async def story(world: World) -> None:
+        orchestrators = Orchestrators(Deaf(), 10 * SECOND, Inbox(10, SECOND, world.log), world.log)
+        await orchestrators.open()
+        began = world.loop.time()
+        await orchestrators.close(7.0)
+        assert world.loop.time() - began == pytest.approx(7.0)
+        (line,) = world.log.said("executors.not_closed")
+        assert line["waited_for"] == 7.0
+
+    played(story)

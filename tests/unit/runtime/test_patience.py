@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable, Unwritable
 from itinerary.runtime.patience import Patience
+from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import World, played
 
 
@@ -96,5 +98,51 @@ def test_a_schema_that_has_moved_on_is_nobodys_fault_in_the_batch_and_ends_it() 
     async def story(world: World) -> None:
         with pytest.raises(SchemaError):
             await Patience("syncer", world.log).ask_each(write, [1, 2], "write", lambda *_: "refused")
+
+    played(story)
+
+
+@pytest.mark.spec("N5", "silent")
+def test_a_call_that_takes_longer_than_a_heartbeat_is_logged_while_it_waits_and_counts_as_a_failure() -> None:
+    async def story(world: World) -> None:
+        patience = Patience("watcher", world.log, longest_wait=5 * SECOND)
+
+        async def hang() -> str:
+            await asyncio.sleep(4.9)
+            assert not patience.is_waiting
+            await asyncio.sleep(0.2)
+            assert patience.is_waiting
+            assert len(world.log.said("store.slow")) == 1
+            await asyncio.sleep(60)
+            return "answer"
+
+        assert await patience.ask(hang, "heartbeat") == "answer"
+        (slow,) = world.log.said("store.slow")
+        assert (slow["component"], slow["what"], slow["seconds"]) == ("watcher", "heartbeat", 5.0)
+        assert patience.failures == 1
+        assert not patience.is_waiting
+        assert len(world.log.said("store.answers_again")) == 1
+        assert world.log.said("store.unavailable") == []
+
+    played(story)
+
+
+@pytest.mark.spec("N5", "silent")
+def test_a_call_that_hangs_and_fails_says_both() -> None:
+    async def story(world: World) -> None:
+        patience = Patience("syncer", world.log, longest_wait=5 * SECOND)
+        errors = [StoreUnavailable("no answer")]
+
+        async def hang() -> str:
+            if errors:
+                await asyncio.sleep(60)
+                raise errors.pop()
+            return "answer"
+
+        assert await patience.ask(hang, "write") == "answer"
+        assert len(world.log.said("store.slow")) == 1
+        (away,) = world.log.said("store.unavailable")
+        assert away["error"] == "no answer"
+        assert patience.failures == 2
 
     played(story)

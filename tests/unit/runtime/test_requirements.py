@@ -107,9 +107,17 @@ class Other:
     def __init__(self, world: World, number: JobNumber, node: NodeNumber, timeline: Timeline) -> None:
         self.world, self.number, self.node, self.timeline = world, number, node, timeline
 
-    async def went(self, instant: int, state: OccurrenceState, window: Window | None = None) -> None:
+    async def went(
+        self,
+        instant: int,
+        state: OccurrenceState,
+        window: Window | None = None,
+        kind: Kind = Kind.SCHEDULED,
+        request: str = "",
+    ) -> None:
         """One occurrence has ended so."""
-        key = Key(instant, self.number, Kind.SCHEDULED)
+        await asyncio.sleep(1.0)  # on a clock that does not take any time: each ends later than the one before
+        key = Key(instant, self.number, kind, request)
         claimed = await self.world.store.claim(self.node, None, [Wanted(key, 1, EPOCH, window=window)])
         assert isinstance(claimed, list)
         (one,) = claimed
@@ -143,7 +151,46 @@ def test_another_job_must_have_completed_at_its_last_instant_up_to_this_one() ->
         assert await scene.outcome(wanted, EPOCH + 5 * MINUTE) == YES
         assert await scene.outcome(wanted, EPOCH + 9 * MINUTE) == YES
         await other.went(EPOCH + 10 * MINUTE, OccurrenceState.FAILED)
-        assert await scene.outcome(wanted, EPOCH + 11 * MINUTE) == NO
+        assert await scene.outcome(wanted, EPOCH + 11 * MINUTE) == hopeless(EPOCH + 10 * MINUTE, "failed")
+
+    played(story)
+
+
+def hopeless(instant: int, status: str) -> Outcome:
+    run = f"import:{instant // SECOND}"
+    return Succeeded(f'{{"why":"{run} is {status}, and is not waited for; replay {run}, and then this one"}}')
+
+
+@pytest.mark.spec("O3", "the newest outcome counts")
+def test_of_several_runs_for_one_instant_the_newest_outcome_counts_whatever_its_kind() -> None:
+    async def story(world: World) -> None:
+        other = await other_job(world)
+        scene = await Scene(world.store, other.timeline).open()
+        wanted, asks_at = {"job": "import"}, EPOCH + 6 * MINUTE
+        await other.went(EPOCH + 5 * MINUTE, OccurrenceState.FAILED)
+        assert await scene.outcome(wanted, asks_at) == hopeless(EPOCH + 5 * MINUTE, "failed")
+        replay = Key(EPOCH + 5 * MINUTE, other.number, Kind.REPLAY, "original/1")
+        claimed = await world.store.claim(None, None, [Wanted(replay, 1, EPOCH)])
+        assert isinstance(claimed, list)
+        assert await scene.outcome(wanted, asks_at) == NO, "a replay has not ended: that one is waited for"
+        await other.went(EPOCH + 5 * MINUTE, OccurrenceState.COMPLETED, kind=Kind.BACKFILL)
+        assert await scene.outcome(wanted, asks_at) == YES
+        await other.went(EPOCH + 5 * MINUTE, OccurrenceState.COMPLETED, kind=Kind.TRIGGER, request="now")
+        await other.went(EPOCH + 5 * MINUTE, OccurrenceState.CANCELLED, kind=Kind.REPLAY, request="original/2")
+        assert await scene.outcome(wanted, asks_at) == NO, "the newest outcome is cancelled, and a replay is waited for"
+
+    played(story)
+
+
+@pytest.mark.spec("O3", "the newest outcome counts")
+def test_a_backfill_of_another_job_counts_for_instants_before_that_job_was_registered() -> None:
+    async def story(world: World) -> None:
+        other = await other_job(world)
+        scene = await Scene(world.store, other.timeline).open()
+        past = EPOCH - 60 * 24 * 60 * MINUTE
+        assert await scene.outcome({"job": "import"}, past + MINUTE) == NO
+        await other.went(past, OccurrenceState.COMPLETED, kind=Kind.BACKFILL)
+        assert await scene.outcome({"job": "import"}, past + MINUTE) == YES
 
     played(story)
 
@@ -171,7 +218,7 @@ def test_a_window_that_failed_answers_for_nothing() -> None:
         scene = await Scene(world.store, other.timeline).open()
         window = Window(EPOCH, EPOCH + 20 * MINUTE + SECOND, 5)
         await other.went(EPOCH + 20 * MINUTE, OccurrenceState.FAILED, window)
-        assert await scene.outcome({"job": "import"}, EPOCH + 11 * MINUTE) == NO
+        assert await scene.outcome({"job": "import"}, EPOCH + 11 * MINUTE) == hopeless(EPOCH + 20 * MINUTE, "failed")
 
     played(story)
 

@@ -9,7 +9,7 @@ import pytest
 
 from itinerary.errors import StoreUnavailable
 from itinerary.model.overrides import Overrides
-from itinerary.model.policies import Mode, OnOrphan, Retry
+from itinerary.model.policies import Mode, OnOrphan, OnShutdown, Retry
 from itinerary.model.retries import LOST_MAX
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
@@ -203,7 +203,7 @@ async def is_ending(world: World) -> bool:
 @pytest.mark.spec("N3", "rerun")
 def test_what_was_being_ended_by_a_shutdown_when_its_node_died_is_run_again_with_all_of_its_tasks() -> None:
     async def story(world: World) -> None:
-        overrides = Overrides(on_orphan=OnOrphan.RERUN, mode=Mode.SEQUENTIAL)
+        overrides = Overrides(on_orphan=OnOrphan.RERUN, mode=Mode.SEQUENTIAL, on_shutdown=OnShutdown.CANCEL)
         await world.register(JOB, deaf(world), schedule=once_at(10), overrides=overrides, tasks=("first", "second"))
         node = world.node("a")
         async with world.dying(node):

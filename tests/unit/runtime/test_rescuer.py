@@ -132,11 +132,14 @@ def test_one_that_is_heard_of_again_lives_and_can_die_again() -> None:
         number = await world.store.join("me", "me", "{}")
         other = await world.store.join("other", "other", "{}")
         assert (number, other) == (ME, OTHER)
+        for _ in range(7):
+            await world.store.beat(other)
         observer = Observer(world)
         task = asyncio.create_task(observer.rescuer.run())
         assert [observer.hears(at, 7) for at in (0, 5, 10, 15)] == [False, False, False, True]
         await asyncio.sleep(1.0)
         assert observer.hears(20, 7), "it has been rescued, and is dead"
+        await world.store.beat(other)
         assert not observer.hears(25, 8), "it was frozen"
         assert [observer.hears(at, 8) for at in (30, 35, 40)] == [False, False, True]
         await asyncio.sleep(1.0)
@@ -304,6 +307,41 @@ def test_one_that_starts_something_in_the_moment_of_its_rescue_leaves_nothing_th
             assert has_started
             row = await scene.row(claimed.ref)
             assert row.status is OccurrenceState.ORPHANED, f"{row.status}, and owner {row.owner}"
+
+    played(story)
+
+
+@pytest.mark.spec("N2", "an old judgement")
+def test_a_node_that_thaws_after_it_was_judged_to_be_dead_and_before_its_rescue_keeps_its_work() -> None:
+    """Seed 50337: the rescuer acted on the judgement of an older heartbeat without looking again."""
+
+    async def story(world: World) -> None:
+        async with rescuing(world) as scene:
+            (running,), (unstarted,) = await scene.claimed(scene.other, 0), await scene.claimed(scene.other, 60)
+            await scene.start(scene.other, running)
+            real, has_thawed = world.engine.read, False
+
+            async def read(work: Work[T]) -> T:
+                nonlocal has_thawed
+                answer = await real(work)
+                rows = answer if isinstance(answer, list) else []
+                if not has_thawed and any(isinstance(row, OccurrenceRow) and row.owner == scene.other for row in rows):
+                    has_thawed = scene.other in scene.rescuer.hear(await world.store.beat(scene.me))
+                    if has_thawed:
+                        await world.store.beat(scene.other)
+                return answer
+
+            world.engine.read = read  # type: ignore[method-assign]  # the engine, and a node that thaws at its worst
+            while not has_thawed:
+                await scene.watch(1.0)
+            await scene.watch(13.0)
+            assert (await scene.row(running.ref)).status is OccurrenceState.RUNNING
+            assert (await scene.row(unstarted.ref)).owner == scene.other
+            assert [said["node"] for said in world.log.said("rescue.called_off")] == ["other"]
+            assert world.log.said("node.rescued") == []
+            await scene.watch(5.0)
+            assert (await scene.row(running.ref)).status is OccurrenceState.ORPHANED, "it is silent for good"
+            assert (await scene.row(unstarted.ref)).owner is None
 
     played(story)
 

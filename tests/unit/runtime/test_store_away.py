@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Overrides
-from itinerary.model.policies import Overlap
-from itinerary.model.rows import NodeNumber
+from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
+from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Change, Refused, Written
+from itinerary.model.writes import Change, Refused, Wanted, Written
 from itinerary.runtime.node import Ended
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -77,7 +79,7 @@ def test_what_nobody_could_claim_while_the_store_was_away_is_recovered_and_not_t
         async with world.running(world.node()):
             await world.sleep_until(30.0)
             world.engine.is_down = True
-            await world.sleep_until(330.0)
+            await world.sleep_until(340.0)
             world.engine.is_down = False
             await world.sleep_until(400.0)
         rows = await world.due("tick")
@@ -86,6 +88,62 @@ def test_what_nobody_could_claim_while_the_store_was_away_is_recovered_and_not_t
         assert [row.is_recovery for row in rows] == [False, True, True, True, True, True, False]
         assert Counter(world.began) == Counter({"tick 1": 7}), "each of them once"
         assert world.log.said("occurrences.left_to_the_sweep")
+
+    played(story)
+
+
+@pytest.mark.spec("N5", "recovery")
+@pytest.mark.spec("R1", "claimed before an outage")
+@pytest.mark.parametrize(
+    ("recovery", "becomes"),
+    [
+        (Recovery.EXECUTE_ALL, ["completed"] * 9),
+        (Recovery.EXECUTE_LAST, ["missed"] * 9),
+        (Recovery.MARK_AS_MISSED, ["missed"] * 9),
+    ],
+)
+def test_what_was_claimed_before_the_store_was_away_goes_through_the_recovery_strategy(
+    recovery: Recovery, becomes: Sequence[str]
+) -> None:
+    async def story(world: World) -> None:
+        overrides = Overrides(recovery=RecoveryPolicy(recovery))
+        await world.register("tick", world.task(0.1), schedule=every("1s"), overrides=overrides)
+        async with world.running(world.node()):
+            await world.sleep_until(20.5)
+            world.engine.is_down = True
+            await world.sleep_until(120.5)
+            world.engine.is_down = False
+            await world.sleep_until(160.5)
+        rows = [row for row in await world.due("tick") if 21 * SECOND <= row.instant - EPOCH < 30 * SECOND]
+        assert [row.status.value for row in rows] == becomes
+        assert all(row.is_recovery for row in rows)
+        started = [row for row in await world.due("tick") if row.started_at is not None]
+        assert len(world.began) == len(started), "each of them once"
+
+    played(story)
+
+
+@pytest.mark.spec("N5", "recovery")
+@pytest.mark.spec("R1", "claimed before an outage")
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
+@pytest.mark.parametrize("lasts", [33.0, 41.0, 60.0])
+def test_after_the_store_was_away_beyond_the_grace_period_instants_run_in_order(lasts: float, overlap: Overlap) -> None:
+    async def story(world: World) -> None:
+        ran: list[int] = []
+
+        async def work(ctx: Any) -> None:
+            ran.append(round(ctx.scheduled_at.timestamp()) - EPOCH // SECOND)
+            await asyncio.sleep(0.2)
+
+        await world.register("tick", work, schedule=every("2s"), overrides=Overrides(overlap=overlap))
+        async with world.running(world.node()):
+            await world.sleep_until(20.5)
+            world.engine.is_down = True
+            await world.sleep_until(20.5 + lasts)
+            world.engine.is_down = False
+            await world.sleep_until(120.5)
+        assert ran == sorted(set(ran))
+        assert set(range(22, 50, 2)) <= set(ran)
 
     played(story)
 
@@ -212,5 +270,30 @@ def test_over_the_bound_nothing_is_begun_though_it_is_due() -> None:
         rows = await world.due("tick")
         assert {row.status for row in rows} == {OccurrenceState.COMPLETED}
         assert len(rows) == world.began.count("tick 1") == 61
+
+    played(story)
+
+
+@pytest.mark.spec("N2", "a claim that nobody heard of")
+def test_a_node_starts_what_an_earlier_try_claimed_for_it_without_its_hearing_of_that() -> None:
+    """Simulation seed 92: a claim was made and never answered, and the timeline had moved on when it was repeated.
+
+    The row belonged to a living node that did not know it. With no other node there, it was never started.
+    """
+
+    async def story(world: World) -> None:
+        job = await world.register("tick", world.task(), schedule=every("1h"))
+        node = world.node()
+        async with world.running(node):
+            await world.sleep_until(60.0)
+            instant = EPOCH + 60 * SECOND
+            assert node.number is not None
+            await world.store.claim(node.number, None, [Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant)])
+            await world.until(lambda: world.began.count("tick 1") == 2)
+            (_, unheard) = await world.due("tick")
+            assert (unheard.instant, unheard.owner, unheard.fence) == (instant, node.number, 1)
+            await world.sleep_until(120.0)
+            assert world.began.count("tick 1") == 2, "once"
+            assert [row.status for row in await world.due("tick")] == [OccurrenceState.COMPLETED] * 2
 
     played(story)

@@ -38,7 +38,7 @@ from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 from tests.engines import Wrapped
 
-__all__ = ["EPOCH", "Line", "Log", "RoughEngine", "World", "here", "played"]
+__all__ = ["EPOCH", "Line", "Log", "Queueing", "RoughEngine", "World", "here", "played"]
 
 EPOCH: Final = 1_774_699_200_000_000
 """Noon of a day in March: a whole minute."""
@@ -279,6 +279,17 @@ class World:
         """Everything about one."""
         (detail,) = await EngineStore(self.engine.engine).read(Details((row.ref,)))
         return detail
+
+
+class Queueing(CoroutineExecutor):
+    """An executor whose queue never gets shorter: what is begun is not called."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.registry, loop=world.loop)
+        self._log = world.log
+
+    def _launch_all(self, batch: Any) -> None:
+        self._log.info("queued", count=len(batch))
 
 
 def played(story: Callable[[World], Awaitable[R]], *, seed: int = 1) -> R:

@@ -53,6 +53,8 @@ class EntryKind(StrEnum):
     """A named calendar of dates and blackouts reads like this, from then on."""
     ZONE = "zone"
     """A time zone's transitions read like this, from then on (PROTOCOL 5)."""
+    SOURCE = "source"
+    """Another file or program declares the job, from then on."""
 
 
 class EntryRow(Row, frozen=True):
@@ -71,7 +73,7 @@ class EntryRow(Row, frozen=True):
     version: int
     """The job's newest version after it."""
     subject: str = ""
-    """The calendar or zone that it is about, the instant that is skipped."""
+    """The calendar or zone that it is about, the instant that is skipped. Of a version, a `VersionSubject`."""
     body: str | None = None
     """The definition, the calendar, the zone's transitions: JSON."""
     reason: str | None = None
@@ -89,6 +91,9 @@ class SlotRow(Row, frozen=True):
     """How many of the job's occurrences have ended: the newest part of its history is kept here too."""
     recent: bytes = b""
     """The last few of those, which are not in a chapter yet."""
+    last_run_at: int | None = None
+    """The latest instant among the job's scheduled occurrences that started. None: none did; or, if there is history,
+    it is not known, since that was written before this was kept."""
 
 
 class ChapterRow(Row, frozen=True):

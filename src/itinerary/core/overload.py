@@ -1,0 +1,116 @@
+"""Overload: whether a node starts its runs in time, and if not, what holds it up.
+
+    look ── look ── late ── late ──► node.behind ── … ── in time ── in time ──► node.on_time_again
+                                        └─ again every minute while it lasts
+
+A node is *behind* if a run that is due has not started for `BEHIND_MIN`, at two looks in a row. Looks are five seconds
+apart, so an operator hears of it within 20 seconds, and a pause that the node makes up for by itself is not reported.
+A run that waits for a limit, or for another run of its job, is not the node's fault and does not count.
+
+The bottleneck is decided from what was measured between two looks, never guessed:
+
+    cpu      the thread of the loop ran, or was ready to run, nearly all the time; or threads of the process were ready
+             and waited for a core half of the time; or slots were free and the process used a core
+    slots    no slot of the node was free while due runs waited for one
+    store    a call to the store was in progress nearly all the time
+    unknown  none of these
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from itinerary.model.overload import Behind, Bottleneck
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["BEHIND_MIN", "LOOK_EVERY", "REPEAT_AFTER", "Measured", "OnTimeAgain", "Overload", "bottleneck"]
+
+LOOK_EVERY: Final = 5 * SECOND
+BEHIND_MIN: Final = 5 * SECOND
+"""For how long a run may be due and not started."""
+REPEAT_AFTER: Final = 60 * SECOND
+"""How often an operator is reminded."""
+_LOOKS: Final = 2
+"""So many looks in a row must agree."""
+_LOOP_FULL: Final = 0.85
+_CORE_FULL: Final = 0.9
+_WAITED_LONG: Final = 0.5
+_SLOTS_FULL: Final = 0.8
+_STORE_FULL: Final = 0.8
+"""Shares of the time between two looks."""
+
+
+class Measured(NamedTuple):
+    """What was measured since the last look; shares are between 0 and 1, or above."""
+
+    oldest_due_at: int | None
+    """When the oldest run was due that is due and has not started; None: there is none."""
+    waiting: int
+    slots: float = 0.0
+    """The share of moments at which no slot was free and due runs waited for one."""
+    loop: float = 0.0
+    """The share of time in which the loop's thread ran, or was ready to run."""
+    process: float = 0.0
+    """How many cores the process used."""
+    waited: float = 0.0
+    """The share of time in which threads of the process were ready to run and had no core, added up over threads."""
+    store: float = 0.0
+    """The share of time in which a call to the store was in progress."""
+
+
+class OnTimeAgain(NamedTuple):
+    """The end of a time in which a node was behind; both in microseconds."""
+
+    lasted: int
+    worst: int
+
+
+class Overload:
+    """Judges the looks at one node."""
+
+    def __init__(self) -> None:
+        self.behind: Behind | None = None
+        """How far the node is behind; None: its runs start in time."""
+        self._late = self._in_time = 0
+        self._since = 0
+        self._worst = self._said_at = 0
+
+    def look(self, now: int, measured: Measured) -> Behind | OnTimeAgain | None:
+        """Judge one look; return what is to be said about it, if anything is."""
+        by = 0 if measured.oldest_due_at is None else max(now - measured.oldest_due_at, 0)
+        if by < BEHIND_MIN:
+            self._late, self._in_time = 0, self._in_time + 1
+            return self._over(now, by, measured) if self.behind is not None else None
+        if not self._late and self.behind is None:
+            self._since, self._worst = measured.oldest_due_at or now, 0
+        self._late, self._in_time = self._late + 1, 0
+        self._worst = max(self._worst, by)
+        if self._late < _LOOKS and self.behind is None:
+            return None
+        is_new = self.behind is None
+        self.behind = Behind(self._since, by, measured.waiting, bottleneck(measured))
+        if not is_new and self._said_at <= now < self._said_at + REPEAT_AFTER:
+            return None
+        self._said_at = now
+        return self.behind
+
+    def _over(self, now: int, by: int, measured: Measured) -> OnTimeAgain | None:
+        if self._in_time < _LOOKS:
+            assert self.behind is not None, "only the end of something is looked at twice"
+            self.behind = msgspec.structs.replace(self.behind, by=by, waiting=measured.waiting)
+            return None
+        self.behind = None
+        return OnTimeAgain(max(now - self._since, 0), self._worst)
+
+
+def bottleneck(measured: Measured) -> Bottleneck:
+    """Say what held a node up, by what was measured."""
+    has_slots = measured.slots < _SLOTS_FULL
+    is_starved = measured.loop >= _LOOP_FULL or measured.waited >= _WAITED_LONG
+    if is_starved or (has_slots and measured.process >= _CORE_FULL):
+        return Bottleneck.CPU
+    if not has_slots:
+        return Bottleneck.SLOTS
+    return Bottleneck.STORE if measured.store >= _STORE_FULL else Bottleneck.UNKNOWN
