@@ -27,13 +27,19 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 class InFlight(Standing):
-    """An attempt that has begun and is not over."""
+    """An attempt that has begun and is not over.
 
-    __slots__ = ("assignment",)
+    Its function may be in a queue. `was_called` says so truthfully: who is about to call it sets `was_called` first and
+    then looks at `is_stop_asked`; who stops it sets `is_stop_asked` first and then looks at `was_called`. So if the
+    second finds that it was not called, it never will be, in whatever threads the two are.
+    """
+
+    __slots__ = ("assignment", "was_called")
 
     def __init__(self, assignment: Assignment) -> None:
         self.is_stop_asked = False
         self.is_given_up = False
+        self.was_called = False
         self.assignment = assignment
 
     @property

@@ -9,6 +9,7 @@ Whatever else a function needs, nobody would give it, so it is refused before it
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, Final
@@ -56,7 +57,9 @@ def _call_of(found: object) -> object:
 
 def _takes_context(name: str, found: Callable[..., Any]) -> bool:
     try:
-        parameters = [one for one in inspect.signature(found).parameters.values() if one.kind not in _GATHERING]
+        # A partial may look like what it calls, by `update_wrapper`; some of those arguments are given already.
+        signature = inspect.signature(found, follow_wrapped=not isinstance(found, functools.partial))
+        parameters = [one for one in signature.parameters.values() if one.kind not in _GATHERING]
     except (TypeError, ValueError):
         raise ConfigError(
             f"python: the signature of {name} cannot be read, as of many functions in C; wrap it in one of your own"

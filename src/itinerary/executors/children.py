@@ -20,11 +20,12 @@ import asyncio
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import structlog
 
@@ -51,22 +52,30 @@ def spawn(
     user: str | int | None = None,
     group: str | int | None = None,
     pass_fds: Sequence[int] = (),
+    given: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A new process that leads its own session, reads nothing, and writes both streams into one pipe."""
-    process = subprocess.Popen(  # noqa: S603 - argv, checked where the definition was read
-        arguments,
-        env=env,
-        cwd=cwd,
-        user=user,
-        group=group,
-        extra_groups=None if user is None else (),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-        start_new_session=True,
-        pass_fds=tuple(pass_fds),
-    )
+    """Start a process that leads its own session, and writes both streams into one pipe. It reads `given` on standard
+    input, from a file without a name: a process that reads slowly, or not at all, keeps no writer waiting."""
+    with ExitStack() as opened:
+        stdin: int | IO[bytes] = subprocess.DEVNULL
+        if given is not None:
+            stdin = opened.enter_context(tempfile.TemporaryFile())
+            stdin.write(given.encode("utf-8", "surrogateescape"))
+            stdin.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - argv, checked where the definition was read
+            arguments,
+            env=env,
+            cwd=cwd,
+            user=user,
+            group=group,
+            extra_groups=None if user is None else (),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=tuple(pass_fds),
+        )
     assert process.stdout is not None, "it was asked for"
     os.set_blocking(process.stdout.fileno(), False)
     return process

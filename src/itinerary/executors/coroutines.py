@@ -61,7 +61,7 @@ class _Running(InFlight):
 
     def __init__(self, assignment: Assignment) -> None:
         # What the class above does, without calling it: ten thousand of these are made in a hurry.
-        self.is_stop_asked = self.is_given_up = False
+        self.is_stop_asked = self.is_given_up = self.was_called = False
         self.assignment = assignment
         self.task: asyncio.Task[None] | None = None
 
@@ -134,14 +134,17 @@ class CoroutineExecutor(BaseExecutor[_Running]):
     def _stop(self, attempt: _Running) -> None:
         if not attempt.is_stop_asked:
             attempt.is_stop_asked = True
-            self._tell(self._cancel, attempt)
+            if attempt.was_called:
+                self._tell(self._cancel, attempt)
+            else:  # nor will it be, whether or not the worker loop answers
+                self._end(attempt.key, Stopped(was_called=False))
 
     def _kill(self, attempt: _Running) -> None:
         key = attempt.key
         attempt.is_stop_asked = True
         attempt.is_given_up = True
         self._given_up[key] = attempt  # nobody else may hold its task, and a task that is not held is collected
-        if self._end(key, Stopped(abandoned=True)):
+        if self._end(key, Stopped(abandoned=True, was_called=attempt.was_called)):
             self._tell(self._cancel, attempt)
         else:
             self._given_up.pop(key, None)
@@ -214,20 +217,21 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             self._given_up.pop(running.assignment.key, None)
             return
         outcome: Outcome
+        running.was_called = True
         if running.is_stop_asked:
-            outcome = Stopped()
+            self._end(running.assignment.key, Stopped(was_called=False))
+            return
+        assignment = running.assignment
+        try:
+            function = self._function(assignment)
+        except Exception as error:  # noqa: BLE001 - an attempt ends here
+            outcome = could_not_begin(error)
         else:
-            assignment = running.assignment
             try:
-                function = self._function(assignment)
-            except Exception as error:  # noqa: BLE001 - an attempt ends here
-                outcome = could_not_begin(error)
-            else:
-                try:
-                    arguments = arguments_of(function, assignment, running, self._transactions)
-                    outcome = returned(await function.call(*arguments), assignment.facts)
-                except BaseException as error:  # noqa: BLE001 - an attempt ends here, and never the loop
-                    outcome = raised(error, running)
+                arguments = arguments_of(function, assignment, running, self._transactions)
+                outcome = returned(await function.call(*arguments), assignment.facts)
+            except BaseException as error:  # noqa: BLE001 - an attempt ends here, and never the loop
+                outcome = raised(error, running)
         self._ended(running, outcome)
 
     def _function(self, assignment: Assignment) -> Function:
@@ -275,7 +279,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         for one in running:
             self._cancel(one)
         for one in self._relay.take_back():
-            self._ended(one, Stopped())
+            self._end(one.assignment.key, Stopped(was_called=False))
         if tasks := [one.task for one in running if one.task is not None]:
             await asyncio.wait(tasks, timeout=_CLOSING_TIMEOUT)
 

@@ -2,6 +2,7 @@
 
     {"python": "package.module:function"}                                      PythonCall
     {"shell": ["gzip", "-9", "out.csv"], "env": {…}, "cwd": "data"}            ShellCommand
+                                                                               (`input` is what it reads)
     {"http": "https://…", "method": "POST", "headers": {…}, "body": …}         HttpCall
     {"pod": {"image": "local/train:1", "command": ["train"]}}                  PodTask
     {"python": "package.module:function", "pod": {"image": …}}                 PodTask, which runs a function
@@ -24,7 +25,7 @@ from itinerary.executors.entry_points import check_foreign, is_installed
 from itinerary.executors.http_definition import HTTP_KEYS, HttpCall, read_http
 from itinerary.executors.pods.definition import PodTask, read_pod
 from itinerary.executors.references import Value, read_value
-from itinerary.executors.registry import Registry
+from itinerary.executors.registry import Registry, is_importable
 from itinerary.model.job import JsonObject
 from itinerary.model.text import shown
 from itinerary.model.values import check_keys
@@ -38,6 +39,7 @@ __all__ = [
     "PythonCall",
     "ShellCommand",
     "TaskDefinition",
+    "read_environment",
     "read_http",
     "read_python",
     "read_shell",
@@ -49,7 +51,7 @@ FUNCTION_EXECUTORS: Final = ("auto", "async", "thread", "process")
 
 TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("python",),
-    "shell": ("shell", "env", "cwd", "inherit_env", "use_shell"),
+    "shell": ("shell", "env", "cwd", "inherit_env", "use_shell", "input"),
     "http": HTTP_KEYS,
     "pod": ("pod",),
 }
@@ -59,6 +61,7 @@ _KINDS: Final = tuple(TASK_KEYS)
 _ARGUMENTS_MAX: Final = 1_000
 _VARIABLES_MAX: Final = 1_000
 _COMMAND_MAX: Final = 100_000
+_INPUT_MAX: Final = 100_000
 
 
 class PythonCall(msgspec.Struct, frozen=True):
@@ -75,6 +78,8 @@ class ShellCommand(msgspec.Struct, frozen=True):
     env: Mapping[str, Value]
     cwd: str | None
     inherit_env: bool
+    input: Value | None = None
+    """What it reads on standard input; None: nothing."""
 
 
 class ForeignTask(msgspec.Struct, frozen=True):
@@ -119,9 +124,10 @@ def read_python(run: JsonObject, executor: str = "auto", registry: Registry | No
         raise ConfigError(f'pod: is missing; {name} runs in a pod, of an image that holds it: pod = {{ image = "…" }}')
     if executor not in FUNCTION_EXECUTORS:
         raise ConfigError(f"executor: {shown(executor)} runs no functions; allowed: {', '.join(FUNCTION_EXECUTORS)}")
-    if executor == "process" and "<" in name:
+    if executor == "process" and not is_importable(name):
         raise ConfigError(
-            f"python: {name} is inside another function, where a worker process cannot find it; move it out"
+            f"python: {name} is made by the program, or is inside another function, where a worker process cannot find "
+            "it; make it a function of a module, or leave the executor out"
         )
     function = registry.known(name)
     if function is not None:
@@ -135,8 +141,11 @@ def _read_function_in_pod(run: JsonObject, executor: str, registry: Registry | N
         raise ConfigError(f"executor: {shown(executor)} runs no pods; say pod, or leave out what the pod is")
     check_keys("task", run, (*TASK_KEYS["python"], *TASK_KEYS["pod"]))
     name = (Registry() if registry is None else registry).check(run["python"])
-    if "<" in name:
-        raise ConfigError(f"python: {name} is inside another function, where nobody in a pod can find it; move it out")
+    if not is_importable(name):
+        raise ConfigError(
+            f"python: {name} is made by the program, or is inside another function, where nobody in a pod can find it; "
+            "make it a function of a module"
+        )
     return read_pod(run["pod"])
 
 
@@ -169,7 +178,17 @@ def read_shell(run: JsonObject) -> ShellCommand:
     cwd = run.get("cwd")
     if cwd is not None and (not isinstance(cwd, str) or not cwd or "\0" in cwd):
         raise ConfigError(f"cwd: {shown(cwd)} is not a directory; write a path")
-    return ShellCommand(arguments, _environment(run.get("env", {})), cwd, _switch(run, "inherit_env", default=True))
+    env, inherit_env = read_environment(run.get("env", {})), _switch(run, "inherit_env", default=True)
+    return ShellCommand(arguments, env, cwd, inherit_env, _input(run.get("input")))
+
+
+def _input(given: object) -> Value | None:
+    if given is None:
+        return None
+    found = read_value("input", given)
+    if isinstance(found, str) and len(found) > _INPUT_MAX:
+        raise ConfigError(f"input: is longer than {_INPUT_MAX} characters; have the command read a file")
+    return found
 
 
 def _arguments(command: object) -> tuple[str, ...]:
@@ -193,7 +212,8 @@ def _argument(key: str, argument: object) -> str:
     return argument
 
 
-def _environment(env: object) -> dict[str, Value]:
+def read_environment(env: object) -> dict[str, Value]:
+    """Read a table of variables: text, or references to secrets. Raises ConfigError, which begins with `env`."""
     if not isinstance(env, Mapping):
         raise ConfigError(f"env: {shown(env)} is not a table of variables")
     if len(env) > _VARIABLES_MAX:

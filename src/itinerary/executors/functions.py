@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from itinerary.daemons import DaemonPool
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.calling import Function
 from itinerary.executors.definitions import check_place, read_python
@@ -43,13 +43,12 @@ class FunctionExecutor(BaseExecutor[InFlight]):
 
     async def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lookers = ThreadPoolExecutor(_LOOKING_THREADS, "itinerary-import")
+        self._lookers = DaemonPool("itinerary-import", _LOOKING_THREADS)
 
     async def _shut_down(self) -> None:
         self.kill(list(self._in_flight))
         self._lookers.shutdown(wait=False, cancel_futures=True)
-        for executor in self._all:
-            await executor.close()
+        await asyncio.gather(*(executor.close() for executor in self._all))
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
         if self._is_closed:
@@ -98,7 +97,7 @@ class FunctionExecutor(BaseExecutor[InFlight]):
 
     def _stop(self, attempt: InFlight) -> None:
         attempt.is_stop_asked = True
-        self._end(attempt.key, Stopped())
+        self._end(attempt.key, Stopped(was_called=False))
 
     def _kill(self, attempt: InFlight) -> None:
         self._stop(attempt)

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Final
 
 import aiohttp
+import structlog
 from multidict import CIMultiDict
 
 from itinerary.errors import ItineraryError
@@ -35,8 +36,12 @@ __all__ = ["CONNECT_TIMEOUT", "HttpExecutor"]
 CONNECT_TIMEOUT: Final = 30.0
 """How long a connection may take to be made, in seconds. How long the answer may take is the task's timeout."""
 
+_CLOSING_TIMEOUT: Final = 2.0
+"""How long cancelled requests have to end when the executor is closed, in seconds."""
 _CHUNK: Final = 65_536
 _ERROR_MAX: Final = 2_000
+
+_log: Final = structlog.stdlib.get_logger()
 
 
 class _Running(InFlight):
@@ -79,22 +84,25 @@ class HttpExecutor(BaseExecutor[_Running]):
             attempt.is_stop_asked = True
             assert attempt.task is not None, "it was launched"
             attempt.task.cancel()
-            attempt.task.add_done_callback(lambda _: self._end(attempt.key, Stopped()))  # it may not even have begun
+            stopped = Stopped(was_called=attempt.was_called)
+            attempt.task.add_done_callback(lambda _: self._end(attempt.key, stopped))  # it may not even have begun
 
     def _kill(self, attempt: _Running) -> None:
         self._stop(attempt)
         attempt.is_given_up = True
-        self._end(attempt.key, Stopped())
+        self._end(attempt.key, Stopped(was_called=attempt.was_called))
 
     async def _shut_down(self) -> None:
         self.kill(list(self._in_flight))
         if self._tasks:
-            await asyncio.wait(list(self._tasks))
+            _, left = await asyncio.wait(list(self._tasks), timeout=_CLOSING_TIMEOUT)
+            if left:
+                _log.error("http.calls_left_behind", count=len(left))
 
     async def _run(self, attempt: _Running) -> None:
         outcome: Outcome
         try:
-            outcome = await self._called(attempt.call)
+            outcome = await self._called(attempt)
         except asyncio.CancelledError as error:
             if not attempt.is_stop_asked:
                 self._end(attempt.key, failure(error))
@@ -108,7 +116,8 @@ class HttpExecutor(BaseExecutor[_Running]):
             outcome = could_not_begin(error)
         self._end(attempt.key, outcome)
 
-    async def _called(self, call: HttpCall) -> Outcome:
+    async def _called(self, attempt: _Running) -> Outcome:
+        call = attempt.call
         headers, secrets = resolve_values(call.headers, self._secrets)
         for name, value in headers.items():
             check_header(name, value)
@@ -116,6 +125,7 @@ class HttpExecutor(BaseExecutor[_Running]):
         connector = aiohttp.TCPConnector(
             resolver=Pinned(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
         )
+        attempt.was_called = True
         async with (
             aiohttp.ClientSession(
                 connector=connector,
@@ -137,10 +147,14 @@ async def _body(response: aiohttp.ClientResponse, secrets: dict[str, str]) -> st
         kept.write(chunk[: OUTPUT_MAX - len(kept)])
         if len(kept) >= OUTPUT_MAX:
             response.close()
-            text = kept.text(secrets) or ""
-            note = f"\n… what follows the first {OUTPUT_MAX} bytes is not kept …"
-            return text.encode()[: OUTPUT_MAX - len(note.encode())].decode("utf-8", "ignore") + note
-    return kept.text(secrets)
+            return await asyncio.to_thread(_beginning, kept, secrets)
+    return await asyncio.to_thread(kept.text, secrets) if kept.takes_long else kept.text(secrets)
+
+
+def _beginning(kept: Tail, secrets: dict[str, str]) -> str:
+    text = kept.text(secrets) or ""
+    note = f"\n… what follows the first {OUTPUT_MAX} bytes is not kept …"
+    return text.encode()[: OUTPUT_MAX - len(note.encode())].decode("utf-8", "ignore") + note
 
 
 def _judged(call: HttpCall, response: aiohttp.ClientResponse, output: str | None) -> Outcome:

@@ -23,9 +23,13 @@ class LoopThread:
         loop = asyncio.new_event_loop()
         self._loop = loop
 
+        def say_so() -> None:
+            if not runs.done():  # else the start was cancelled meanwhile
+                runs.set_result(None)
+
         def live() -> None:
             asyncio.set_event_loop(loop)
-            loop.call_soon(starter.call_soon_threadsafe, runs.set_result, None)
+            loop.call_soon(starter.call_soon_threadsafe, say_so)
             try:
                 loop.run_forever()
                 loop.run_until_complete(loop.shutdown_asyncgens())

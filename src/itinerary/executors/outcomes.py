@@ -4,6 +4,9 @@
     raised                 Failed, with the traceback from the task's own code on, at most ERROR_MAX characters
     gave in to a stop      Stopped
 
+A value or an exception of any size costs no more than what is kept of it: both are measured before they are encoded or
+written out (`model.measuring`, `tracebacks`), where the task ran and never on the engine's loop.
+
 This is the one place where everything is caught (`except BaseException`): an attempt ends here, and becomes a value.
 """
 
@@ -11,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.executors.tracebacks import traceback_text
 from itinerary.model.codec import result_json
+from itinerary.model.raising import kind_name, message_of
 from itinerary.model.retries import exception_names
 from itinerary.model.text import MESSAGE_MAX, clean_text
 from itinerary.model.work import Facts, Failed, Outcome, Stopped, Succeeded
@@ -63,16 +67,15 @@ def failure(error: BaseException, output: str | None = None) -> Failed:
 def could_not_begin(error: Exception) -> Failed:
     """An attempt that could not even be begun. Our own errors say all there is to say; others come with a traceback."""
     if isinstance(error, ItineraryError):
-        return Failed(clean_text(str(error), ERROR_MAX), exception_names(type(error)))
+        return Failed(message_of(error), exception_names(type(error)))
     return failure(error)
 
 
 def _traceback(error: BaseException) -> str:
     try:
-        lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
+        return traceback_text(error, _without_ours(error.__traceback__))
     except Exception as second:  # noqa: BLE001 - an exception that cannot be shown must not hide that it was raised
-        return f"{type(error).__qualname__}, which cannot be shown: {type(second).__qualname__}"
-    return "".join(lines).rstrip()
+        return f"{kind_name(type(error))}, which cannot be shown: {kind_name(type(second))}"
 
 
 def _without_ours(at: TracebackType | None) -> TracebackType | None:

@@ -18,20 +18,21 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, assert_never
 
 import structlog
 
+from itinerary.daemons import DaemonPool
 from itinerary.errors import ConfigError
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.children import Child, describe_status, spawn
+from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import read_python
 from itinerary.executors.outcomes import could_not_begin
-from itinerary.executors.output import Tail
+from itinerary.executors.output import Tail, when_text_is_made
 from itinerary.executors.registry import Registry
-from itinerary.executors.wire import Answer, Ending, Line, Run
+from itinerary.executors.supervision import Supervision
+from itinerary.executors.wire import Answer, Called, Ending, Line, Run
 from itinerary.executors.worker import BOOTSTRAP
 from itinerary.model.text import shown
 from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
@@ -49,12 +50,14 @@ _log: Final = structlog.stdlib.get_logger()
 class _Running(InFlight):
     """An attempt; it has a worker when one was free."""
 
-    __slots__ = ("name", "worker")
+    __slots__ = ("is_answered", "name", "worker")
 
     def __init__(self, assignment: Assignment, name: str) -> None:
         super().__init__(assignment)
         self.name = name
         self.worker: _Worker | None = None
+        self.is_answered = False
+        """Its worker has answered or is gone: nothing is left to stop."""
 
 
 class _Worker:
@@ -77,7 +80,8 @@ class ProcessExecutor(BaseExecutor[_Running]):
     """Runs functions in at most `workers_max` processes, by default one for each core; those beyond wait in line.
 
     `paths` are modules that are files: what was given by its path, or is the program's main module, has no name by
-    which another process could import it.
+    which another process could import it. `supervision` has the workers end with their
+    node; the executors of one node share it.
     """
 
     def __init__(
@@ -86,8 +90,10 @@ class ProcessExecutor(BaseExecutor[_Running]):
         *,
         workers_max: int | None = None,
         paths: Mapping[str, str] | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
+        self._supervision = Supervision() if supervision is None else supervision
         self._workers_max = max(os.cpu_count() or 1, 2) if workers_max is None else workers_max
         if self._workers_max < 1:
             raise ConfigError(f"workers_max: {shown(workers_max)} is too few; at least 1 is needed")
@@ -100,8 +106,9 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
     async def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._spawners = ThreadPoolExecutor(_SPAWNING_THREADS, "itinerary-spawn")
+        self._spawners = DaemonPool("itinerary-spawn", _SPAWNING_THREADS)
         self._changed = asyncio.Event()
+        self._supervision.open()
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -149,7 +156,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         self._idle.append(worker)
 
     def _stop(self, attempt: _Running) -> None:
-        if attempt.is_stop_asked:
+        if attempt.is_stop_asked or attempt.is_answered:
             return
         attempt.is_stop_asked = True
         if attempt.worker is None:
@@ -159,6 +166,8 @@ class ProcessExecutor(BaseExecutor[_Running]):
             attempt.worker.child.terminate()
 
     def _kill(self, attempt: _Running) -> None:
+        if attempt.is_answered:
+            return  # only its text is still being made
         attempt.is_stop_asked = True
         if attempt.worker is None:
             self._leave_the_line(attempt)
@@ -169,29 +178,44 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
     def _leave_the_line(self, attempt: _Running) -> None:
         self._waiting.remove(attempt)
-        self._end(attempt.key, Stopped())
+        self._end(attempt.key, Stopped(was_called=False))
 
     def _give_up(self, key: AttemptKey) -> None:
         self._end(key, Stopped(abandoned=True))
 
     # -- what workers do -----------------------------------------------------------------------------------------------
 
-    def _answered(self, worker: _Worker, answer: Answer) -> None:
+    def _answered(self, worker: _Worker, answer: Answer | Called) -> None:
+        if isinstance(answer, Called):
+            if worker.attempt is not None:
+                worker.attempt.was_called = True
+            return
         attempt, worker.attempt = worker.attempt, None
         if attempt is None:
             worker.end()  # it answers what nobody asked
             return
         worker.child.read_now()
-        outcome = _outcome(answer, worker.child.output.text())
-        if isinstance(outcome, Stopped) and not attempt.is_stop_asked:
-            outcome = Failed("somebody else sent its worker process a SIGTERM", output=outcome.output)
-        self._over(attempt, outcome)
+        attempt.worker, attempt.is_answered = None, True  # the worker may be given another attempt before this one ends
+        was_asked = attempt.is_stop_asked
+        text, made = worker.child.output, lambda output: self._ended(attempt, answer, output, was_asked=was_asked)
+        when_text_is_made(text, {}, made)
         if worker.was_signalled or answer.ending is Ending.STOPPED:
             worker.end()  # who knows where the signal found it
         else:
             self._rest(worker)
 
+    def _ended(self, attempt: _Running, answer: Answer, output: str | None, *, was_asked: bool) -> None:
+        outcome = _outcome(answer, output)
+        if isinstance(outcome, Stopped):
+            outcome = (
+                Stopped(output=output, was_called=attempt.was_called)
+                if was_asked
+                else Failed("another process sent SIGTERM to its worker process", output=output)
+            )
+        self._over(attempt, outcome)
+
     def _exited(self, worker: _Worker, status: int | None) -> None:
+        self._supervision.forget(worker.child.pid)
         worker.line.read_now()  # it may have answered with its last breath
         worker.line.close()
         self._workers.pop(worker, None)
@@ -199,13 +223,18 @@ class ProcessExecutor(BaseExecutor[_Running]):
             self._idle.remove(worker)
         attempt, worker.attempt = worker.attempt, None
         if attempt is not None:
-            output = worker.child.output.text()
-            if attempt.is_stop_asked:
-                self._over(attempt, Stopped(output=output))
-            else:
-                self._over(attempt, Failed(f"its worker process died: {describe_status(status)}", output=output))
+            attempt.worker, attempt.is_answered = None, True
+            was_asked = attempt.is_stop_asked
+            text, made = worker.child.output, lambda output: self._died(attempt, status, output, was_asked=was_asked)
+            when_text_is_made(text, {}, made)
         self._bear()
         self._changed.set()
+
+    def _died(self, attempt: _Running, status: int | None, output: str | None, *, was_asked: bool) -> None:
+        if was_asked:
+            self._over(attempt, Stopped(output=output, was_called=attempt.was_called))
+        else:
+            self._over(attempt, Failed(f"its worker process died: {describe_status(status)}", output=output))
 
     def _over(self, attempt: _Running, outcome: Outcome) -> None:
         if not self._end(attempt.key, outcome):
@@ -221,7 +250,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         try:
             with its:
                 arguments = [sys.executable, "-u", "-c", BOOTSTRAP, str(its.fileno()), json.dumps(path)]
-                born = spawn(arguments, pass_fds=[its.fileno()])
+                born = self._supervision.spawn(arguments, at_once=True, pass_fds=[its.fileno()])
         except Exception as error:  # noqa: BLE001 - it becomes the end of an attempt
             ours.close()
             born = error
@@ -240,6 +269,8 @@ class ProcessExecutor(BaseExecutor[_Running]):
             worker = _Worker(self, process, connection)
         except OSError as error:  # no more handles, say: without its pool the worker ends by itself
             process.kill()
+            process.communicate()
+            self._supervision.forget(process.pid)
             self._born_dead(error, connection)
             return
         self._workers[worker] = None
@@ -267,6 +298,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         except TimeoutError:
             _log.error("worker_process.left_behind", pids=self.worker_pids, note="SIGKILL did not end them")
         self._spawners.shutdown(wait=False)
+        await asyncio.to_thread(self._supervision.close)
 
 
 def main_module_path() -> dict[str, str]:

@@ -6,6 +6,9 @@ is not registered is imported, and only from modules that the operator allows (Q
     a module of which something is registered        `etl.reports`, because `etl.reports:daily` is
     a prefix that the node was configured with       `etl` allows `etl`, `etl.reports`, `etl.reports.daily`
 
+A function that the program made, as a factory does, is registered under its name and the place that it is declared in,
+`sync:make.<locals>.pull@sync-eu/pull`. No import finds it, so only a program that declares it can run it.
+
 Somebody who may write definitions can therefore not name `os:system`. Importing runs code and may take long, so it is
 done by whoever runs the function, never by whoever reads a definition.
 """
@@ -21,11 +24,15 @@ from itinerary.errors import ConfigError
 from itinerary.executors.calling import Function, function_of
 from itinerary.model.text import shown
 
-__all__ = ["Registry", "split_name"]
+__all__ = ["Registry", "is_importable", "split_name"]
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _QUALNAME: Final = re.compile(r"(?:[^\W\d]\w*|<lambda>)(?:\.(?:[^\W\d]\w*|<locals>|<lambda>))*")
+_PLACE: Final = "@"
+"""Between a name and the place that a function is declared in."""
 _NAME_MAX: Final = 512
+_PLACE_MAX: Final = 600
+"""A place has the name of a job and the name of a task."""
 
 
 class Registry:
@@ -48,7 +55,10 @@ class Registry:
         module, _ = split_name(name)
         before = self._functions.get(name)
         if before is not None and before.call is not function:
-            raise ConfigError(f"python: {name} is registered already, and is another function; give one another name")
+            raise ConfigError(
+                f"python: {name} is registered already, and is another function; give one another name. In a loop, "
+                "have a function make each of them: def make(region): … return sync, and task(make(region))"
+            )
         self._functions[name] = function_of(name, function)
         self._modules[module] = None
         return name
@@ -63,16 +73,17 @@ class Registry:
             raise ConfigError(f"python: {shown(name)} is not a name; write 'package.module:function'")
         if name in self._functions:
             return name
-        module, qualname = split_name(name)
+        module, _ = split_name(name)
         if not self.allows(module):
             allowed = ", ".join(self.allowed) or "none"
             raise ConfigError(
                 f"python: {shown(name)} is not registered, and its module may not be imported (allowed: {allowed}); "
                 "register the function, or allow the module in the node's settings"
             )
-        if "<" in qualname:
+        if not is_importable(name):
             raise ConfigError(
-                f"python: {shown(name)} is inside another function, where no import finds it; register it"
+                f"python: {shown(name)} is made by a program, or is inside another function, where no import finds it; "
+                "register it, or start a node with the program that declares it"
             )
         return name
 
@@ -109,10 +120,17 @@ class Registry:
 
 def split_name(name: str) -> tuple[str, str]:
     """The module and the qualified name in `package.module:function`. Raises ConfigError."""
-    module, colon, qualname = name.partition(":")
-    if len(name) > _NAME_MAX or not colon or not _MODULE.fullmatch(module) or not _QUALNAME.fullmatch(qualname):
+    path, _, place = name.partition(_PLACE)
+    module, colon, qualname = path.partition(":")
+    is_short = len(path) <= _NAME_MAX and len(place) <= _PLACE_MAX
+    if not is_short or not colon or not _MODULE.fullmatch(module) or not _QUALNAME.fullmatch(qualname):
         raise ConfigError(f"python: {shown(name)} is not a name; write 'package.module:function'")
     return module, qualname
+
+
+def is_importable(name: str) -> bool:
+    """True if a function of that name may be found by importing its module: in another process, or in a pod."""
+    return "<" not in name and _PLACE not in name
 
 
 def _prefix(name: object) -> str:

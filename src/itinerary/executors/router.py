@@ -27,6 +27,7 @@ from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.references import SecretResolver, environment_secret
 from itinerary.executors.registry import Registry
 from itinerary.executors.shell import ShellExecutor
+from itinerary.executors.supervision import Supervision
 from itinerary.executors.threads import THREADS_MAX, ThreadExecutor
 from itinerary.executors.transactions import TransactionFactory
 from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Leftover, Report
@@ -59,8 +60,8 @@ class Router:
         if self._is_closed or self._report is None:
             return
         self._is_closed = True
-        for executor in self._by_kind.values():
-            await executor.close()
+        # All at the same time: one that takes long must not keep the others from ending what they run.
+        await asyncio.gather(*(executor.close() for executor in self._by_kind.values()))
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
         batches: dict[str, list[Assignment]] = {}
@@ -145,14 +146,15 @@ def standard_router(
     from itinerary.executors.pods.executor import PodExecutor  # noqa: PLC0415 - so does this
 
     options = ExecutorOptions() if options is None else options
+    supervision = Supervision()
     coroutines = CoroutineExecutor(registry, loop=loop, transaction=transaction, clock=clock)
     functions = FunctionExecutor(
         registry,
         coroutines,
         ThreadExecutor(registry, threads_max=options.threads_max, transaction=transaction),
-        ProcessExecutor(registry, workers_max=options.workers_max, paths=options.paths),
+        ProcessExecutor(registry, workers_max=options.workers_max, paths=options.paths, supervision=supervision),
     )
-    shell = ShellExecutor(secrets=options.secrets, user=options.user, group=options.group)
+    shell = ShellExecutor(secrets=options.secrets, user=options.user, group=options.group, supervision=supervision)
     http = HttpExecutor(allowed_hosts=options.allowed_hosts, secrets=options.secrets)
     pods = PodExecutor(registry, node=options.node, kill_grace=options.kill_grace, uses_pods=options.uses_pods)
     return Router(registry, {"python": functions, "shell": shell, "http": http, "pod": pods}), coroutines

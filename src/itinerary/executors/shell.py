@@ -14,15 +14,17 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from itinerary.daemons import DaemonPool
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.children import Child, describe_status, spawn
+from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import ShellCommand, read_shell
 from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.output import when_text_is_made
 from itinerary.executors.references import SECRET_PREFIX, SecretResolver, environment_secret, resolve_values
+from itinerary.executors.supervision import Supervision
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
 from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
@@ -52,6 +54,7 @@ class ShellExecutor(BaseExecutor[_Running]):
     """Runs commands on the engine's loop, which may be in any thread.
 
     `user` and `group`: whom commands run as, a setting of the node and of no definition (Q7); by default as the node.
+    `supervision`: what has the commands end with the node; executors of one node share it.
     """
 
     def __init__(
@@ -60,16 +63,19 @@ class ShellExecutor(BaseExecutor[_Running]):
         secrets: SecretResolver = environment_secret,
         user: str | int | None = None,
         group: str | int | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
         self._secrets = secrets
         self._user = user
         self._group = group
+        self._supervision = Supervision() if supervision is None else supervision
 
     async def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._spawners = ThreadPoolExecutor(_SPAWNING_THREADS, "itinerary-spawn")
+        self._spawners = DaemonPool("itinerary-spawn", _SPAWNING_THREADS)
         self._all_over = asyncio.Event()
+        self._supervision.open()
 
     def _accept(self, assignment: Assignment) -> _Running:
         return _Running(assignment, read_shell(assignment.run))
@@ -81,6 +87,8 @@ class ShellExecutor(BaseExecutor[_Running]):
         attempt.is_stop_asked = True
         if attempt.child is not None:
             attempt.child.terminate()
+        elif not attempt.was_called:  # nor will it be, even if those before it hang
+            self._over_uncalled(attempt)
 
     def _kill(self, attempt: _Running) -> None:
         if not attempt.is_given_up:
@@ -88,6 +96,10 @@ class ShellExecutor(BaseExecutor[_Running]):
             if attempt.child is not None:
                 attempt.child.kill()
             self._loop.call_later(FORCE_TIMEOUT, self._give_up, attempt.key)
+
+    def _over_uncalled(self, attempt: _Running) -> None:
+        self._end(attempt.key, Stopped(was_called=False))
+        self._all_over.set()
 
     def _give_up(self, key: AttemptKey) -> None:
         attempt = self._in_flight.get(key)
@@ -100,13 +112,15 @@ class ShellExecutor(BaseExecutor[_Running]):
             self._all_over.clear()
             await self._all_over.wait()
         self._spawners.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._supervision.close)
 
     # -- in a helper thread --------------------------------------------------------------------------------------------
 
     def _spawn(self, attempt: _Running) -> None:
         made: subprocess.Popen[bytes] | Outcome
+        attempt.was_called = True
         if attempt.is_stop_asked:
-            made = Stopped()
+            made = Stopped(was_called=False)
         else:
             try:
                 made = self._spawned_process(attempt)
@@ -118,30 +132,47 @@ class ShellExecutor(BaseExecutor[_Running]):
             self._loop.call_soon_threadsafe(self._spawned, attempt, made)
         except RuntimeError:  # the loop is closed, and the attempt was given up long ago
             if isinstance(made, subprocess.Popen):
-                made.kill()
-                made.communicate()
+                self._end_at_once(made)
+
+    def _end_at_once(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.communicate()
+        self._supervision.forget(process.pid)
 
     def _spawned_process(self, attempt: _Running) -> subprocess.Popen[bytes]:
         command = attempt.command
         own, attempt.secrets = resolve_values(command.env, self._secrets)
+        given = None
+        if command.input is not None:
+            read, hidden = resolve_values({"input": command.input}, self._secrets)
+            given, attempt.secrets = read["input"], {**attempt.secrets, **hidden}
         inherited = {
             name: value
             for name, value in (os.environ.items() if command.inherit_env else ())
             if not name.startswith(SECRET_PREFIX)
         }
-        return spawn(command.arguments, env={**inherited, **own}, cwd=command.cwd, user=self._user, group=self._group)
+        return self._supervision.spawn(
+            command.arguments,
+            env={**inherited, **own},
+            cwd=command.cwd,
+            user=self._user,
+            group=self._group,
+            given=given,
+        )
 
     # -- on the engine's loop again ------------------------------------------------------------------------------------
 
     def _spawned(self, attempt: _Running, made: subprocess.Popen[bytes] | Outcome) -> None:
+        if isinstance(made, Stopped):
+            self._over_uncalled(attempt)
+            return
         if not isinstance(made, subprocess.Popen):
             self._over(attempt, made)
             return
         try:
-            attempt.child = child = Child(self._loop, made, lambda status: self._exited(attempt, status))
+            attempt.child = child = Child(self._loop, made, lambda status: self._exited(attempt, made, status))
         except OSError as error:  # no more handles, say
-            made.kill()
-            made.communicate()
+            self._end_at_once(made)
             self._over(attempt, could_not_begin(error))
             return
         if attempt.is_given_up:
@@ -149,10 +180,16 @@ class ShellExecutor(BaseExecutor[_Running]):
         elif attempt.is_stop_asked:
             child.terminate()
 
-    def _exited(self, attempt: _Running, status: int | None) -> None:
-        output = _output(attempt)
+    def _exited(self, attempt: _Running, process: subprocess.Popen[bytes], status: int | None) -> None:
+        assert attempt.child is not None, "it has exited"
+        self._supervision.forget(process.pid)
+        was_asked = attempt.is_stop_asked  # a request that comes while the text is made did not end it
+        text, made = attempt.child.output, lambda output: self._ended(attempt, status, output, was_asked=was_asked)
+        when_text_is_made(text, attempt.secrets, made)
+
+    def _ended(self, attempt: _Running, status: int | None, output: str | None, *, was_asked: bool) -> None:
         outcome: Outcome
-        if attempt.is_stop_asked:
+        if was_asked:
             outcome = Stopped(output=output)
         elif status == 0:
             outcome = Succeeded(output=output)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextvars import Context
@@ -123,12 +124,12 @@ class ThreadExecutor(BaseExecutor[InFlight]):
     def _stop(self, attempt: InFlight) -> None:
         attempt.is_stop_asked = True
         if self._left_the_line(attempt):
-            self._end(attempt.key, Stopped())
+            self._end(attempt.key, Stopped(was_called=False))
 
     def _kill(self, attempt: InFlight) -> None:
         attempt.is_stop_asked = True
         if self._left_the_line(attempt):
-            self._end(attempt.key, Stopped())
+            self._end(attempt.key, Stopped(was_called=False))
             return
         with self._lock:
             if self._in_flight.pop(attempt.key, None) is None:
@@ -138,7 +139,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
             self._busy -= 1
             if self._line:
                 self._wishes.put(True)  # noqa: FBT003 - one more
-        self._say(Ended(attempt.key, Stopped(abandoned=True)))
+        self._say(Ended(attempt.key, Stopped(abandoned=True, was_called=attempt.was_called)))
 
     def _left_the_line(self, attempt: InFlight) -> bool:
         with self._lock:
@@ -155,8 +156,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
         for thread in idle:
             thread.inbox.put(None)
         self._wishes.put(False)  # noqa: FBT003 - no more
-        for one in [self._starter, *idle]:
-            await asyncio.to_thread(one.join, _JOINING_TIMEOUT)
+        await asyncio.to_thread(_join, [self._starter, *idle])
 
     # -- in the starter ------------------------------------------------------------------------------------------------
 
@@ -185,8 +185,9 @@ class ThreadExecutor(BaseExecutor[InFlight]):
     def _run(self, running: InFlight) -> None:
         assignment = running.assignment
         outcome: Outcome
+        running.was_called = True
         if running.is_stop_asked:
-            outcome = Stopped()
+            outcome = Stopped(was_called=False)
         else:
             try:
                 outcome = self._called(running)
@@ -223,3 +224,11 @@ class ThreadExecutor(BaseExecutor[InFlight]):
                 return False
             self._idle.append(thread)
             return True
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    """Wait for threads that have nothing more to do, all of them together for a few seconds at most."""
+    ends_at = time.monotonic() + _JOINING_TIMEOUT
+    for thread in threads:
+        if thread.is_alive():  # not even started, if the start of the executor was cancelled
+            thread.join(max(ends_at - time.monotonic(), 0.0))

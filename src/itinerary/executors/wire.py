@@ -1,6 +1,7 @@
 """What the pool and its worker processes say to each other: frames of MessagePack over a socket pair, never a pickle.
 
     pool ──► Run      which function, with which facts
+    pool ◄── Called   the function is about to be called
     pool ◄── Answer   what came of it
 
 A frame is its length in four bytes and then the message. A task shares its process with the worker and could write
@@ -20,7 +21,7 @@ import msgspec
 
 from itinerary.model.work import AttemptKey, Facts
 
-__all__ = ["FRAME_MAX", "Answer", "Ending", "Line", "Run", "receive", "send"]
+__all__ = ["FRAME_MAX", "Answer", "Called", "Ending", "Line", "Run", "receive", "send"]
 
 FRAME_MAX: Final = 4 * 1024 * 1024
 """The longest message, in bytes: a definition is at most 256 kB, a result 64 kB, an error 16,384 characters."""
@@ -51,7 +52,11 @@ class Ending(StrEnum):
     STOPPED = "stopped"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Called(msgspec.Struct, frozen=True, tag=True):
+    """The worker is about to call the function. If it dies without a word, the function was never called."""
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True):
     """What came of it."""
 
     ending: Ending
@@ -61,7 +66,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_ANSWERS: Final = msgspec.msgpack.Decoder(Answer)
+_ANSWERS: Final = msgspec.msgpack.Decoder(Answer | Called)
 _RUNS: Final = msgspec.msgpack.Decoder(Run)
 
 
@@ -75,7 +80,7 @@ def _framed(message: msgspec.Struct) -> bytes:
 # -- in a worker, which waits ------------------------------------------------------------------------------------------
 
 
-def send(connection: socket.socket, answer: Answer) -> None:
+def send(connection: socket.socket, answer: Answer | Called) -> None:
     """Send an answer."""
     connection.sendall(_framed(answer))
 
@@ -109,7 +114,7 @@ class Line:
         self,
         loop: asyncio.AbstractEventLoop,
         connection: socket.socket,
-        answered: Callable[[Answer], None],
+        answered: Callable[[Answer | Called], None],
         lost: Callable[[], None],
     ) -> None:
         connection.setblocking(False)  # noqa: FBT003 - the socket's own signature

@@ -30,7 +30,7 @@ from itinerary.executors.context import ExecutionContext
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry, split_name
 from itinerary.executors.stopping import Standing, TaskCancelled
-from itinerary.executors.wire import Answer, Ending, Run, receive, send
+from itinerary.executors.wire import Answer, Called, Ending, Run, receive, send
 from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["BOOTSTRAP", "Desk", "flush", "main"]
@@ -57,7 +57,7 @@ def main(handle: int) -> None:
     home = os.getcwd()  # noqa: PTH109 - for os.chdir
     while True:
         signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another
-        outcome = desk.run(requests.get())
+        outcome = desk.run(requests.get(), lambda: send(connection, Called()))
         flush()
         with suppress(OSError):  # it may be gone
             os.chdir(home)
@@ -96,17 +96,18 @@ class Desk:
             raise TaskCancelled("asked to end by SIGTERM")
         self._cancel()
 
-    def run(self, request: Run) -> Outcome:
+    def run(self, request: Run, called: Callable[[], None] = lambda: None) -> Outcome:
+        """Run a function. `called` is told just before it is called."""
         standing = Standing()
         try:
             self._standing = standing
-            return Context().run(self._called, request, standing)
+            return Context().run(self._called, request, standing, called)
         except BaseException as error:  # noqa: BLE001 - an attempt ends here
             return raised(error, standing)
         finally:
             self._standing = self._cancel = None
 
-    def _called(self, request: Run, standing: Standing) -> Outcome:
+    def _called(self, request: Run, standing: Standing, called: Callable[[], None]) -> Outcome:
         try:
             function = self._function(request)
         except TaskCancelled:
@@ -114,6 +115,7 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             return could_not_begin(error)
         arguments = (ExecutionContext(request.key, request.facts, standing),) if function.takes_context else ()
+        called()
         if function.is_coroutine:
             return returned(asyncio.run(self._awaited(function, arguments)), request.facts)
         return returned(function.call(*arguments), request.facts)

@@ -38,6 +38,8 @@ class Bench(ABC):
     """What no task of this kind can do."""
     is_forceful: ClassVar[bool] = False
     """Whether kill really ends it; otherwise it is given up."""
+    queues_at_first: ClassVar[bool] = False
+    """Whether nothing is called in the turn of the loop that begins it."""
 
     @abstractmethod
     def executor(self) -> Executor: ...
@@ -65,6 +67,8 @@ class Coroutines(Bench):
 
 
 class CoroutinesOnTheEnginesLoop(Coroutines):
+    queues_at_first = True
+
     def executor(self) -> Executor:
         return CoroutineExecutor(self.registry, loop=asyncio.get_running_loop())
 
@@ -90,6 +94,7 @@ class Guarded(Threads):
 class Processes(Threads):
     cannot = frozenset()
     is_forceful = True
+    queues_at_first = True
 
     def executor(self) -> Executor:
         return ProcessExecutor(self.registry, workers_max=2)
@@ -136,6 +141,7 @@ class Http(Bench):
 
     cannot = frozenset({"leave", "interrupt", "result"})
     is_forceful = True
+    queues_at_first = True
 
     def __init__(self) -> None:
         self.address = ""

@@ -12,6 +12,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -66,6 +67,12 @@ class Bell:
     async def rung(self, times: int = 1) -> None:
         for _ in range(times):
             await self._rings.acquire()
+
+    def rings(self) -> int:
+        """How often it has rung up to now, without what was waited for."""
+        with suppress(BlockingIOError):  # all of it was heard before
+            self._heard()
+        return self._rings._value
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -44,7 +45,49 @@ async def test_asking_twice_is_asking_once(bench: Bench, stage: Stage) -> None:
 async def test_a_task_that_is_stopped_before_it_began_never_runs(bench: Bench, stage: Stage) -> None:
     key = stage.begin(bench.run("obey", stage))
     stage.executor.stop([key])
-    assert await stage.outcome(key) == Stopped()
+    outcome = await stage.outcome(key)
+    assert isinstance(outcome, Stopped)
+    assert outcome.was_called or not stage.bell.rings()
+
+
+MANY = 60
+
+
+@benches()
+@pytest.mark.spec("R9", "release")
+@told
+async def test_an_executor_says_truthfully_that_a_stopped_function_was_never_called(bench: Bench, stage: Stage) -> None:
+    await ended_early(bench, stage, stage.executor.stop)
+
+
+@benches()
+@pytest.mark.spec("R9", "release")
+@told
+async def test_an_executor_says_truthfully_that_a_killed_function_was_never_called(bench: Bench, stage: Stage) -> None:
+    await ended_early(bench, stage, stage.executor.kill)
+
+
+async def ended_early(bench: Bench, stage: Stage, end: Callable[[Sequence[AttemptKey]], None]) -> None:
+    """Begin many and end them at once: some have been called by then, and the executor knows which."""
+    keys = stage.begin_all([stage.assignment(bench.run("obey", stage)) for _ in range(MANY)])
+    end(keys)
+    outcomes = await stage.outcomes(keys)
+    assert all(isinstance(outcome, Stopped) for outcome in outcomes)
+    called = sum(outcome.was_called for outcome in outcomes if isinstance(outcome, Stopped))
+    assert stage.bell.rings() <= called, "some function was called, and nobody says so"
+    if bench.queues_at_first:
+        assert called == 0, "some function is said to have been called that was not"
+
+
+@benches()
+@pytest.mark.spec("R9", "release")
+@told
+async def test_an_executor_says_that_a_function_was_called(bench: Bench, stage: Stage) -> None:
+    key = await running(bench, stage, "obey")
+    stage.executor.stop([key])
+    outcome = await stage.outcome(key)
+    assert isinstance(outcome, Stopped)
+    assert outcome.was_called
 
 
 @benches()

@@ -64,7 +64,7 @@ def test_a_worker_is_used_again_and_one_that_died_is_replaced(tmp_path: Path) ->
     [
         ("exit_now", "its worker process died: exit status 3"),
         ("segfault", "its worker process died: killed by SIGSEGV"),
-        ("terminated_by_somebody", "somebody else sent its worker process a SIGTERM"),
+        ("terminated_by_somebody", "another process sent SIGTERM to its worker process"),
         ("talks_nonsense", "its worker process died: killed by SIGKILL"),
     ],
 )

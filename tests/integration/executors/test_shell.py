@@ -16,6 +16,7 @@ from itinerary.executors.children import Child, spawn
 from itinerary.executors.output import OUTPUT_MAX
 from itinerary.executors.references import environment_secret
 from itinerary.executors.shell import ShellExecutor
+from itinerary.executors.supervisor import MARK
 from itinerary.model.work import AttemptKey, Failed, Outcome, Stopped, Succeeded
 from tests.contracts.executors.stage import Stage, until
 from tests.integration.executors.seen import children, forget_peak, handles, is_alive, memory
@@ -37,6 +38,22 @@ def shell(line: str, **more: Any) -> dict[str, Any]:
 
 
 # -- what it runs with, and what it says -------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("X10", "input of a command")
+def test_a_command_reads_its_input_and_nothing_without_it(tmp_path: Path) -> None:
+    assert outcome_of(tmp_path, {"shell": ["cat"], "input": "one\ntwo é\n"}) == Succeeded(output="one\ntwo é\n")
+    assert outcome_of(tmp_path, {"shell": ["cat"]}) == Succeeded(output=None)
+    assert outcome_of(tmp_path, {"shell": ["true"], "input": "x" * 100_000}) == Succeeded(output=None)
+
+
+@pytest.mark.spec("Q7", "secrets by reference")
+def test_the_input_of_a_command_may_be_a_secret_which_its_output_does_not_show(tmp_path: Path) -> None:
+    executor = ShellExecutor(secrets=lambda _: CANARY)
+    outcome = outcome_of(tmp_path, {"shell": ["cat"], "input": {"secret": "PASSWORD"}}, executor)
+    assert isinstance(outcome, Succeeded)
+    assert CANARY not in (outcome.output or "")
+    assert "PASSWORD" in (outcome.output or "")
 
 
 @pytest.mark.spec("X10", "shell")
@@ -81,7 +98,11 @@ def test_a_command_has_its_directory_and_its_environment(tmp_path: Path, monkeyp
 def test_a_command_may_inherit_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INHERITED", "from the node")
     run = {"shell": ["/usr/bin/env"], "inherit_env": False, "env": {"OWN": "x"}}
-    assert outcome_of(tmp_path, run) == Succeeded(output="OWN=x\n")
+    outcome = outcome_of(tmp_path, run)
+    assert isinstance(outcome, Succeeded)
+    own, mark = str(outcome.output).split()
+    assert own == "OWN=x"
+    assert mark.startswith(MARK)  # by which it is found if its node dies
 
 
 @pytest.mark.spec("X10", "shell")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -132,3 +133,8 @@ async def wants_a_transaction(ctx: Any) -> None:
 
 def logs(ctx: Any) -> None:
     ctx.log.info("building", rows=3)
+
+
+def never_lets_others_run(ctx: Any) -> None:
+    ring(ctx)
+    re.match(r"(a+)+$", "a" * 64 + "b")  # for years, without letting another thread of this process run

@@ -13,6 +13,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
+from itinerary.executors import http
 from itinerary.executors.addresses import checked_addresses, refusal
 from itinerary.executors.http import HttpExecutor
 from itinerary.executors.output import OUTPUT_MAX
@@ -319,3 +320,33 @@ async def test_a_host_that_nobody_knows_is_a_failure(site: Site) -> None:
     assert isinstance(outcome, Failed)
     assert outcome.error == f"GET http://unknown.test:{site.port}/secret: Name or service not known"
     assert "OSError" in outcome.names
+
+
+@pytest.mark.spec("R9", "not everything ended")
+def test_a_call_that_ignores_its_cancellation_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_CLOSING_TIMEOUT", 0.1)
+
+    async def story() -> None:
+        may_end, has_begun = asyncio.Event(), asyncio.Event()
+
+        async def deaf(host: str, port: int) -> list[str]:
+            has_begun.set()
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    continue
+            return []
+
+        executor = HttpExecutor(allowed_hosts=["deaf.test"], lookup=deaf)
+        with capture_logs() as lines:
+            async with asyncio.timeout(60), Stage(executor, tmp_path) as stage:
+                stage.begin({"http": "http://deaf.test/"})
+                await has_begun.wait()
+                await executor.close()
+        assert [line for line in lines if line["event"] == "http.calls_left_behind"]
+        may_end.set()
+
+    asyncio.run(story())

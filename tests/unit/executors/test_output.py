@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.executors.output import OUTPUT_MAX, Tail
+from itinerary.executors import output
+from itinerary.executors.output import OUTPUT_MAX, Tail, when_text_is_made
+from itinerary.model.text import clean_text
 
 LIMIT = 400
 
@@ -88,3 +93,31 @@ def test_not_even_the_end_of_a_secret_is_left_where_output_was_cut() -> None:
 
 def test_an_empty_secret_hides_nothing() -> None:
     assert tail(b"abc").text({"TOKEN": ""}) == "abc"
+
+
+@given(st.binary(max_size=60), st.integers(1, 9))
+def test_text_that_is_made_in_blocks_is_the_same_as_in_one_piece(printed: bytes, block: int) -> None:
+    whole = clean_text(printed.decode("utf-8", "replace"), 1_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "_BLOCK", block)
+        assert tail(printed).text() == (whole or None)
+
+
+def test_long_output_is_made_text_of_in_a_thread_and_short_output_at_once() -> None:
+    places: list[str] = []
+
+    class Seen(Tail):
+        def text(self, secrets: Mapping[str, str] | None = None) -> str | None:
+            places.append(threading.current_thread().name)
+            return super().text(secrets)
+
+    async def main(printed: bytes) -> str | None:
+        seen, made = Seen(), asyncio.get_running_loop().create_future()
+        seen.write(printed)
+        when_text_is_made(seen, {"TOKEN": "hunter2"}, made.set_result)
+        return await asyncio.wait_for(made, 60)
+
+    assert asyncio.run(main(b"a hunter2")) == "a [secret TOKEN]"
+    assert asyncio.run(main(b"x" * OUTPUT_MAX)) == "x" * OUTPUT_MAX
+    assert places[0] == threading.current_thread().name
+    assert places[1] != places[0]

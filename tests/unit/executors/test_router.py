@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
+from itinerary.executors import guarded
 from itinerary.executors.definitions import ForeignTask, read_task
 from itinerary.executors.registry import Registry
 from itinerary.executors.router import ExecutorOptions, standard_router
@@ -165,7 +166,7 @@ def test_an_import_that_takes_long_is_in_nobodys_way_and_can_be_stopped(
             other = await stage.outcome(stage.begin({"python": f"{__name__}:plain"}))
             assert isinstance(other, Succeeded)
             stage.executor.stop([stopped])
-            assert await stage.outcome(stopped) == Stopped()
+            assert await stage.outcome(stopped) == Stopped(was_called=False)
             await asyncio.to_thread(gate.write_text, "go on")
             assert await stage.outcome(slow) == Succeeded('"imported"')
 
@@ -264,5 +265,32 @@ def test_an_executor_that_can_neither_stop_nor_kill_is_given_up(
                 left = stage.begin({"lambda": "x"})
             assert left in stage.ended(), "closing gives up the rest"
         assert [line["event"] for line in logs] == ["executor.could_not_stop", "executor.could_not_kill"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.spec("R9", "not everything ended")
+def test_an_executor_that_ignores_the_cancellation_of_its_close_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guarded, "CLOSE_TIMEOUT", 0.1)
+    may_end = asyncio.Event()
+
+    class Deaf(Lambda):
+        async def close(self) -> None:
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    continue
+
+    async def story() -> None:
+        executor = guarded.GuardedExecutor("deaf", Deaf)
+        await executor.open(lambda _: None)
+        with capture_logs() as lines:
+            async with asyncio.timeout(60):
+                await executor.close()
+        assert [line["executor"] for line in lines if line["event"] == "executor.not_closed"] == ["deaf"]
+        may_end.set()
 
     asyncio.run(story())

@@ -9,7 +9,7 @@ import struct
 import msgspec
 import pytest
 
-from itinerary.executors.wire import FRAME_MAX, Answer, Ending, Line, Run, receive, send
+from itinerary.executors.wire import FRAME_MAX, Answer, Called, Ending, Line, Run, receive, send
 from itinerary.model.rows import Ref
 from itinerary.model.work import AttemptKey, ZoneSpan
 from itinerary.schedules import packaged_zone
@@ -30,7 +30,7 @@ class End:
 
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
-        self.answers: list[Answer] = []
+        self.answers: list[Answer | Called] = []
         self.losses = 0
         self.line = Line(asyncio.get_running_loop(), ours, self.answers.append, self.lost)
 

@@ -94,7 +94,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         for task in waiting:
             task.cancel()
         if waiting:
-            await asyncio.wait(waiting)
+            await asyncio.wait(waiting, timeout=_LAST_CALLS)
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -152,6 +152,8 @@ class PodExecutor(BaseExecutor[PodAttempt]):
                 return Stopped(abandoned=True)
             if sight.is_over:
                 await self._logs.read(cluster, attempt, sight)
+                if attempt.tail.takes_long:
+                    return await asyncio.to_thread(attempt.outcome, sight)
                 return attempt.outcome(sight)
             nothing = await self._turn(cluster, attempt, sight)
         return nothing
