@@ -8,6 +8,7 @@
     declared, desk              what a program declares, and what it asks
     clerk                       a desk at work on one node: its cycles; with
         holdings, seats             the partitions that it holds, and who else is there
+        zone_lookup                 the time zones of these partitions
         delivery, batches           what goes to the handlers
         outage, figures             what is done while the store is away; the figures
     service, ground             all desks of a node; what they stand on

@@ -27,6 +27,7 @@ from typing import Any, Final
 from itinerary.model.events import NewEvent
 from itinerary.model.queries import PAGE_MAX, Events
 from itinerary.model.rows import EventRow
+from itinerary.model.stalled import StalledPartition
 from itinerary.records.batches import Cycled
 from itinerary.records.deciding import Cycle, Pressure, due_callbacks, due_pickups, due_verifications, interval_of
 from itinerary.records.declared import DeskDeclaration
@@ -77,6 +78,7 @@ class Clerk:
             on_lost=self._delivery.drop,
         )
         self._delivery.holdings = self._holdings
+        self.figures.count_stalled = lambda: len(self.stalled)
         self._pressure = Pressure(desk.settings)
         self._lock = asyncio.Lock()
         self._asked: set[Cycle] = set()
@@ -89,6 +91,8 @@ class Clerk:
         self._goes_on_until: dict[Cycle, int] = {}
         self._first_of_a_pass = 0
         self._has_started = self._is_ending = False
+        self.cancelled: list[str] = []
+        """What handlers still worked on when the node ended, and their time was over."""
         self._hooks, self._telling = tuple(desk.alert_hooks), set[asyncio.Task[None]]()
         self._news = asyncio.Event()
         """Set, and replaced by another, when something was appended."""
@@ -150,13 +154,21 @@ class Clerk:
         """Those that this node holds."""
         return sorted(holding.partition for holding in self._holdings)
 
+    @property
+    def stalled(self) -> list[StalledPartition]:
+        """The partitions of this node that are not scheduled for lack of a time zone. May be read from any thread."""
+        return self._holdings.zones.stalled
+
     # -- for ever ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Hold partitions and run cycles, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._hold(), name=f"{self.name} partitions")
-            group.create_task(self._run_cycles(), name=f"{self.name} cycles")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hold(), name=f"{self.name} partitions")
+                group.create_task(self._run_cycles(), name=f"{self.name} cycles")
+        finally:
+            self._holdings.zones.close()
 
     async def _hold(self) -> None:
         while True:
@@ -206,10 +218,14 @@ class Clerk:
             return
         self._ground.log.error("records.alert_hook_failed", desk=self.name, error=why)
 
+    def in_hand(self) -> list[str]:
+        """Name what handlers work on. From any thread."""
+        return self._delivery.in_hand()
+
     async def end(self, grace: float) -> None:
         """Take nothing new, give handlers so many seconds, and let go of everything."""
         self._is_ending = True
-        await self._delivery.end(grace)
+        self.cancelled = await self._delivery.end(grace)
         self._outage.close()
         await self._holdings.give_back()
 

@@ -25,7 +25,9 @@ from typing import Any, Final, Protocol
 from itinerary.errors import RecordError
 from itinerary.model.events import NewEvent
 from itinerary.model.queries import EventsAt
+from itinerary.model.raising import message_of
 from itinerary.model.rows import EventRow
+from itinerary.model.text import NAME_MAX
 from itinerary.records.batches import Batch, Record, instant_of
 from itinerary.records.ground import Ground
 from itinerary.records.holdings import Holding, Holdings
@@ -40,6 +42,9 @@ __all__ = ["Delivery", "Handlers"]
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _DOUBLINGS_MAX: Final = 6
+_CANCEL_TIMEOUT: Final = 2.0
+"""How long deliveries that were cancelled have to end, in seconds."""
+_NAMED_MAX: Final = 20
 
 
 class Handlers(Protocol):
@@ -63,6 +68,11 @@ class _Parcel:
         self.holding, self.what = holding, what
         self.size = len(holding.known.batches[what].records) if isinstance(what, str) else 0
         self.attempts = 0
+
+    def __str__(self) -> str:
+        if isinstance(self.what, str):
+            return f"batch {self.what}"
+        return f"verification {self.what.kind} of {self.what.record}"
 
 
 class Delivery:
@@ -123,8 +133,12 @@ class Delivery:
         """Wait until nothing waits and nothing is in hand."""
         await self._is_idle.wait()
 
-    async def end(self, grace: float) -> None:
-        """Hand out nothing more, and give what is in hand so many seconds; then cancel it."""
+    def in_hand(self) -> list[str]:
+        """Name what handlers work on. From any thread."""
+        return [f"{self._desk}: {parcel}" for parcel in list(self._in_hand.values())]
+
+    async def end(self, grace: float) -> list[str]:
+        """Hand out nothing more, and give what is in hand so many seconds; then cancel it, and return its names."""
         self._is_ending = True
         self._waiting.clear()
         for timer in self._timers.values():
@@ -132,15 +146,20 @@ class Delivery:
         self._timers.clear()
         if self._in_hand:
             await asyncio.wait(list(self._in_hand), timeout=grace)
-        left = list(self._in_hand)
+        left, names = list(self._in_hand), self.in_hand()
         for task in left:
             task.cancel()
         if left:
-            await asyncio.wait(left)
+            await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)
             self._ground.log.warning(
-                "records.handlers_cancelled", desk=self._desk, count=len(left), hint="what they had comes back"
+                "records.handlers_cancelled",
+                desk=self._desk,
+                count=len(left),
+                handlers=names[:_NAMED_MAX],
+                hint="what they had comes back",
             )
         self._see_whether_idle()
+        return names
 
     def _has_handler(self, what: str | Verification) -> bool:
         kind = None if isinstance(what, str) else what.kind
@@ -287,7 +306,7 @@ class Delivery:
         except TimeoutError:
             return None, f"it took longer than {self._settings.handler_timeout / SECOND:g} s, or ran into a timeout"
         except Exception as error:  # noqa: BLE001 - the end of an attempt: what it raised is its outcome
-            return None, f"{type(error).__name__}: {error}"
+            return None, f"{type(error).__name__[:NAME_MAX]}: {message_of(error)}"
 
     async def _records(self, holding: Holding, queued: Mapping[str, RecordQueued | None]) -> tuple[Record, ...]:
         """The records themselves, with the data that stands in the log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from itinerary.records.deciding import Cycle
@@ -16,6 +17,7 @@ FIGURES: Final = {
     "scheduler_records_verification_backlog": "verifications that wait, due or not, or have no result yet",
     "scheduler_records_cycle_duration_seconds": "how long the last cycle took, by cycle",
     "scheduler_records_store_outages_total": "alerts that the event store was away for long",
+    "scheduler_records_stalled_partitions": "partitions of this node that are not scheduled for lack of a time zone",
 }
 """Every figure, and what it says."""
 
@@ -31,6 +33,8 @@ class Figures:
         self.callback_backlog = 0
         self.verification_backlog = 0
         self.outages = 0
+        self.count_stalled: Callable[[], int] = int
+        """Returns how many partitions are not scheduled for lack of a time zone."""
 
     def published(self) -> dict[str, float | dict[str, float]]:
         """All of them, by name; those of a cycle by its name as well."""
@@ -43,4 +47,5 @@ class Figures:
                 cycle.value: took / SECOND for cycle, took in self.duration.items()
             },
             "scheduler_records_store_outages_total": float(self.outages),
+            "scheduler_records_stalled_partitions": float(self.count_stalled()),
         }

@@ -32,6 +32,7 @@ from itinerary.records.outage import Outage
 from itinerary.records.projection import Projection
 from itinerary.records.seats import Seats, present
 from itinerary.records.shares import share_of
+from itinerary.records.zone_lookup import ZoneLookup
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.zones import Zone
 
@@ -39,8 +40,6 @@ __all__ = ["Holding", "Holdings"]
 
 _PAGE: Final = 2_000
 _ROUNDS_PER_LEASE: Final = 3
-_ZONE_TIMEOUT: Final = 10.0
-"""How long the program may think about the time zone of a partition, in seconds."""
 _SOON: Final = SECOND // 20
 """How long after a lease has run out somebody tries to take it."""
 
@@ -51,7 +50,7 @@ class Holding:
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.zone: Zone | None = None
-        """None: nobody can say which one; then nothing of it is scheduled."""
+        """None: not known yet; until then nothing of the partition is scheduled (see `zone_lookup`)."""
         self.known = Projection(lease.partition)
         self.is_caught_up = False
         self.is_leaving = False
@@ -79,7 +78,8 @@ class Holdings:
     ) -> None:
         """`on_lost` is told of each that is not held any more."""
         self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
-        self._zone_of, self._on_lost = zone_of, on_lost
+        self._on_lost = on_lost
+        self.zones = ZoneLookup(stream, ground, zone_of)
         self._seats = Seats(f"{stream}/seats", ground, outage, lease_for)
         self._held: dict[str, Holding] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -204,6 +204,7 @@ class Holdings:
 
     def _drop(self, holding: Holding) -> None:
         del self._held[holding.partition]
+        self.zones.drop(holding)
         self._on_lost(holding)
 
     def _next_round(self, rows: Sequence[PartitionRow], now: int) -> float:
@@ -215,6 +216,7 @@ class Holdings:
 
     async def catch_up(self) -> None:
         """Know everything that has been committed by now, of all partitions that are held."""
+        await self.zones.look_up(list(self._held.values()))
         if self._sequence is None:
             rows = await self._outage.ask(lambda: self._ground.store.read(Streams(self._stream)), "read the log")
             self._sequence = rows[0].last if rows else 0
@@ -224,29 +226,10 @@ class Holdings:
             if len(page) < _PAGE:
                 break
         for holding in list(self._held.values()):
-            if not holding.is_caught_up:
-                holding.zone = await self._zone(holding.partition)
             while not holding.is_caught_up and self.holds(holding):
                 page = await self._page(holding.known.sequence, holding.partition)
                 self._fold(holding, page)
                 holding.is_caught_up = len(page) < _PAGE
-
-    async def _zone(self, partition: str) -> Zone | None:
-        """That of a partition; None, and an error in the log, if the program's function does not say."""
-        try:
-            async with asyncio.timeout(_ZONE_TIMEOUT):
-                zone: Zone = await self._ground.call(self._zone_of, partition)
-                return zone
-        except Exception as error:  # noqa: BLE001 - a function of the program's, and one partition's affair
-            why = f"{type(error).__name__}: {error}"
-        self._ground.log.error(
-            "records.no_zone",
-            desk=self._stream,
-            partition=partition,
-            error=why,
-            hint="nothing of it is scheduled; give it a time zone, and start again",
-        )
-        return None
 
     async def _page(self, after: int, partition: str | None = None) -> Sequence[EventRow]:
         query = Events(self._stream, after, partition, _PAGE)

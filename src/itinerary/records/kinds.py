@@ -26,6 +26,7 @@ import msgspec
 
 from itinerary.errors import IdentityError, RecordError, WindowError
 from itinerary.model.events import NewEvent
+from itinerary.model.measuring import TooDeep, json_size_at_least
 from itinerary.model.rows import EventRow
 from itinerary.model.text import check_name, shown
 from itinerary.schedules.instants import EARLIEST, LATEST, MICROSECONDS, microseconds_of
@@ -169,6 +170,11 @@ def produced(kind: str, record: str, fields: Mapping[str, object], key: str) -> 
     except IdentityError as error:
         raise RecordError(f"{kind}: {error}") from error
     given = {name: _instant(kind, name, value) if name in _TIMES else value for name, value in fields.items()}
+    if (size := _size_at_least(given)) > DATA_MAX:
+        raise RecordError(
+            f"{kind} of record {shown(record)}: at least {size} bytes of JSON, {DATA_MAX} are allowed; "
+            "keep the rest elsewhere, and its address here"
+        )
     try:
         said = msgspec.convert(given, shape, strict=True)
         data = _ENCODER.encode(said)
@@ -248,6 +254,11 @@ def triggered(record: str, check_time: int, verification: str) -> NewEvent:
 def verified(record: str, check_time: int, verification: str, result: object) -> NewEvent:
     """A verification is done. Raises RecordError if its result cannot be kept."""
     cause = f"verified/{check_time}/{verification}/{record}"
+    if (size := _size_at_least(result)) > DATA_MAX:
+        raise RecordError(
+            f"verification {verification!r} of record {shown(record)} returned at least {size} bytes of JSON; "
+            f"{DATA_MAX} are allowed"
+        )
     try:
         event = _own(record, cause, VerificationCompleted(check_time, verification, result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -261,6 +272,14 @@ def verified(record: str, check_time: int, verification: str, result: object) ->
             f"{DATA_MAX} are allowed, and U+0000 is not"
         )
     return event
+
+
+def _size_at_least(value: object) -> int:
+    """Measure before encoding: the encoder holds the whole process up while it writes a gigabyte."""
+    try:
+        return json_size_at_least(value, DATA_MAX + 1)
+    except (TooDeep, RuntimeError):
+        return 0  # the encoder refuses it, and says why
 
 
 def _own(record: str, cause: str, fields: Fields) -> NewEvent:

@@ -15,7 +15,8 @@ import msgspec
 
 from itinerary.errors import RecordError
 from itinerary.model.queries import Events, Homes, Nodes, Partitions, Standing, Streams
-from itinerary.model.rows import EventRow, NodeNumber, PartitionRow
+from itinerary.model.rows import EventRow, NodeNumber, NodeRow, PartitionRow
+from itinerary.model.stalled import StalledPartition
 from itinerary.model.text import shown
 from itinerary.ports import Store
 from itinerary.records.batches import Event, event_of, instant_of
@@ -57,6 +58,8 @@ class PartitionSeen(msgspec.Struct, frozen=True):
     """The node that holds it, by name."""
     fence: int
     lease_until: datetime | None
+    stalled: str | None = None
+    """Why its node does not schedule it: its time zone is unknown. None: it is scheduled, or no node holds it."""
 
 
 class EventsPage(msgspec.Struct, frozen=True):
@@ -172,16 +175,41 @@ def _by_partition(page: Sequence[EventRow]) -> dict[str, list[EventRow]]:
 
 
 async def _all_seen(store: Store, desk: str, known: Mapping[str, Projection]) -> list[PartitionSeen]:
-    now, names = await _now(store), await _names(store)
+    now = await _now(store)
+    nodes = {row.number: row for row in await store.read(Nodes())}
+    stalled = {
+        (row.number, one.partition): one.error for row in nodes.values() for one in _stalled(row) if one.desk == desk
+    }
     return [
-        _seen(row, known.get(row.partition, Projection(row.partition)), names, now)
+        _seen(row, known.get(row.partition, Projection(row.partition)), nodes, stalled, now)
         for row in await store.read(Partitions(desk))
     ]
 
 
-def _seen(row: PartitionRow, known: Projection, names: dict[NodeNumber, str], now: int) -> PartitionSeen:
-    is_held = _is_held(row, now)
-    holder = names.get(row.holder, f"node {row.holder}") if row.holder is not None and is_held else None
+class _About(msgspec.Struct):
+    """What a node says of itself, as far as it concerns record schedulers."""
+
+    stalled: list[StalledPartition] = msgspec.field(default_factory=list)
+
+
+def _stalled(node: NodeRow) -> list[StalledPartition]:
+    try:
+        return msgspec.json.decode(node.about, type=_About).stalled
+    except msgspec.MsgspecError:  # a node of another release
+        return []
+
+
+def _seen(
+    row: PartitionRow,
+    known: Projection,
+    nodes: Mapping[NodeNumber, NodeRow],
+    stalled: Mapping[tuple[NodeNumber, str], str],
+    now: int,
+) -> PartitionSeen:
+    is_held, holder, why = _is_held(row, now), None, None
+    if row.holder is not None and is_held:
+        holder = nodes[row.holder].name if row.holder in nodes else f"node {row.holder}"
+        why = stalled.get((row.holder, row.partition))
     return PartitionSeen(
         partition=row.partition,
         sequence=known.sequence,
@@ -193,6 +221,7 @@ def _seen(row: PartitionRow, known: Projection, names: dict[NodeNumber, str], no
         holder=holder,
         fence=row.fence,
         lease_until=instant_of(row.lease_until) if is_held else None,
+        stalled=None if why is None else f"its time zone is unknown: {why}",
     )
 
 
@@ -202,7 +231,3 @@ def _is_held(row: PartitionRow, now: int) -> bool:
 
 async def _now(store: Store) -> int:
     return (await store.read(Standing())).now
-
-
-async def _names(store: Store) -> dict[NodeNumber, str]:
-    return {row.number: row.name for row in await store.read(Nodes())}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from itinerary.errors import NodeError, StoreError
+from itinerary.model.stalled import StalledPartition
 from itinerary.ports import Store
 from itinerary.records.clerk import Clerk
 
@@ -38,6 +39,10 @@ class RecordsService:
         """The figures of each desk, by name. They may be looked at from any thread."""
         return {name: clerk.figures.published() for name, clerk in self._clerks.items()}
 
+    def stalled(self) -> list[StalledPartition]:
+        """The partitions of this node that are not scheduled for lack of a time zone. May be called from any thread."""
+        return [one for clerk in self._clerks.values() for one in clerk.stalled]
+
     async def run(self) -> None:
         """Until cancelled, or ended."""
         async with asyncio.TaskGroup() as group:
@@ -45,8 +50,15 @@ class RecordsService:
             for clerk in self._clerks.values():
                 group.create_task(clerk.run(), name=f"records {clerk.name}")
 
-    async def end(self, grace: float) -> None:
-        """Let handlers finish, for so many seconds at most, and give all partitions back, if the store answers."""
+    def in_hand(self) -> list[str]:
+        """Name what handlers work on. From any thread."""
+        return [name for clerk in self._clerks.values() for name in clerk.in_hand()]
+
+    async def end(self, grace: float) -> list[str]:
+        """Let handlers finish, for so many seconds at most, and give all partitions back, if the store answers.
+
+        Returns the names of what handlers still worked on when that time was over.
+        """
         ends = [self._ended(clerk, grace) for clerk in self._clerks.values()]
         for error in await asyncio.gather(*ends, return_exceptions=True):
             if isinstance(error, StoreError | TimeoutError):
@@ -55,6 +67,7 @@ class RecordsService:
                 )
             elif isinstance(error, BaseException):
                 raise error
+        return [name for clerk in self._clerks.values() for name in clerk.cancelled]
 
     async def _ended(self, clerk: Clerk, grace: float) -> None:
         async with asyncio.timeout(grace + _LEAVE_TIMEOUT):

@@ -27,7 +27,7 @@ from itinerary.records.settings import read_desk_settings
 from itinerary.stores.store import EngineStore
 from tests.unit.runtime.world import World
 
-__all__ = ["Office", "StoreTime"]
+__all__ = ["Office", "StoreTime", "called"]
 
 
 class StoreTime:

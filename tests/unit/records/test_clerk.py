@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from itinerary.records.figures import FIGURES
 from itinerary.records.kinds import produced, read_fields
 from itinerary.records.settings import BATCH_SIZE_LIMIT
 from itinerary.schedules.durations import SECOND
-from tests.unit.records.office import Office
+from tests.unit.records.office import Office, called
 from tests.unit.runtime.world import EPOCH, World, played
 
 ALL = "all"
@@ -385,6 +386,97 @@ def test_a_partition_whose_time_zone_nobody_knows_waits_and_holds_up_no_other() 
         told = {said["partition"]: said["error"] for said in world.log.said("records.no_zone")}
         assert told["nowhere"] == "KeyError: 'nowhere'"
         assert "time zone 'Europe/Atlantis' is unknown" in told["atlantis"]
+
+    played(story)
+
+
+@pytest.mark.spec("E8")
+def test_a_time_zone_function_that_raises_once_is_called_again_and_its_partition_goes_on() -> None:
+    async def story(world: World) -> None:
+        office, calls = Office(world), list[str]()
+
+        def zone_of(hotel: str) -> str:
+            calls.append(hotel)
+            if len(calls) == 1:
+                raise ConnectionError("the directory is down")
+            return "Europe/Lisbon"
+
+        office.timezone = zone_of
+        clerk = await office.clerk()
+        async with office.running(clerk):
+            await office.say("RecordCreated", "F-1", hotel="lisbon")
+            assert (await clerk.cycle()).queued == 0
+            (stalled,) = clerk.stalled
+            assert (stalled.partition, stalled.error) == ("lisbon", "ConnectionError: the directory is down")
+            assert clerk.figures.published()["scheduler_records_stalled_partitions"] == 1.0
+            await asyncio.sleep(1.5)
+            assert (await clerk.cycle()).queued == 1
+            assert clerk.stalled == []
+            assert clerk.figures.published()["scheduler_records_stalled_partitions"] == 0.0
+            await clerk.drained()
+        assert calls == ["lisbon", "lisbon"]
+        (failed,), (found,) = world.log.said("records.no_zone"), world.log.said("records.zone_found")
+        assert (failed["tries"], failed["again_in"]) == (1, 1.0)
+        assert (found["partition"], found["tries"]) == ("lisbon", 2)
+
+    played(story)
+
+
+@pytest.mark.spec("E8")
+def test_a_time_zone_function_that_hangs_is_called_again_and_holds_up_no_other_partition() -> None:
+    async def story(world: World) -> None:
+        office, never, calls = Office(world), asyncio.Event(), list[str]()
+        clerk = await office.clerk()
+
+        async def call(function: Callable[[Any], Any], argument: Any) -> Any:
+            if argument == "lisbon":
+                calls.append(argument)
+                if len(calls) == 1:
+                    await never.wait()
+            return await called(function, argument)
+
+        clerk._ground.call = call
+        async with office.running(clerk):
+            await office.say("RecordCreated", "F-1", hotel="lisbon")
+            await office.say("RecordCreated", "F-2", hotel="tokyo")
+            assert (await clerk.cycle()).queued == 1
+            assert [one.error for one in clerk.stalled] == ["the timezone function has not returned for 10 s"]
+            await office.say("RecordCreated", "F-3", hotel="tokyo")
+            assert (await clerk.cycle()).queued == 1
+            await asyncio.sleep(1.5)
+            assert (await clerk.cycle()).queued == 1
+            assert clerk.stalled == []
+            await clerk.drained()
+        assert len(calls) == 2
+
+    played(story)
+
+
+@pytest.mark.spec("E8")
+def test_a_time_zone_function_that_always_hangs_is_called_three_times_and_its_late_answer_counts() -> None:
+    async def story(world: World) -> None:
+        office, answers, calls = Office(world), asyncio.Event(), list[str]()
+        clerk = await office.clerk()
+
+        async def call(function: Callable[[Any], Any], argument: Any) -> Any:
+            if argument == "lisbon":
+                calls.append(argument)
+                await answers.wait()
+            return await called(function, argument)
+
+        clerk._ground.call = call
+        async with office.running(clerk):
+            await office.say("RecordCreated", "F-1", hotel="lisbon")
+            await clerk.cycle()
+            await asyncio.sleep(3_600)
+            assert len(calls) == 3
+            assert [one.partition for one in clerk.stalled] == ["lisbon"]
+            answers.set()
+            await asyncio.sleep(1)
+            assert (await clerk.cycle()).queued == 1
+            assert clerk.stalled == []
+            await clerk.drained()
+        assert len(calls) == 3
 
     played(story)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timezone
 from typing import Any
 
@@ -318,6 +319,20 @@ def test_events_out_of_order_and_duplicated_deliver_the_same_result(steps: list[
 def test_what_cannot_be_is_refused_with_the_reason(kind: str, record: str, fields: dict[str, Any], why: str) -> None:
     with pytest.raises(RecordError, match=why):
         produced(kind, record, fields, "key")
+
+
+@pytest.mark.parametrize("huge", ["x" * 50_000_000, [None] * 2_000_000, {"a": [b"x" * 50_000_000]}])
+def test_huge_data_of_a_record_is_refused_before_it_is_encoded(huge: object) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordError, match=r"at least \d+ bytes of JSON"):
+            produced("RecordCreated", "F-1", {"data": huge}, "key")
+        with pytest.raises(RecordError, match=r"at least \d+ bytes of JSON"):
+            verified("F-1", 1, "email", huge)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 @pytest.mark.spec("E2")
