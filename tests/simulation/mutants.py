@@ -18,6 +18,9 @@ runs on such a store must not be able to hide it.
     early_watermark       19       the watermark moves before the rows that it promises are there
     node_clock            7        what is due is decided by the clock of the one who asks
     late_ones_skipped     14       what is late is skipped for one that began after it was due
+    overdue_started       17       what was claimed before a long outage starts before a sweep has decided about it
+    claimed_left_alone    17, 21   a sweep recovers what has no row, and leaves what was claimed before an outage
+    dead_runs_trusted     13, 16   an instant is skipped for a run whatever is known of that run's node
     shares_kept           13       what ends keeps its shares of limits
     unjudged_zones        3        new zone data is entered, and what was claimed by the old one stays
     own_zone_data         5        every node computes with the zone data that is installed on its machine
@@ -26,10 +29,18 @@ runs on such a store must not be able to hide it.
     same_fence            9, 15    what is taken over keeps its fence
     no_plan               19       a sweep's plan is not stored: whoever sweeps has an end of its own
     wall_clock_death      16       a node is dead when its last heartbeat is long ago by the store's clock
+    old_judgements        16       work is taken from a node that was heard of after it was judged to be dead
+    append_by_holder      29       an append checks who holds the lease, and not under which fence
+    lease_fence_kept      29       a lease that is taken over keeps its fence
     no_giving_way         18       a node that is cut off goes on with work that others run again
+    shutdown_cancels      R9       a shutdown cancels what runs and what was never called, whatever its job says
+    shutdown_reruns       R9       a shutdown gives back what runs, whatever its job says
+
+The contract tests of the stores catch those about leases as well, on every store
+(`tests/contracts/stores/test_lease_mutants.py`).
 
 They are put in where the store is put together, and not inside it: around the ledger's functions as the store calls
-them, around the transaction that those are given, and around the store itself. Only the last one and those about zone
+them, around the transaction that those are given, and around the store itself. Only the last three and those about zone
 data are faults of a node: no store can keep a node from running something, or from computing by what it has.
 """
 
@@ -42,31 +53,38 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from itinerary.core import lifecycle, shutdown
+from itinerary.core.board import Board
+from itinerary.core.course import Course
 from itinerary.core.outbox import Outbox
+from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted
 from itinerary.core.scheduler import Scheduler
 from itinerary.core.zoning import ZoneBook
+from itinerary.model.events import Lease
 from itinerary.model.nodes import Beat
 from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Judge, NewEntry
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
-from itinerary.runtime import node
+from itinerary.runtime import node, sweeper
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules import ZoneData
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
+from itinerary.stores.ledger import beginning, starting
 from itinerary.stores.ledger.claiming import create as created
 from itinerary.stores.ledger.claiming import revision_of
+from itinerary.stores.ledger.owners import Owners
 from itinerary.stores.ledger.pages import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import LINES, OCCURRENCES, SHARES, SLOTS, SWEEP, R, Table, Values
+from itinerary.stores.tables import LINES, OCCURRENCES, PARTITIONS, SHARES, SLOTS, SWEEP, R, Table, Values
 from itinerary.stores.transaction import Swap, Transaction
 
-__all__ = ["MUTANTS"]
+__all__ = ["LEASE_MUTANTS", "MUTANTS"]
 
 Answers = list[Written | Refused]
 _WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}
@@ -192,7 +210,17 @@ def unread_rows() -> Any:
 
 
 def unread_slots() -> Any:
-    return _without_looking(SLOTS)
+    fits: Any = beginning._fits
+
+    def fits_anyway(request: Start, slot: SlotRow | None) -> bool:
+        return fits(request, None if slot is None else replace(slot, ref=None, has_line=False))  # type: ignore[no-any-return]  # what the original returns
+
+    @contextmanager
+    def mutant() -> Iterator[None]:
+        with _without_looking(SLOTS), _put((beginning, "_fits", fits_anyway)):
+            yield
+
+    return mutant()
 
 
 # -- slots and limits ------------------------------------------------------------------------------------------------
@@ -300,6 +328,20 @@ def late_ones_skipped() -> Any:
         return start(tx, owner, revision, [replace(request, late_until=0) for request in starts], *rest)
 
     return _put((ledger, "start", begin))
+
+
+def overdue_started() -> Any:
+    def never(*_: Any) -> bool:
+        return False
+
+    return _put((starting, "is_for_the_sweep", never))
+
+
+def claimed_left_alone() -> Any:
+    def none(*_: Any, **__: Any) -> Unstarted:
+        return NONE_UNSTARTED
+
+    return _put((sweeper, "unstarted", none))
 
 
 def shares_kept() -> Any:
@@ -434,10 +476,59 @@ def wall_clock_death() -> Any:
 
     def impatient(self: Rescuer, beat: Beat, **rest: Any) -> Any:
         silent = [row for row in beat.nodes if row.left_at is None and beat.now - row.beat_at >= self._timeout]
-        self._dead.update({row.number: row.name for row in silent if row.number != self._node})
+        self._dead.update({row.number: row for row in silent if row.number != self._node})
         return hear(self, beat, **rest)
 
     return _put((Rescuer, "hear", impatient))
+
+
+def old_judgements() -> Any:
+    intervene: Any = ledger.intervene
+
+    def taken(tx: Transaction, by: NodeNumber, items: Sequence[Any]) -> Answers:
+        return intervene(tx, by, [replace(item, dead_since=None) for item in items])  # type: ignore[no-any-return]  # as it is
+
+    return _put((ledger, "intervene", taken))
+
+
+def dead_runs_trusted() -> Any:
+    def none(self: Owners, holder: OccurrenceRow, due_at: int) -> None:
+        """Whatever a row says is believed."""
+
+    return _put((Owners, "doubt", none))
+
+
+def append_by_holder() -> Any:
+    append: Any = ledger.append_events
+
+    def appends(tx: Transaction, stream: str, partition: str, events: Sequence[Any], lease: Lease | None) -> Any:
+        row = tx.get(PARTITIONS, [(stream, partition)]).get((stream, partition))
+        if lease is not None and row is not None and row.holder == lease.holder:
+            lease = replace(lease, fence=row.fence)
+        return append(tx, stream, partition, events, lease)
+
+    return _put((ledger, "append_events", appends))
+
+
+class _SameFence(_Wrapped):
+    """A transaction in which a lease that is taken keeps the fence that it had."""
+
+    def save(self, table: Table[Any], rows: Sequence[Any], columns: Collection[str]) -> None:
+        if table is PARTITIONS:
+            before = self._tx.get(PARTITIONS, [(row.stream, row.partition) for row in rows])
+            rows = [replace(row, fence=max(before[row.stream, row.partition].fence, 1)) for row in rows]
+        self._tx.save(table, rows, columns)
+
+
+def lease_fence_kept() -> Any:
+    lease: Any = ledger.lease_partitions
+
+    def leases(tx: Transaction, *args: Any) -> Any:
+        given = lease(_SameFence(tx), *args)
+        rows = tx.get(PARTITIONS, [(args[1], one.partition) for one in given])
+        return [replace(one, fence=rows[args[1], one.partition].fence) for one in given]
+
+    return _put((ledger, "lease_partitions", leases))
 
 
 def node_clock() -> Any:
@@ -466,6 +557,29 @@ def no_giving_way() -> Any:
     return _put((Scheduler, "_give_way", goes_on))
 
 
+def shutdown_cancels() -> Any:
+    def cancels(board: Board, course: Course, now: int, out: Outbox) -> None:
+        lifecycle.close(course, board.shutdown_closing(), now, out)
+
+    return _put((shutdown, "_conclude", cancels))
+
+
+def shutdown_reruns() -> Any:
+    conclude: Any = shutdown._conclude
+
+    def reruns(board: Board, course: Course, now: int, out: Outbox) -> None:
+        if course.interruption is not None:
+            course.interruption.has_run = False
+        conclude(board, course, now, out)
+
+    return _put((shutdown, "_conclude", reruns))
+
+
+LEASE_MUTANTS: Final[dict[str, Callable[[], Any]]] = {
+    mutant.__name__: mutant for mutant in (append_by_holder, lease_fence_kept)
+}
+"""Faults about records and their leases: see `tests/contracts/stores/test_lease_mutants.py`."""
+
 MUTANTS: Final[dict[str, Callable[[], Any]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -483,6 +597,9 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         early_watermark,
         node_clock,
         late_ones_skipped,
+        overdue_started,
+        claimed_left_alone,
+        dead_runs_trusted,
         shares_kept,
         unjudged_zones,
         own_zone_data,
@@ -491,6 +608,11 @@ MUTANTS: Final[dict[str, Callable[[], Any]]] = {
         same_fence,
         no_plan,
         wall_clock_death,
+        old_judgements,
+        append_by_holder,
+        lease_fence_kept,
         no_giving_way,
+        shutdown_cancels,
+        shutdown_reruns,
     )
 }

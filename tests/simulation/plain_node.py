@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 
-from itinerary.errors import StoreUnavailable
+from itinerary.errors import StoreFull, StoreUnavailable
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import FrozenConfig, freeze
 from itinerary.model.definition import Definition
@@ -27,6 +27,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, Started, Step, Wanted
+from itinerary.ports import Clock
 from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
@@ -38,12 +39,28 @@ _AGAIN_AFTER = 1.0
 _UNSTARTED = (OccurrenceState.PRERUN, OccurrenceState.PENDING)
 
 
+class HeardClock:
+    """The store's time as it was heard last, and the machine's clock since."""
+
+    def __init__(self, machine: Clock) -> None:
+        self._machine, self._ahead = machine, 0
+
+    def hear(self, now: int) -> None:
+        self._ahead = now - self._machine.elapsed()
+
+    def now(self) -> int:
+        return self._machine.elapsed() + self._ahead
+
+    def elapsed(self) -> int:
+        return self._machine.elapsed()
+
+
 class PlainNode:
     """One life of it."""
 
     def __init__(self, around: Surroundings) -> None:
         self.store, self.name, self.incarnation = around.store, around.name, around.incarnation
-        self.executor, self.clock = around.executor, around.clock
+        self.executor, self.clock = around.executor, HeardClock(around.clock)
         self.options, self.settings = around.options, around.options.settings
         self.number = NodeNumber(0)
         self.revision = 0
@@ -76,7 +93,7 @@ class PlainNode:
         """Turn until it is asked to end; then leave what has not started, and end what runs."""
         async with asyncio.TaskGroup() as group:
             while not self.ending.is_set():
-                with suppress(StoreUnavailable):  # the next turn tries again
+                with suppress(StoreUnavailable, StoreFull):  # the next turn tries again
                     await self._turn(group)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.ending.wait(), self.settings.loop_interval / SECOND)
@@ -95,6 +112,7 @@ class PlainNode:
 
     async def _turn(self, group: asyncio.TaskGroup) -> None:
         now = (await self.store.read(Standing())).now
+        self.clock.hear(now)
         beat = await self.store.beat(self.number, self.mail)
         self.mail = beat.mail
         dead = self._dead(beat)
@@ -181,12 +199,12 @@ class PlainNode:
             tuple(shares),
             tasks=(TaskRow(row.ref, 0, self.definitions[row.job].tasks[0].name, TaskState.RUNNING),),
             attempts=(AttemptRow(row.ref, 0, 1, TaskState.RUNNING, self.clock.now()),),
-            late_until=row.due_at + self.settings.grace_period,
+            late_until=row.due_at + self.settings.late_for,
         )
         while not self.ending.is_set():
             try:
                 (answer,) = await self.store.start(self.number, self.revision, [request], self.settings.takeover_after)
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFull):
                 await asyncio.sleep(_AGAIN_AFTER)
                 continue
             return answer if isinstance(answer, Started) else None
@@ -209,7 +227,9 @@ class PlainNode:
                     if not await self._write(Change(row.ref, started.fence, sequence, (), tasks, attempts)):
                         return
                 key = AttemptKey(row.ref, place, number)
-                outcome = await self._run(row, key, task.name, config.of_task(task.name).task_timeout)
+                of_task = config.of_task(task.name)
+                timeout = of_task.execution_timeout if of_task.task_timeout is None else of_task.task_timeout
+                outcome = await self._run(row, key, task.name, timeout)
                 status = _status(outcome)
                 result = outcome.result if isinstance(outcome, Succeeded) else None
                 ended = AttemptRow(row.ref, place, number, status, 0, self.clock.now())
@@ -246,7 +266,7 @@ class PlainNode:
         while True:
             try:
                 (answer,) = await self.store.write(self.number, [change])
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFull):
                 await asyncio.sleep(_AGAIN_AFTER)
             else:
                 return not isinstance(answer, Refused)

@@ -14,17 +14,24 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TextIO
 
+import msgspec
+
+from itinerary.runtime.rescuer import MISSES_MAX
+from itinerary.schedules.durations import SECOND
 from itinerary.simulate.__main__ import read_seeds
 from itinerary.simulate.binding import real_life
-from itinerary.simulate.options import derive
+from itinerary.simulate.dice import dice_for
+from itinerary.simulate.fates import Lane
+from itinerary.simulate.options import Options, Trouble, TroubleKind, derive
+from itinerary.simulate.records import draw_desk
 from itinerary.simulate.violations import Rule, Violation
 from itinerary.simulate.world import run_seed
 from tests.simulation.mutants import MUTANTS
 
-__all__ = ["CAUGHT_BY", "SEARCHED", "Caught", "main", "search"]
+__all__ = ["CAUGHT_BY", "SEARCHED", "Caught", "main", "regaining", "search", "thawing"]
 
 SEARCHED: Final = 40
 """How many seeds are tried from the known one on."""
@@ -35,10 +42,49 @@ class Known(NamedTuple):
 
     seed: int
     rules: frozenset[Rule]
+    world: Callable[[int], Options] = derive
+    """What such a seed stands for: another world, if what the mutant breaks hardly ever happens in the usual one."""
 
 
-def _known(seed: int, *rules: Rule) -> Known:
-    return Known(seed, frozenset(rules))
+def _known(seed: int, *rules: Rule, world: Callable[[int], Options] = derive) -> Known:
+    return Known(seed, frozenset(rules), world)
+
+
+def thawing(seed: int) -> Options:
+    """A world with two nodes. One freezes, again and again, until the other judges it to be dead; what the other then
+    reads or writes hangs until the first has thawed, and a takeover may be committed only then."""
+    usual, dice = derive(seed, nodes=2), dice_for(seed, "thawing")
+    interval = usual.settings.node_heartbeat_interval / SECOND
+    troubles = list(usual.troubles)
+    for lane in (Lane.TAKEOVERS, Lane.TAKEOVERS, Lane.READS, Lane.TAKEOVERS) * 3:
+        at = dice.random() * usual.runs_for / SECOND * 0.8
+        frozen_for = interval * (MISSES_MAX + 1 + dice.random() * 2)
+        troubles.append(Trouble(at, TroubleKind.FREEZE, 0, frozen_for))
+        troubles.append(Trouble(at + interval, TroubleKind.HANG, 1, frozen_for, lane=lane))
+    return msgspec.structs.replace(
+        usual,
+        troubles=tuple(sorted(troubles, key=lambda trouble: trouble.at)),
+        weather=msgspec.structs.replace(usual.weather, deadline=interval),
+    )
+
+
+def regaining(seed: int) -> Options:
+    """A world with one node and a desk, whose calls about records hang, again and again, for longer than its leases
+    last. The node then has its partitions again, and what it sent before may arrive only now."""
+    usual, dice = derive(seed, nodes=1), dice_for(seed, "regaining")
+    interval, runs_for = usual.settings.node_heartbeat_interval / SECOND, usual.runs_for / SECOND
+    desk = draw_desk(dice, interval, usual.begins_at, runs_for)
+    lease_for = desk.settings.lease_for / SECOND
+    hangs = []
+    for _ in range(30):
+        at, lasts = dice.random() * runs_for * 0.8, lease_for * (1.1 + dice.random())
+        hangs.append(Trouble(at, TroubleKind.HANG, 0, lasts, lane=Lane.RECORDS))
+    return msgspec.structs.replace(
+        usual,
+        desk=desk,
+        troubles=tuple(sorted([*usual.troubles, *hangs], key=lambda trouble: trouble.at)),
+        weather=msgspec.structs.replace(usual.weather, deadline=lease_for / 2),
+    )
 
 
 CAUGHT_BY: Final = {
@@ -55,16 +101,24 @@ CAUGHT_BY: Final = {
     "line_not_woken": _known(0, Rule.LINE),
     "early_watermark": _known(0, Rule.WATERMARK),
     "node_clock": _known(0, Rule.EARLY),
-    "late_ones_skipped": _known(2, Rule.SKIPPED),
+    "late_ones_skipped": _known(4, Rule.SKIPPED),
+    "overdue_started": _known(33, Rule.OVERDUE),
+    "claimed_left_alone": _known(0, Rule.ORDER),
+    "dead_runs_trusted": _known(121, Rule.DEAD_RUN),
     "shares_kept": _known(0, Rule.INDEXES),
     "unjudged_zones": _known(14, Rule.EXPECTED, Rule.OWED),
-    "own_zone_data": _known(2, Rule.EXPECTED, Rule.OWED),
+    "own_zone_data": _known(3, Rule.EXPECTED, Rule.OWED),
     "older_zone_data": _known(3, Rule.ZONE_DATA),
     "no_gate": _known(30, Rule.EXPECTED, Rule.OWED),
     "same_fence": _known(0, Rule.FENCE),
     "no_plan": _known(93, Rule.OWED, Rule.ONE_ROW, Rule.WATERMARK),
-    "wall_clock_death": _known(10, Rule.DEAD),
+    "wall_clock_death": _known(21, Rule.DEAD),
+    "old_judgements": _known(103, Rule.DEAD, world=thawing),
+    "append_by_holder": _known(4, Rule.STALE_APPEND, world=regaining),
+    "lease_fence_kept": _known(4, Rule.LEASE, Rule.STALE_APPEND),
     "no_giving_way": _known(399, Rule.ONE_PLACE),
+    "shutdown_cancels": _known(2, Rule.SHUTDOWN),
+    "shutdown_reruns": _known(2, Rule.SHUTDOWN),
 }
 
 
@@ -79,18 +133,18 @@ def search(name: str, seeds: Iterable[int]) -> Caught | None:
     """The first seed that catches a mutant by a rule of its own, and would be content without it."""
     for seed in seeds:
         with MUTANTS[name]():
-            violations = _violations(seed)
+            violations = _violations(name, seed)
         broken = [violation for violation in violations if violation.rule in CAUGHT_BY[name].rules]
         if broken:
-            anyway = {violation.rule for violation in _violations(seed)}
+            anyway = {violation.rule for violation in _violations(name, seed)}
             for violation in broken:
                 if violation.rule not in anyway:
                     return Caught(seed, violation)
     return None
 
 
-def _violations(seed: int) -> tuple[Violation, ...]:
-    return run_seed(derive(seed), real_life).violations
+def _violations(name: str, seed: int) -> tuple[Violation, ...]:
+    return run_seed(CAUGHT_BY[name].world(seed), real_life).violations
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:

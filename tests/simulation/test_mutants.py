@@ -19,6 +19,6 @@ def test_it_is_known_of_every_fault_which_rule_it_breaks() -> None:
 
 @pytest.mark.parametrize("name", CAUGHT_BY)
 def test_a_fault_in_the_store_is_caught_by_the_rule_that_it_breaks(name: str) -> None:
-    first, rules = CAUGHT_BY[name]
+    first, rules, _ = CAUGHT_BY[name]
     caught = search(name, range(first, first + SEARCHED))
     assert caught is not None, f"{SEARCHED} seeds from {first} on break none of {sorted(rules)} with {name}"

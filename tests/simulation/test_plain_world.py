@@ -76,6 +76,39 @@ def test_seeds_have_crashes_freezes_outages_and_lost_answers_in_them() -> None:
     pytest.fail(f"30 seeds had no {missing} in them")
 
 
+RARER = {
+    "unanswered",
+    "arrived after all",
+    "hang",
+    "full disk",
+    "write refused",
+    "hold up",
+    "huge result",
+    "sigterm",
+    "sigterm in a start",
+    "batch handled",
+}
+
+
+@pytest.mark.spec("U6", "simulation")
+def test_each_of_the_rarer_faults_really_strikes_within_sixty_seeds() -> None:
+    missing, seed = set(RARER), 0
+    while missing and seed < 60:
+        missing -= lived(seed := seed + 1, hours=12).happened.keys()
+    assert not missing, f"{seed} seeds, and these never happened: {sorted(missing)}"
+
+
+@pytest.mark.spec("U6", "simulation")
+def test_what_a_seed_stands_for_says_which_of_the_rarer_faults_are_in_it() -> None:
+    shown = "\n".join(str(derive(seed)) for seed in range(60))
+    for kind in (TroubleKind.HANG, TroubleKind.FULL, TroubleKind.HOLD_UP, TroubleKind.SIGTERM):
+        assert f" {kind} node " in shown
+    assert " calls of its next start, and again " in shown
+    assert "  desk: " in shown
+    assert any(derive(seed).weather.unanswered for seed in range(60))
+    assert any(task.huge for seed in range(60) for job in derive(seed).jobs for task in job.tasks)
+
+
 class Forgetful(PlainNode):
     """One that never comes to claim anything."""
 

@@ -11,6 +11,7 @@ from itinerary.simulate.__main__ import read_seeds
 from itinerary.simulate.binding import real_life
 from itinerary.simulate.options import derive
 from itinerary.simulate.world import run_seed
+from tests.simulation.proof import thawing
 
 DAY = 86_400 * SECOND
 SEEDS, BLOCK = 100, 5
@@ -18,10 +19,18 @@ SEEDS, BLOCK = 100, 5
 KEPT = tuple(read_seeds(f"@{Path(__file__).with_name('seeds.txt')}"))
 """Seeds that failed once."""
 
+KEPT_WITH_NODES = (
+    (412, 4),  # work that another node had rescued and a third had taken over was taken from that one
+    (786, 3),  # ran for fifteen hours, as it should, and the world did not wait for it (the simulation's error)
+    (100_350, 1),  # completed, with a task that its execution timeout had cancelled before its node died
+    (700_881, 2),  # all nodes shut down as the world healed, and stayed down for a day (the simulation's error)
+)
+"""The same, with as many nodes as they failed with."""
 
-def complaints(seed: int) -> list[str]:
+
+def complaints(seed: int, nodes: int | None = None) -> list[str]:
     """What the checker minds about a day."""
-    outcome = run_seed(derive(seed, runs_for=DAY), real_life)
+    outcome = run_seed(derive(seed, nodes=nodes, runs_for=DAY), real_life)
     return [f"seed {seed}: {violation}" for violation in outcome.violations]
 
 
@@ -37,6 +46,20 @@ def test_days_of_the_real_node_leave_nothing_that_the_checker_minds(first: int) 
 def test_a_seed_that_failed_once_does_not_fail_again(seed: int) -> None:
     found = complaints(seed)
     assert found == [], "\n".join(found)
+
+
+@pytest.mark.spec("U6", "simulation")
+@pytest.mark.parametrize(("seed", "nodes"), KEPT_WITH_NODES)
+def test_a_seed_that_failed_with_so_many_nodes_does_not_fail_again(seed: int, nodes: int) -> None:
+    found = complaints(seed, nodes)
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.spec("N2", "an old judgement")
+def test_a_node_that_thaws_in_the_middle_of_its_rescue_keeps_its_work() -> None:
+    outcomes = [run_seed(thawing(seed), real_life) for seed in (46, 117, 135)]
+    assert [violation for outcome in outcomes for violation in outcome.violations] == []
+    assert sum(outcome.happened.get("rescue called off", 0) for outcome in outcomes) > 0
 
 
 @pytest.mark.spec("U6", "simulation")

@@ -5,6 +5,7 @@
     tasks, runs                tasks that take time, fail, hang and are deaf, and the log that they write themselves
     options, dice              what one seed stands for
     machines, binding          supervisors, and the real node as they start it; people, who cancel and trigger
+    troubles                   crashes, outages, signals and the rest, as they happen
     world, living              all of it together, for a day; then it heals, and the checker looks
     witness, checker           what must be so at every commit, and in the end
 

@@ -8,7 +8,8 @@
     --mutant MODULE:NAME          with a fault put into the program; succeeds when it is caught
     --life MODULE:NAME            with another node than the real one
 
-A failing seed is printed with its options and its first violations. Exit status 1 if one failed; of a mutant, if none
+A failing seed is printed with its options and its first violations. In the end it says how often which of the rarer
+faults has struck. Exit status 1 if one failed; of a mutant, if none
 did.
 """
 
@@ -19,6 +20,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -35,10 +37,12 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     """The command. Returns its exit status."""
     given = _parser().parse_args(arguments)
     begun, failed, lived = time.monotonic(), 0, 0
+    happened: Counter[str] = Counter()
     order = Order(given.life, given.mutant, given.nodes, given.hours, given.history, not given.unchanging)
     with closing(_lives(order, read_seeds(given.seeds), given.processes)) as lives:
-        for text, is_fine in lives:
+        for text, is_fine, struck in lives:
             lived += 1
+            happened.update(struck)
             failed += not is_fine
             out.write(text)
             if lived % given.progress == 0:
@@ -46,6 +50,8 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
             out.flush()
             if failed and given.mutant is not None:
                 break
+    if happened:
+        out.write(f"what happened: {', '.join(f'{what} {count}' for what, count in sorted(happened.items()))}\n")
     out.write(f"{lived} seeds in {time.monotonic() - begun:.1f} s: {failed} failed\n")
     return int(failed == 0) if given.mutant is not None else int(failed > 0)
 

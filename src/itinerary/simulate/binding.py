@@ -30,4 +30,6 @@ def real_life(around: Surroundings) -> Life:
         zone_data=around.zone_data,
         elapsed=around.clock.elapsed,
         elsewhere=_inline,
+        about=around.about,
+        is_gone=around.is_gone,
     )

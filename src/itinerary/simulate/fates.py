@@ -5,19 +5,23 @@
     LOST        it is committed, and the answer is lost: the caller is told that the store is away
     LATE        the caller is told that the store is away, and the call arrives after all, some time later
     REPEATED    it is committed, the store itself loses track of that, and runs the same work again before it answers
+    UNANSWERED  nothing is heard of it until the caller's deadline cuts the connection: it never arrived, was committed
+                at once, or is still with the store and is committed after the deadline, when the caller has repeated it
 
-Each has its time under way. `LATE` is the cruel one: by then the caller has asked again, and gone on.
+Each has its time under way. `LATE` and `UNANSWERED` are the cruel ones: by then the caller has asked again, and gone
+on. The deadline of an unanswered call is long, as long as a node's silence; that of the others is the `patience`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["CALM", "Fate", "Fates", "Fortune", "Weather"]
+__all__ = ["CALM", "Fate", "Fates", "Fortune", "Lane", "Weather"]
 
 
 class Fortune(StrEnum):
@@ -28,6 +32,19 @@ class Fortune(StrEnum):
     LOST = "lost"
     LATE = "late"
     REPEATED = "repeated"
+    UNANSWERED = "unanswered"
+
+
+class Lane(StrEnum):
+    """Calls of one kind. A node has several connections, and one of them can hang while the others work."""
+
+    HEARTBEATS = "heartbeats"
+    STARTS = "starts"
+    RESULTS = "results"
+    TAKEOVERS = "takeovers"
+    SWEEPS = "sweeps"
+    READS = "reads"
+    RECORDS = "records"
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +63,23 @@ class Weather(msgspec.Struct, frozen=True, kw_only=True):
     """How long a caller waits at most before it is told that the store is away."""
     heard_after: float = 0.25
     """How long news takes at most."""
+    unanswered: float = 0.0
+    deadline: float = 30.0
+    """How long a caller waits for a call that is never answered, before it cuts the connection."""
 
     @property
     def slowest(self) -> float:
         """The longest that a call which is answered can take."""
         return max(self.latency, self.slow_for if self.slow else 0.0)
 
+    @property
+    def longest(self) -> float:
+        """The longest that a caller can wait for one call."""
+        return self.slowest + max(self.patience, self.deadline)
+
 
 CALM: Final = Weather()
+_NEVER: Final = inf
 
 
 class Fate(NamedTuple):
@@ -68,9 +94,11 @@ class Fate(NamedTuple):
 class Fates:
     """The dice behind a store."""
 
-    def __init__(self, weather: Weather, dice: Random) -> None:
+    def __init__(self, weather: Weather, dice: Random, hang_dice: Random | None = None) -> None:
+        """`hang_dice` decide which calls are never answered."""
         self.weather = weather
         self._dice = dice
+        self._hang_dice = dice if hang_dice is None else hang_dice
         weights = (
             (weather.refused, Fortune.REFUSED),
             (weather.lost, Fortune.LOST),
@@ -90,6 +118,8 @@ class Fates:
         """The fate of the next call."""
         random = self._dice.random
         weather = self.weather
+        if weather.unanswered and self._hang_dice.random() < weather.unanswered:
+            return self.unanswered()
         latency = weather.latency
         if weather.slow and random() < weather.slow:
             latency = latency + random() * (weather.slow_for - latency)
@@ -101,6 +131,13 @@ class Fates:
             gone_after = weather.patience * random()
             return Fate(fortune, gone_after + weather.patience * 2 * random(), gone_after)
         return Fate(fortune, there, weather.patience * random())
+
+    def unanswered(self) -> Fate:
+        """The fate of a call that is never answered."""
+        random, weather = self._hang_dice.random, self.weather
+        point, deadline = random() * 3, weather.deadline
+        arrives_after = _NEVER if point < 1 else weather.latency * random() if point < 2 else deadline * 2 * random()
+        return Fate(Fortune.UNANSWERED, arrives_after, deadline)
 
     def _fortune(self) -> Fortune:
         if self._total:

@@ -15,13 +15,22 @@ from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.schedules import ZoneSource, from_json, packaged_zone
 from itinerary.schedules.instants import microseconds_of, shown_instant
 from itinerary.simulate.dice import one_of, spread
 from itinerary.simulate.tasks import Behaviour
 
-__all__ = ["ZONES", "SimulatedJob", "SimulatedTask", "draw_jobs", "draw_schedule", "lengthened"]
+__all__ = [
+    "ZONES",
+    "SimulatedJob",
+    "SimulatedTask",
+    "draw_jobs",
+    "draw_schedule",
+    "enlarged",
+    "lengthened",
+    "shut_down_as",
+]
 
 _HOUR: Final = 3600
 _LIMIT: Final = "api"
@@ -42,16 +51,28 @@ class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
     """Probabilities."""
     ends_after: float = 1.0
     """Seconds that it takes at most to end when it is asked to."""
+    huge: float = 0.0
+    """The probability of a huge result."""
+    holds_up: tuple[float, float] = (0.0, 0.0)
+    """Seconds that such a result holds up the loop of its node, from the least to the most; encoding it takes as long
+    before that."""
+    queues_for: float = 0.0
+    """Seconds that it waits at most in the queue of its executor; about half of its attempts do not wait at all."""
 
     def behaviour(self, dice: Random) -> Behaviour:
         """What one attempt does."""
-        return Behaviour(
+        usual = Behaviour(
             takes=spread(dice, *self.takes),
             fails=dice.random() < self.fails,
             hangs=dice.random() < self.hangs,
             is_deaf=dice.random() < self.is_deaf,
             ends_after=dice.random() * self.ends_after,
+            called_after=max(dice.random() - 0.5, 0.0) * 2 * self.queues_for,
         )
+        if not self.huge or dice.random() >= self.huge:
+            return usual
+        holds_up_for = spread(dice, *self.holds_up)
+        return msgspec.structs.replace(usual, takes=usual.takes + holds_up_for, holds_up_for=holds_up_for)
 
 
 class SimulatedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +145,28 @@ def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tup
     )
     longer = msgspec.structs.replace(job, tasks=tasks, overrides=overrides)
     return (*jobs[:chosen], longer, *jobs[chosen + 1 :])
+
+
+def enlarged(dice: Random, jobs: tuple[SimulatedJob, ...], interval: float) -> tuple[SimulatedJob, ...]:
+    """Give one job huge results now and then, which hold up a node for up to three of its heartbeats' `interval`."""
+    chosen = int(dice.random() * len(jobs))
+    job, huge = jobs[chosen], one_of(dice, (0.1, 0.5))
+    tasks = tuple(
+        msgspec.structs.replace(task, huge=huge, holds_up=(interval * 0.01, interval * 3)) for task in job.tasks
+    )
+    return (*jobs[:chosen], msgspec.structs.replace(job, tasks=tasks), *jobs[chosen + 1 :])
+
+
+def shut_down_as(dice: Random, jobs: tuple[SimulatedJob, ...]) -> tuple[SimulatedJob, ...]:
+    """Draw what a shutdown does to each job, and how long the queues of its executors are. These dice are their own, so
+    that a seed stands for about the same day as before."""
+    drawn = []
+    for job in jobs:
+        queues_for = one_of(dice, (0.0, 0.0, 0.5, 5.0))
+        tasks = tuple(msgspec.structs.replace(task, queues_for=queues_for) for task in job.tasks)
+        overrides = msgspec.structs.replace(job.overrides, on_shutdown=one_of(dice, tuple(OnShutdown)))
+        drawn.append(msgspec.structs.replace(job, tasks=tasks, overrides=overrides))
+    return tuple(drawn)
 
 
 def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:

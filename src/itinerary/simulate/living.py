@@ -43,6 +43,8 @@ class Lived(NamedTuple):
     text: str
     """What there is to say about it."""
     is_fine: bool
+    happened: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    """How often which of the rarer faults has struck."""
 
 
 def live(order: Order, seed: int) -> Lived:
@@ -58,7 +60,7 @@ def live(order: Order, seed: int) -> Lived:
     if not outcome.is_fine:
         lines += [str(options), f"seed {outcome.seed} failed: {outcome.count} violations"]
         lines += [f"  {violation}" for violation in outcome.violations[:_SHOWN]]
-    return Lived("".join(f"{line}\n" for line in lines), outcome.is_fine)
+    return Lived("".join(f"{line}\n" for line in lines), outcome.is_fine, outcome.happened)
 
 
 def _named(name: str) -> Any:

@@ -53,7 +53,7 @@ class Stalled(SimulationError):
 class _Callback(asyncio.TimerHandle):
     """A callback, with a time or without, and the process that it belongs to."""
 
-    __slots__ = ("process",)
+    __slots__ = ("is_timer", "process")
 
     def __init__(  # the base's is not called: it looks for debug mode and stack traces each time
         self,
@@ -73,6 +73,7 @@ class _Callback(asyncio.TimerHandle):
         self._repr = None
         self._source_traceback = None
         self.process: Process | None = context.get(PROCESS)
+        self.is_timer = False
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -144,6 +145,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
+        handle.is_timer = True
         self._numbers += 1
         heapq.heappush(self._timers, (max(when, self._time), 0, self._numbers, handle))
         return handle
@@ -217,12 +219,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def freeze(self, process: Process) -> None:
         """Stop a process in the middle of whatever it does."""
         process.set_state(ProcessState.FROZEN)
+        if process.threads is not None:
+            process.threads.set_state(ProcessState.FROZEN)
+
+    def hold_up(self, process: Process) -> None:
+        """Stop the event loop of a process, and not its other threads."""
+        process.set_state(ProcessState.HELD_UP)
 
     def thaw(self, process: Process) -> None:
         """Let it go on: what was due meanwhile happens now, in the order in which it was due."""
-        process.set_state(ProcessState.RUNNING)
         parked, process.parked = process.parked, []
-        for rank, (_, handles) in enumerate(groupby(parked, key=lambda one: one[0]), start=1):
+        if process.threads is not None and process.state is ProcessState.FROZEN:
+            process.threads.set_state(ProcessState.RUNNING)
+            parked = sorted([*parked, *process.threads.parked], key=lambda one: one[0])
+            process.threads.parked = []
+        in_turn = _by_time
+        if process.state is ProcessState.HELD_UP:
+            in_turn = _timers_last
+            parked = sorted(parked, key=in_turn)
+        process.set_state(ProcessState.RUNNING)
+        for rank, (_, handles) in enumerate(groupby(parked, key=in_turn), start=1):
             for _, handle in handles:
                 assert isinstance(handle, _Callback), "this loop has no others"
                 self._push(self._time, rank, handle)
@@ -230,6 +246,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def crash(self, process: Process) -> None:
         """End a process: nothing of it runs again. Its tasks stay as they are, until `bury`."""
         process.set_state(ProcessState.CRASHED)
+        if process.threads is not None:
+            process.threads.set_state(ProcessState.CRASHED)
 
     def bury(self) -> None:
         """Take leave of every task that is not over, when the simulation is.
@@ -249,6 +267,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _asyncgen_finalizer_hook(self, agen: object) -> None:
         """Nothing: when the garbage collector finds a generator is not part of a seed's history."""
+
+
+def _by_time(parked: tuple[float, asyncio.Handle]) -> tuple[bool, float]:
+    return False, parked[0]
+
+
+def _timers_last(parked: tuple[float, asyncio.Handle]) -> tuple[bool, float]:
+    """The order after a loop was held up: what other threads have handed over comes before timers, as in asyncio."""
+    when, handle = parked
+    assert isinstance(handle, _Callback), "this loop has no others"
+    return handle.is_timer, when
 
 
 def _close(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:

@@ -21,8 +21,17 @@ from itinerary.model.settings import Settings
 from itinerary.schedules import Zone, from_json, packaged_zone
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.dice import dice_for, many_of, one_of, spread
-from itinerary.simulate.fates import Weather
-from itinerary.simulate.jobs import ZONES, SimulatedJob, draw_jobs, draw_schedule, lengthened
+from itinerary.simulate.fates import Lane, Weather
+from itinerary.simulate.jobs import (
+    ZONES,
+    SimulatedJob,
+    draw_jobs,
+    draw_schedule,
+    enlarged,
+    lengthened,
+    shut_down_as,
+)
+from itinerary.simulate.records import SimulatedDesk, draw_desk
 
 __all__ = [
     "DAY",
@@ -40,6 +49,8 @@ DAY: Final = 86_400 * SECOND
 _INSTANTS_MAX: Final = 100
 """Of a schedule that a job is given in the middle of the day."""
 
+_RARE: Final = 0.2
+"""The probability that a world has one of the rarer faults in it."""
 _BEGINNINGS: Final = (
     1_774_699_200,  # 2026-03-28 12:00 UTC: Berlin and St John's change to summer time that night, or have
     1_792_843_200,  # 2026-10-24 12:00 UTC: Berlin changes back
@@ -66,6 +77,20 @@ class TroubleKind(StrEnum):
     """Somebody cancels an occurrence, whichever."""
     TRIGGER = "trigger"
     """Somebody wants a job to run now."""
+    HANG = "hang"
+    """One of a node's connections hangs: its calls of one kind are never answered."""
+    FULL = "full disk"
+    """The store refuses every write, of all nodes; reads work."""
+    HOLD_UP = "hold up"
+    """The event loop of a node does not run for a while; its other threads, and its tasks, do."""
+    SIGTERM = "sigterm"
+    """A node gets SIGTERM while one of its next calls is under way: in its start, in its recovery, at work, and, if it
+    gets it twice, in its shutdown."""
+
+
+_RARER: Final = (TroubleKind.HANG, TroubleKind.FULL, TroubleKind.HOLD_UP, TroubleKind.SIGTERM)
+"""They have dice of their own, so that the others stay what they were."""
+_USUAL: Final = tuple(kind for kind in TroubleKind if kind not in _RARER)
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -79,6 +104,24 @@ class Trouble(msgspec.Struct, frozen=True):
     """Seconds; of a jump, how far."""
     in_a_call: bool = False
     """It waits until the node's next call is under way: most of the time a node does nothing, and takes no harm."""
+    lane: Lane | None = None
+    """Of a connection that hangs: whose calls."""
+    calls: int = 0
+    """Of a SIGTERM: how many calls the node makes before it."""
+    again_after: int | None = None
+    """Of a SIGTERM: after how many calls another one comes."""
+    in_start: bool = False
+    """Of a SIGTERM: the node crashes first, and the calls of its next start count."""
+
+    def __str__(self) -> str:
+        """One line."""
+        text = f"{self.at:>12.3f} {self.kind} node {self.node} {self.lasts:.3f} s"
+        if self.lane is not None:
+            return f"{text}, {self.lane}"
+        if self.kind is TroubleKind.SIGTERM:
+            again = "" if self.again_after is None else f", and again {self.again_after} calls later"
+            return f"{text}, after {self.calls} calls{' of its next start' if self.in_start else ''}{again}"
+        return text
 
 
 class ChangeKind(StrEnum):
@@ -143,6 +186,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[ZoneRelease, ...] = (ZoneRelease("2026a"),)
     """Zone data, from the oldest to the newest. All machines begin with the oldest."""
     upgrades: tuple[Upgrade, ...] = ()
+    desk: SimulatedDesk | None = None
+    """Records that all nodes work on, in some worlds."""
 
     def __str__(self) -> str:
         """All of it, for a person who wants to know what a failing seed was about."""
@@ -151,10 +196,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"  settings {_json(self.settings)}",
             f"  weather  {_json(self.weather)}",
         ]
-        lines += [
-            f"  {trouble.at:>12.3f} {trouble.kind} node {trouble.node} {trouble.lasts:.3f} s"
-            for trouble in self.troubles
-        ]
+        lines += [f"  {trouble}" for trouble in self.troubles]
         lines += [
             f"  {change.at:>12.3f} {change.kind} job-{change.job} {change.lasts:.3f} s {_json(change.schedule)}"
             for change in self.changes
@@ -164,6 +206,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"  {upgrade.at:>12.3f} node {upgrade.node} gets zone data {self.releases[upgrade.release].name}"
             for upgrade in self.upgrades
         ]
+        lines += [] if self.desk is None else [f"  {self.desk}"]
         for job in self.jobs:
             lines += [f"  {job.name} {_json(job.schedule)} {_json(job.overrides)}"]
             lines += [f"    {_json(task)}" for task in job.tasks]
@@ -174,8 +217,14 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True) -> Options:
-    """Draw everything that a seed stands for; with `is_changing` False nobody changes a job, and zone data stays."""
+def derive(
+    seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True, has_rarer: bool = True
+) -> Options:
+    """Draw everything that a seed stands for.
+
+    With `is_changing` False nobody changes a job, and zone data stays. With `has_rarer` False there are only the usual
+    faults, and no desk: what a seed stood for before there were others.
+    """
     dice = dice_for(seed, "options")
     scale = one_of(dice, (120, 240, 240, 480))
     count = one_of(dice, (1, 2, 3)) if nodes is None else nodes
@@ -183,6 +232,9 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_chang
     settings = _settings(dice_for(seed, "settings"), scale)
     jobs = draw_jobs(dice_for(seed, "jobs"), begins_at, runs_for, one_of(dice, (30, 100, 200)))
     jobs = lengthened(dice_for(seed, "long"), jobs, settings.node_heartbeat_interval * 3 / SECOND)
+    if has_rarer and dice_for(seed, "huge results").random() < _RARE:
+        jobs = enlarged(dice_for(seed, "huge results of jobs"), jobs, settings.node_heartbeat_interval / SECOND)
+    jobs = shut_down_as(dice_for(seed, "shutdown"), jobs)
     is_calm = dice.random() < 0.05
     releases = _releases(dice_for(seed, "zone data")) if is_changing else (ZoneRelease("2026a"),)
     return Options(
@@ -192,13 +244,20 @@ def derive(seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_chang
         scale=scale,
         nodes=count,
         settings=settings,
-        weather=Weather() if is_calm else _weather(dice_for(seed, "weather"), scale),
-        troubles=() if is_calm else _troubles(dice_for(seed, "troubles"), count, settings, runs_for / SECOND),
+        weather=Weather() if is_calm else _weather_of(seed, scale, settings, has_rarer=has_rarer),
+        troubles=() if is_calm else _all_troubles(seed, count, settings, runs_for / SECOND, has_rarer=has_rarer),
         jobs=jobs,
         changes=_changes(dice_for(seed, "changes"), len(jobs), begins_at, runs_for) if is_changing else (),
         releases=releases,
         upgrades=_upgrades(dice_for(seed, "upgrades"), len(releases), count, settings, runs_for / SECOND),
+        desk=_desk(seed, settings, begins_at, runs_for / SECOND) if has_rarer else None,
     )
+
+
+def _desk(seed: int, settings: Settings, begins_at: int, lasts: float) -> SimulatedDesk | None:
+    if dice_for(seed, "is there a desk").random() >= _RARE:
+        return None
+    return draw_desk(dice_for(seed, "desk"), settings.node_heartbeat_interval / SECOND, begins_at, lasts)
 
 
 def _settings(dice: Random, scale: int) -> Settings:
@@ -240,8 +299,46 @@ def _weather(dice: Random, scale: int) -> Weather:
     )
 
 
+def _weather_of(seed: int, scale: int, settings: Settings, *, has_rarer: bool) -> Weather:
+    """In some worlds a call is never answered now and then. Its caller waits for about as long as others wait before
+    they take a silent node for dead."""
+    weather, dice = _weather(dice_for(seed, "weather"), scale), dice_for(seed, "hangs")
+    if not has_rarer:
+        return weather
+    deadline = settings.node_heartbeat_interval / SECOND * spread(dice, 0.3, 5.0)
+    rate = spread(dice, 0.002, 0.05) if dice.random() < _RARE else 0.0
+    return msgspec.structs.replace(weather, unanswered=rate, deadline=deadline)
+
+
+def _all_troubles(seed: int, nodes: int, settings: Settings, lasts: float, *, has_rarer: bool) -> tuple[Trouble, ...]:
+    """The usual ones, and rarer ones from dice of their own."""
+    usual = _troubles(dice_for(seed, "troubles"), nodes, settings, lasts)
+    if not has_rarer:
+        return usual
+    rarer = _rarer_troubles(dice_for(seed, "rarer troubles"), nodes, settings, lasts)
+    return tuple(sorted([*usual, *rarer], key=lambda trouble: trouble.at))
+
+
+def _rarer_troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> list[Trouble]:
+    kinds = many_of(dice, _RARER, _RARE)
+    count = one_of(dice, (1, 3, 8)) if kinds else 0
+    return [
+        Trouble(
+            dice.random() * lasts * 0.9,
+            kind := one_of(dice, kinds),
+            int(dice.random() * nodes),
+            _duration(dice, kind, settings),
+            lane=one_of(dice, tuple(Lane)) if kind is TroubleKind.HANG else None,
+            calls=int(spread(dice, 1.0, 40.0)) - 1,
+            again_after=int(spread(dice, 1.0, 20.0)) - 1 if dice.random() < 0.4 else None,
+            in_start=dice.random() < 0.5,
+        )
+        for _ in range(count)
+    ]
+
+
 def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tuple[Trouble, ...]:
-    kinds = many_of(dice, tuple(TroubleKind))
+    kinds = many_of(dice, _USUAL)
     count = one_of(dice, (2, 5, 10, 20)) if kinds else 0
     drawn = [
         Trouble(

@@ -6,6 +6,7 @@ loop reads it off each callback before it runs it:
 
     running     its callbacks run
     frozen      they are put by, timers that come due too, and run when it thaws (SIGSTOP, a long pause of the machine)
+    held up     the same, but for what its other threads do: tasks run on, and report when the loop runs again
     crashed     they are put by for good (SIGKILL, a power cut): nothing of it runs again, not even its clean-up
 
 What belongs to no process is the world's own: the network, the database, and whoever makes the weather. It never stops.
@@ -20,7 +21,7 @@ from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["PROCESS", "Process", "ProcessState", "in_process", "outside"]
+__all__ = ["PROCESS", "Process", "ProcessState", "in_process", "outside", "thread_of"]
 
 
 class ProcessState(StrEnum):
@@ -28,23 +29,29 @@ class ProcessState(StrEnum):
 
     RUNNING = "running"
     FROZEN = "frozen"
+    HELD_UP = "held up"
+    """Its event loop does not run: a callback takes too long. Its other threads run."""
     CRASHED = "crashed"
 
 
 class Process:
     """One start of one simulated node."""
 
-    __slots__ = ("_at_crash", "is_running", "name", "number", "parked", "state")
+    __slots__ = ("_at_crash", "asked_to_end_at", "is_running", "name", "number", "parked", "state", "threads")
 
-    def __init__(self, name: str, number: int) -> None:
+    def __init__(self, name: str, number: int, *, has_threads: bool = True) -> None:
         self.name = name
         self.number = number
         """Which start of the node it is, from 1."""
         self.state = ProcessState.RUNNING
         self.is_running = True
+        self.asked_to_end_at: int | None = None
+        """When its node was asked to shut down gracefully, by the store's clock."""
         self.parked: list[tuple[float, asyncio.Handle]] = []
         """Callbacks whose time came while it could not run, with that time."""
         self._at_crash: list[Callable[[], None]] = []
+        self.threads: Process | None = Process(name, number, has_threads=False) if has_threads else None
+        """Its other threads. They freeze and crash with the process, and run on while its loop is held up."""
 
     @property
     def incarnation(self) -> str:
@@ -80,6 +87,13 @@ def in_process(process: Process | None) -> Iterator[None]:
         yield
     finally:
         PROCESS.reset(token)
+
+
+def thread_of(process: Process) -> Context:
+    """A context that belongs to the other threads of a process."""
+    context = copy_context()
+    context.run(PROCESS.set, process.threads)
+    return context
 
 
 def outside() -> Context:

@@ -7,35 +7,41 @@ The rules of the ledger run as they are; what is simulated is the way there and 
 its process's: it arrives and is committed while the process is frozen, and may be committed after it has crashed. Its
 answer waits for the process, or for nobody.
 
-Two kinds of trouble last longer than a call. In an *outage* nothing arrives from anybody. While a process is *cut off*
-nothing arrives from it, and the others notice nothing.
+Some kinds of trouble last longer than a call. In an *outage* nothing arrives from anybody. While a process is *cut off*
+nothing arrives from it, and the others notice nothing. While one of its connections is *stuck*, calls of one kind are
+never answered, and the others are. On a *full disk* reads work, and every write is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from math import inf
 from typing import Any, Final
 
-from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.errors import StoreError, StoreFull, StoreUnavailable
+from itinerary.model.events import Lease, NewEvent
 from itinerary.model.rows import NodeNumber
-from itinerary.model.writes import Change, Refused, Written
+from itinerary.model.writes import Change, Intervention, Refusal, Refused, Written
 from itinerary.runtime.patience import FIRST_WAIT
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.clock import microseconds
 from itinerary.simulate.disturbances import Disturbances
-from itinerary.simulate.fates import Fate, Fates, Fortune
+from itinerary.simulate.fates import Fate, Fates, Fortune, Lane
 from itinerary.simulate.history import History
 from itinerary.simulate.processes import Process, ProcessState, outside
 from itinerary.stores.base import Engine, T, Work
 from itinerary.stores.store import EngineStore
 
-__all__ = ["Network", "SimulatedEngine", "SimulatedStore", "Writing"]
+__all__ = ["Appending", "Network", "SimulatedEngine", "SimulatedStore", "Writing"]
 
 _REQUEST: Final[ContextVar[object]] = ContextVar("_REQUEST", default=None)
 """What the store is being asked for, for the one who watches the commits."""
+_LANE: Final[ContextVar[Lane | None]] = ContextVar("_LANE", default=None)
+"""The kind of the call that is being made."""
 
 
 class Writing:
@@ -46,6 +52,23 @@ class Writing:
     def __init__(self, owner: NodeNumber, changes: Sequence[Change]) -> None:
         self.owner = owner
         self.changes = changes
+
+
+class Appending:
+    """Events that a scheduler of records asks to have appended, under a lease."""
+
+    __slots__ = ("lease", "stream")
+
+    def __init__(self, stream: str, lease: Lease) -> None:
+        self.stream, self.lease = stream, lease
+
+
+class Taking:
+    """Occurrences that a node wants to take from others."""
+
+    def is_refused(self, answers: Sequence[Written | Refused]) -> bool:
+        """True if an owner turned out to be alive."""
+        return any(isinstance(answer, Refused) and answer.why is Refusal.ALIVE for answer in answers)
 
 
 class Network:
@@ -60,8 +83,16 @@ class Network:
         """An outage: the database answers nobody."""
         self.cut_off: dict[Process, None] = {}
         """Processes that do not reach it."""
+        self.stuck: dict[Process, Lane] = {}
+        """Processes with a connection that hangs: calls of this kind are never answered."""
+        self.is_full = False
+        """The disk is full: the database refuses every write."""
         self.ambushes: dict[Process, Callable[[], None]] = {}
         """What happens to a process while its next call is under way."""
+        self.countdowns: dict[Process, tuple[int, Callable[[], None]]] = {}
+        """What happens to a process when it has made so many calls."""
+        self.happened: Counter[str] = Counter()
+        """How often which fault has struck."""
         self.context = outside()
         """The world's own: what is under way belongs to no process."""
 
@@ -73,13 +104,16 @@ class Network:
 class _Call:
     """One call, under way."""
 
-    __slots__ = ("answer", "fate", "loop", "network", "process", "request", "work")
+    __slots__ = ("answer", "fate", "is_read", "loop", "network", "process", "request", "work")
 
-    def __init__(self, network: Network, process: Process, work: Work[Any], fate: Fate) -> None:
+    def __init__(
+        self, network: Network, process: Process, work: Work[Any], fate: Fate, *, is_read: bool = False
+    ) -> None:
         self.network = network
         self.process = process
         self.work = work
         self.fate = fate
+        self.is_read = is_read
         self.request = _REQUEST.get()
         self.loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Any] = self.loop.create_future()
@@ -87,19 +121,43 @@ class _Call:
     def send(self) -> None:
         """Set it on its way."""
         fortune, arrives_after, answered_after = self.fate
+        if fortune is Fortune.UNANSWERED:
+            self._hang(arrives_after, answered_after)
+            return
         if arrives_after + answered_after > self.network.fates.weather.latency or fortune is not Fortune.FINE:
             now = self.network.backend.clock()
             takes = microseconds(arrives_after + answered_after)
             self.network.disturbances.note(now, now + takes, self.process)
-        if self.process in self.network.ambushes:
-            strike = self.network.ambushes.pop(self.process)
-            self._later(self.network.fates.fraction() * (arrives_after + answered_after), strike)
+        self._be_struck(arrives_after + answered_after)
         if fortune is Fortune.REFUSED:
             self._later(arrives_after + answered_after, self._away)
             return
         if fortune is Fortune.LATE:
             self._later(answered_after, self._away)
         self._later(arrives_after, self._arrive)
+
+    def _hang(self, arrives_after: float, deadline: float) -> None:
+        """Be never answered. Nobody knows that but the caller's deadline."""
+        now = self.network.backend.clock()
+        self.network.disturbances.note(now, now + microseconds(deadline), self.process)
+        self.network.happened[Fortune.UNANSWERED] += 1
+        self._be_struck(deadline)
+        self._later(deadline, self._away)
+        if arrives_after < inf:
+            self._later(arrives_after, self._arrive)
+
+    def _be_struck(self, takes: float) -> None:
+        """Let what lies in wait for the process happen while this call is under way."""
+        network, process = self.network, self.process
+        if process in network.ambushes:
+            strike = network.ambushes.pop(process)
+            self._later(network.fates.fraction() * takes, strike)
+        if process in network.countdowns:
+            left, act = network.countdowns.pop(process)
+            if left > 0:
+                network.countdowns[process] = left - 1, act
+            else:
+                self._later(network.fates.fraction() * takes, act)
 
     def _later(self, delay: float, act: Callable[..., None], *args: object) -> None:
         self.loop.call_later(delay, act, *args, context=self.network.context)
@@ -116,6 +174,11 @@ class _Call:
             network.disturbances.note(now, now + microseconds(patience), self.process)
             self._later(patience, self._away)  # the store may be back long before, and the caller waits
             return
+        if network.is_full and not self.is_read:
+            network.happened["write refused"] += 1
+            error = StoreFull("memory: the disk is full; make room, and it goes on")
+            self._later(min(answered_after, network.fates.weather.patience), self._failed, error)
+            return
         try:
             result = network.backend.commit(self.work, self.process, self.request)
             if fortune is Fortune.REPEATED:
@@ -123,8 +186,13 @@ class _Call:
         except StoreError as error:  # an answer like any other: it was understood, and cannot be done
             self._later(answered_after, self._failed, error)
             return
-        if fortune is Fortune.LATE:
+        if isinstance(self.request, Taking) and self.request.is_refused(result):
+            network.happened["rescue called off"] += 1
+        if fortune is Fortune.LATE or (fortune is Fortune.UNANSWERED and self.answer.done()):
             network.history.note(self.process.incarnation, "call", "arrives after all")
+            network.happened["arrived after all"] += 1
+            return
+        if fortune is Fortune.UNANSWERED:
             return
         if fortune is Fortune.LOST:
             self._later(answered_after, self._away)
@@ -136,7 +204,7 @@ class _Call:
             self.answer.set_result(result)
 
     def _failed(self, error: StoreError) -> None:
-        if not self.answer.done():
+        if not self.answer.done() and self.fate.fortune is not Fortune.UNANSWERED:
             self.answer.set_exception(error)
 
     def _away(self) -> None:
@@ -164,13 +232,19 @@ class SimulatedEngine(Engine):
         """Nothing to do: the database stays."""
 
     async def write(self, work: Work[T]) -> T:
-        call = _Call(self._network, self._process, work, self._network.fates.throw())
+        return await self._call(work, is_read=False)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._call(work, is_read=True)
+
+    async def _call(self, work: Work[T], *, is_read: bool) -> T:
+        network, process, lane = self._network, self._process, _LANE.get()
+        is_stuck = lane is not None and network.stuck.get(process) is lane
+        fate = network.fates.unanswered() if is_stuck else network.fates.throw()
+        call = _Call(network, process, work, fate, is_read=is_read)
         call.send()
         answer: T = await call.answer
         return answer
-
-    async def read(self, work: Work[T]) -> T:
-        return await self.write(work)
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
@@ -193,6 +267,28 @@ class SimulatedEngine(Engine):
             del network.backend.listeners[ring]
 
 
+@contextmanager
+def _said(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    """Let a call say something about itself. What was said before is put back by its value: a coroutine that is thrown
+    away when the simulation is over ends in another context, where a token would not be known."""
+    before = variable.get()
+    variable.set(value)
+    try:
+        yield
+    finally:
+        variable.set(before)
+
+
+def _on_lane(lane: Lane, name: str) -> Any:
+    """A method of the store, whose calls are of that kind. It is looked up when it is called: a mutant may be there."""
+
+    async def call(self: SimulatedStore, *args: Any, **options: Any) -> Any:
+        with _said(_LANE, lane):
+            return await getattr(super(SimulatedStore, self), name)(*args, **options)
+
+    return call
+
+
 class SimulatedStore(EngineStore):
     """A `ports.Store` over that engine, which tells the witness what it is asked to write.
 
@@ -206,11 +302,31 @@ class SimulatedStore(EngineStore):
         self._network, self._process, self._longest_wait = network, process, longest_wait
         self._wait = microseconds(FIRST_WAIT)
 
+    beat = _on_lane(Lane.HEARTBEATS, "beat")
+    claim = _on_lane(Lane.STARTS, "claim")
+    start = _on_lane(Lane.STARTS, "start")
+    begin = _on_lane(Lane.STARTS, "begin")
+    begin_sweep = _on_lane(Lane.SWEEPS, "begin_sweep")
+    advance_sweep = _on_lane(Lane.SWEEPS, "advance_sweep")
+    read = _on_lane(Lane.READS, "read")
+    lease = _on_lane(Lane.RECORDS, "lease")
+
+    async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+        with _said(_REQUEST, Taking()), _said(_LANE, Lane.TAKEOVERS):
+            return await super().intervene(by, interventions)
+
+    async def append(
+        self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
+    ) -> list[int] | Refusal:
+        request = None if lease is None else Appending(stream, lease)
+        with _said(_REQUEST, request), _said(_LANE, Lane.RECORDS):
+            return await super().append(stream, partition, events, lease)
+
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
-        token = _REQUEST.set(Writing(owner, changes))
         try:
-            answer = await super().write(owner, changes)
-        except StoreUnavailable:
+            with _said(_REQUEST, Writing(owner, changes)), _said(_LANE, Lane.RESULTS):
+                answer = await super().write(owner, changes)
+        except (StoreUnavailable, StoreFull):
             now = self._network.backend.clock()
             self._network.disturbances.note(now, now + self._wait, self._process)
             self._wait = min(self._wait * 2, self._longest_wait)
@@ -218,5 +334,3 @@ class SimulatedStore(EngineStore):
         else:
             self._wait = microseconds(FIRST_WAIT)
             return answer
-        finally:
-            _REQUEST.reset(token)

@@ -29,14 +29,19 @@ class Rule(StrEnum):
     EARLY = "nothing starts before its instant"
     EXPECTED = "nothing starts by schedule that its job does not have, or that is paused"
     OVERLAP = "a job runs once at a time, unless it allows more"
-    SKIPPED = "who is skipped for another one was due while that one had the slot, or is older than the grace period"
+    SKIPPED = "a merely late instant is skipped only for a run that had the slot when it was due"
+    OVERDUE = "a claimed instant older than the grace period starts only after a sweep has decided it"
+    ORDER = "a recovery run starts only after every older instant of its job"
+    DEAD_RUN = "nothing is skipped because of a run whose node was dead when the skipped one was due"
     LIMIT = "no limit is exceeded"
     ATTEMPT = "an attempt that has ended does not change"
     WATERMARK = "the watermark never goes back, and never passes the store's time, or what is not decided"
     GATED = "nothing is launched that was not written first"
-    DEAD = "work in flight is taken only from a node that was silent for long enough"
+    DEAD = "work in flight is taken only from a node that was silent for long enough, or whose process is gone"
     ZONE_DATA = "zone data is never replaced by older zone data, nor by the same"
     ONE_START = "an attempt starts at most once"
+    LEASE = "a partition passes to another only when its lease has run out or was given back, under a higher fence"
+    STALE_APPEND = "nothing is appended under a lease that the partition does not have any more"
     # in the end, of any store (see `itinerary.audit`)
     OWED = Check.OWED.value
     TRAIL = Check.TRAIL.value
@@ -51,7 +56,11 @@ class Rule(StrEnum):
     RETRIES = "attempts are numbered from one, and within the policy"
     SEQUENCE = "tasks in sequence do not overlap"
     ONE_PLACE = "what is run again runs in one place at a time"
+    LOG = "the log of records is numbered without gaps, and says once what was said"
+    PICKED_UP = "records are queued, picked up and handled exactly as the log says"
+    SHUTDOWN = "a graceful shutdown does to what runs what its job says, and loses nothing else"
     QUIET = "no node fails"
+    OBEYED = "a node that gets SIGTERM has ended within its grace period"
 
 
 class Violation(msgspec.Struct, frozen=True):

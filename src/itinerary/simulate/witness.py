@@ -9,7 +9,7 @@ decides: it compares rows with rows, and with what the one who wrote was entitle
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ from itinerary.simulate.runs import Run
 from itinerary.simulate.silence import Silence
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
+from itinerary.stores.ledger.claiming import THE_ONE
+from itinerary.stores.ledger.indexes import is_for_the_sweep
 from itinerary.stores.tables import ATTEMPTS, CONFIGS, ENTRIES, NODES, OCCURRENCES, SWEEP, TASKS, TRANSITIONS
 
 __all__ = ["Taken", "Witness", "frozen_config"]
@@ -59,13 +61,13 @@ class Witness:
         violations: Violations,
         *,
         silence_min: int,
-        grace_period: int,
+        late_for: int,
         zone_data: Mapping[str, ZoneSource] | None = None,
     ) -> None:
-        """`silence_min` is how long a node must have been silent before its work in flight is taken from it; within the
-        `grace_period` an instant is merely late; `zone_data` are the releases that there are in this world, by name."""
+        """`silence_min` is how long a node must have been silent before its work in flight is taken from it; for
+        `late_for` an instant is merely late; `zone_data` are the releases that there are in this world, by name."""
         self._backend = backend
-        self._silence_min, self._grace_period = silence_min, grace_period
+        self._silence_min, self._late_for = silence_min, late_for
         self.silence = Silence()
         self._limits = limits
         """The shares of each named limit."""
@@ -78,6 +80,11 @@ class Witness:
         """The instants of each job: what the world knows of them, and the watermark promises."""
         self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
+        self._machines: dict[NodeNumber, str] = {}
+        """Where each node runs: a machine runs one process at a time, so its next one knows that the last is gone."""
+        self._crashed_at: dict[NodeNumber, int] = {}
+        self._committed_at: dict[NodeNumber, int] = {}
+        """The last commit of each node: what a process had sent before it crashed may arrive later."""
         self._keys: dict[Key, Ref] = {}
         self._running: defaultdict[JobNumber, dict[Ref, None]] = defaultdict(dict)
         """What has started, is not final, and has a slot."""
@@ -88,6 +95,9 @@ class Witness:
         self._launchable: dict[AttemptKey, tuple[Process | None, int]] = {}
         """Attempts that a commit has allowed: who asked for it, and when that was."""
         self._launched: dict[AttemptKey, Process] = {}
+        self.others: list[Callable[[Commit], None]] = []
+        """Who else looks at every commit."""
+        self._unstarted: defaultdict[JobNumber, dict[Ref, OccurrenceRow]] = defaultdict(dict)
         self._trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
         """The lines that are kept of each."""
 
@@ -111,15 +121,26 @@ class Witness:
                 self._add(Rule.GATED, message, run.began_at)
         self._launched[attempt] = run.process
 
+    def crashed(self, process: Process, at: int) -> None:
+        """A process is gone."""
+        if process.incarnation in self._numbers:
+            self._crashed_at[self._numbers[process.incarnation]] = at
+
     def see(self, commit: Commit) -> None:
         """Look at what was committed just now."""
+        for look in self.others:
+            look(commit)
         by = self._nodes(commit)
         self._zone_data(commit)
         rows = commit.changed(OCCURRENCES)
         if rows:
             for before, after in rows:
+                if after is None and before is not None and before.status not in FINAL:
+                    self._keys.pop(before.key, None)  # a window answers for its instant from now on
+                    self._unstarted[before.job].pop(before.ref, None)
                 if after is not None:
                     self._row(commit.at, by, before, after)
+                    self._note_unstarted(after)
                     if after.window is not None and after.kind.is_by_schedule:
                         self._windows[after.job][after.ref] = after.window
         if isinstance(commit.request, Writing):
@@ -144,7 +165,10 @@ class Witness:
         """Take note of nodes that come, are heard of and leave. Returns who has committed."""
         changed = [(before, after) for before, after in commit.changed(NODES) if after is not None]
         self._numbers.update({after.incarnation: after.number for before, after in changed if before is None})
+        self._machines.update({after.number: after.name for _, after in changed})
         by = None if commit.by is None else self._numbers.get(commit.by.incarnation)
+        if by is not None:
+            self._committed_at[by] = commit.at
         for before, after in changed:
             self.silence.see(commit.at, by, before, after)
         return by
@@ -210,6 +234,8 @@ class Witness:
     def _in_flight(self, at: int, by: NodeNumber | None, before: OccurrenceRow, after: OccurrenceRow) -> None:
         if before.owner is None or before.owner == by or before.fence == after.fence:
             return  # it is its owner's doing, or it was only asked to end
+        if by is not None and self._machines.get(before.owner) == self._machines.get(by):
+            return  # a later process of the same machine: the owner's is gone
         silent_for = self.silence.of(before.owner, at)
         if silent_for < self._silence_min:
             message = (
@@ -218,18 +244,43 @@ class Witness:
             )
             self._add(Rule.DEAD, message, at)
 
+    def _note_unstarted(self, row: OccurrenceRow) -> None:
+        """Remember what a schedule made due and has not started, by job."""
+        if row.kind is Kind.SCHEDULED and row.started_at is None and row.status not in FINAL:
+            self._unstarted[row.job][row.ref] = row
+        else:
+            self._unstarted[row.job].pop(row.ref, None)
+
+    def _in_order(self, at: int, row: OccurrenceRow) -> None:
+        """Check that no older instant of the job waits when a recovery run starts (R2).
+
+        An instant with jitter may become due later than the ones after it. An instant that waits to learn whether a run
+        is alive may have to be skipped for that run.
+        """
+        for other in self._unstarted[row.job].values():
+            reason = read_reason(other.reason)
+            is_unsure = reason is not None and reason.kind is ReasonKind.UNSURE
+            if other.instant < row.instant and other.due_at == other.instant and not is_unsure:
+                self._add(Rule.ORDER, f"{_shown(row)} started before {_shown(other)}, which is {other.status}", at)
+
     def _start(self, at: int, before: OccurrenceRow, after: OccurrenceRow) -> None:
         self.started_under[after.ref] = after.fence
         if at < before.due_at:
             self._add(
                 Rule.EARLY, f"{_shown(after)} is due at {before.due_at} and started {before.due_at - at} µs early", at
             )
+        late_by = at - before.due_at
+        sweep = self._backend.rows(SWEEP).get(THE_ONE)
+        if late_by > self._late_for and sweep is not None and is_for_the_sweep(before, sweep.watermark):
+            self._add(Rule.OVERDUE, f"{_shown(after)} started {late_by} µs late, and no sweep had decided it", at)
         if after.kind is Kind.SCHEDULED and after.window is None:
             why_not = self.expectations.why_not(after.job, after.instant)
             if why_not is not None:
                 self._add(Rule.EXPECTED, f"{_shown(after)} started, and {why_not}", at)
         if self._overlap(after) is Overlap.ALLOW:
             return
+        if after.is_recovery:
+            self._in_order(at, after)
         running = self._running[after.job]
         if running:
             others = ", ".join(str(ref) for ref in running)
@@ -237,14 +288,26 @@ class Witness:
         running[after.ref] = None
 
     def _skip(self, at: int, row: OccurrenceRow) -> None:
-        """It is not skipped for one that got the slot only after it was due, and it is merely late (X6)."""
+        """Check that it is not skipped for a run that got the slot only after it was due, if it is merely late (X6)."""
         reason = read_reason(row.reason)
         if reason is None or reason.kind is not ReasonKind.OVERLAPS or reason.ref is None:
             return
+        self._skip_for_dead(at, row, reason.ref)
         since = self._in_slot_since.get(reason.ref, 0)
-        if since >= row.due_at and at <= row.due_at + self._grace_period:
+        if since >= row.due_at and at <= row.due_at + self._late_for:
             late = since - row.due_at
             self._add(Rule.SKIPPED, f"{_shown(row)} was due {late} µs before occurrence {reason.ref} got the slot", at)
+
+    def _skip_for_dead(self, at: int, row: OccurrenceRow, ref: Ref) -> None:
+        """The run that it is skipped for was not dead when it was due: its node lived, or was heard of since."""
+        holder = self._backend.rows(OCCURRENCES).get((ref,))
+        if holder is None or holder.owner is None or holder.started_at is None:
+            return
+        crashed_at = self._crashed_at.get(holder.owner)
+        if crashed_at is None or max(crashed_at, self._committed_at.get(holder.owner, 0)) >= row.due_at:
+            return
+        message = f"{_shown(row)} was skipped for occurrence {ref} of node {holder.owner}, which died at {crashed_at}"
+        self._add(Rule.DEAD_RUN, message, at)
 
     def _overlap(self, row: OccurrenceRow) -> Overlap:
         return self._config(row).job.overlap
@@ -315,7 +378,9 @@ class Witness:
             if line is not None:
                 self._trails[line.ref].append(line)
         for before, after in commit.changed(OCCURRENCES):
-            if before is not None and before.started_at is None and after.started_at is not None:
+            if before is None or after is None:
+                continue
+            if before.started_at is None and after.started_at is not None:
                 for attempt in all_attempts(after, self._trails[after.ref], ()):  # the one that the row says, if any
                     self._allow(attempt, commit)
         for before, after in commit.changed(ATTEMPTS):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +27,15 @@ from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
+from itinerary.simulate.checker import (
+    LogWitness,
+    RunChecks,
+    Snapshot,
+    check_records,
+    check_settled,
+    check_store,
+    is_done,
+)
 from itinerary.simulate.clock import StoreClock
 from itinerary.simulate.dice import dice_for
 from itinerary.simulate.disturbances import Disturbances
@@ -36,12 +43,14 @@ from itinerary.simulate.fates import CALM, Fates
 from itinerary.simulate.history import History, row_lines
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.machines import Ground, Machine, NewLife
-from itinerary.simulate.options import ChangeKind, JobChange, Options, Trouble, TroubleKind, Upgrade
+from itinerary.simulate.options import ChangeKind, JobChange, Options, Upgrade
 from itinerary.simulate.people import People
-from itinerary.simulate.processes import Process, ProcessState
+from itinerary.simulate.processes import ProcessState
+from itinerary.simulate.records import Office, Said
 from itinerary.simulate.runs import RunLog
 from itinerary.simulate.store import Network
 from itinerary.simulate.tasks import Behaviour
+from itinerary.simulate.troubles import Scene, Troubles
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
@@ -65,6 +74,8 @@ class Outcome(msgspec.Struct, frozen=True):
     runs: int
     commits: int
     history: tuple[str, ...]
+    happened: dict[str, int] = {}
+    """How often which of the rarer faults has struck."""
 
     @property
     def is_fine(self) -> bool:
@@ -90,12 +101,12 @@ class World:
             options.settings.limits,
             self.violations,
             silence_min=silence_min,
-            grace_period=options.settings.grace_period,
+            late_for=options.settings.late_for,
             zone_data={data.release: data.zone for data in self.zone_data},
         )
         self.backend.witness = self.witness
         self.log = RunLog(self.witness.began)
-        fates = Fates(options.weather, dice_for(options.seed, "fates"))
+        fates = Fates(options.weather, dice_for(options.seed, "fates"), dice_for(options.seed, "unanswered"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
         self._people = People(
             self.backend,
@@ -105,6 +116,25 @@ class World:
             self.zone_data[0],
         )
         self.is_healing = False
+        self._troubles = Troubles(
+            Scene(
+                self.loop,
+                self.clock,
+                self.network,
+                self.history,
+                self.disturbances,
+                self.witness.silence,
+                self._people,
+                self.violations,
+                options.settings,
+                options.seed,
+                self.witness.crashed,
+            )
+        )
+        self._office = None
+        if options.desk is not None:
+            self._office = Office(options.seed, options.desk, self.clock, self.history)
+            self.witness.others.append(LogWitness(self.backend, self.violations).see)
         ground = Ground(
             options,
             self.zone_data,
@@ -117,9 +147,11 @@ class World:
             self,
             self.violations,
             is_hopeless=asyncio.Event(),
+            hold_up=self._troubles.hold_up_by_result,
+            office=self._office,
         )
         self._is_hopeless = ground.is_hopeless
-        self.machines = [Machine(_NAMES[number], ground) for number in range(options.nodes)]
+        self.machines = self._troubles.machines = [Machine(_NAMES[one], ground) for one in range(options.nodes)]
         self._tasks = {(job.name, task.name): task for job in options.jobs for task in job.tasks}
 
     # -- how tasks behave --------------------------------------------------------------------------------------------
@@ -162,16 +194,19 @@ class World:
             len(self.log.runs),
             self.backend.commits,
             tuple(lines),
+            dict(self.network.happened),
         )
 
     async def _day(self) -> None:
         owed_from = await self._prepare()
         for trouble in self.options.troubles:
-            self.loop.call_at(trouble.at, self._make, trouble)
+            self.loop.call_at(trouble.at, self._troubles.make, trouble)
         for change in self.options.changes:
             self.loop.call_at(change.at, self._change, change)
         for upgrade in self.options.upgrades:
             self.loop.call_at(upgrade.at, self._upgrade, upgrade)
+        for said in () if self.options.desk is None else self.options.desk.said:
+            self.loop.call_at(said.at, self._say, said)
         for machine in self.machines:
             machine.boot()
         with suppress(TimeoutError):
@@ -213,44 +248,7 @@ class World:
         error = context.get("exception")
         self.violations.add(Rule.QUIET, f"{context.get('message')}: {error!r}", self.clock())
 
-    # -- troubles ----------------------------------------------------------------------------------------------------
-
-    def _make(self, trouble: Trouble) -> None:
-        """Let something happen; and see to it that it is over in time."""
-        if self.is_healing:
-            return
-        machine = self.machines[trouble.node]
-        process = machine.process
-        at, over_at = self.clock(), self.clock() + round(trouble.lasts * SECOND)
-        whom = "world" if process is None else process.incarnation
-        self.history.note(whom, str(trouble.kind), f"{trouble.lasts:.6f} s")
-        if trouble.kind is TroubleKind.OUTAGE:
-            self.network.is_down = True
-            self.witness.silence.store_goes(at)
-            self.disturbances.note(at, over_at, None)
-            self.loop.call_later(trouble.lasts, self._end_outage)
-        elif trouble.kind is TroubleKind.JUMP:
-            machine.clock.jump(over_at - at)
-            if process is not None:
-                self.disturbances.note_bewildered(at, at, process)
-        elif trouble.kind is TroubleKind.CANCEL:
-            self._people.cancel()
-        elif trouble.kind is TroubleKind.TRIGGER:
-            self._people.trigger(at)
-        elif process is None or process.state is not ProcessState.RUNNING:
-            return
-        elif trouble.kind in (TroubleKind.CRASH, TroubleKind.FREEZE):
-            strike = partial(self._strike, machine, process, trouble)
-            if trouble.in_a_call:
-                self.network.ambushes[process] = strike
-            else:
-                strike()
-        elif trouble.kind is TroubleKind.CUT_OFF:
-            self.disturbances.note(at, over_at, process)
-            self.network.cut_off[process] = None
-            self.loop.call_later(trouble.lasts, self.network.cut_off.pop, process, None)
-        else:
-            machine.ask_to_end(trouble.lasts)
+    # -- changes ------------------------------------------------------------------------------------------------------
 
     def _change(self, change: JobChange) -> None:
         """People change a job. What they do is done by the end of the day."""
@@ -262,6 +260,11 @@ class World:
         elif self._people.pause(job.name):
             self.loop.call_later(change.lasts, self._people.resume, job.name)
 
+    def _say(self, said: Said) -> None:
+        """A producer tells of a record, and says so again if it has heard no answer."""
+        for _ in range(said.times):
+            self.backend.commit(said.append)
+
     def _upgrade(self, upgrade: Upgrade) -> None:
         """A machine gets other zone data, and its node is started again with it."""
         if self.is_healing:
@@ -272,29 +275,6 @@ class World:
         if machine.process is not None and machine.process.state is ProcessState.RUNNING:
             machine.ask_to_end(upgrade.lasts)
 
-    def _end_outage(self) -> None:
-        self.network.is_down = False
-        self.witness.silence.store_is_back(self.clock())
-
-    def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
-        """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
-        if machine.process is not process or process.state is not ProcessState.RUNNING or self.is_healing:
-            return
-        self.history.note(process.incarnation, f"{trouble.kind}!")
-        now = self.clock()
-        if trouble.kind is TroubleKind.FREEZE:
-            self.disturbances.note(now, now + round(trouble.lasts * SECOND), process)
-            self.disturbances.note_bewildered(now, now + round(trouble.lasts * SECOND), process)
-            self.loop.freeze(process)
-            self.loop.call_later(trouble.lasts, self._thaw, process)
-        else:
-            self.disturbances.note(now, None, process)
-            machine.crash(trouble.lasts)
-
-    def _thaw(self, process: Process) -> None:
-        if process.state is ProcessState.FROZEN:
-            self.loop.thaw(process)
-
     # -- and how it ends ---------------------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
@@ -302,14 +282,10 @@ class World:
         takes as long as it takes."""
         self.history.note("world", "heals")
         self.is_healing = True
+        if self._office is not None:
+            self._office.is_healing = True
         self.network.fates = Fates(CALM, dice_for(self.options.seed, "healing"))
-        self._end_outage()
-        self.network.cut_off.clear()
-        for machine in self.machines:
-            if machine.process is None:
-                machine.boot()
-            elif machine.process.state is ProcessState.FROZEN:
-                self.loop.thaw(machine.process)
+        self._troubles.end()
         look_after = self.options.settings.loop_interval * 4 / SECOND
         longest = max((task.takes[1] for task in self._tasks.values()), default=0.0)
         for _ in range(int((_HEAL_FOR + longest) / look_after)):
@@ -321,6 +297,8 @@ class World:
         rows, end = self.backend.rows, self.options.begins_at + self.options.runs_for
         if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE) or rows(LINES):
             return False
+        if self.options.desk is not None and not is_done(self.backend, self.options.desk.said):
+            return False
         return all(row.status in FINAL for row in rows(OCCURRENCES).values())
 
     async def _check(self, owed_from: int) -> None:
@@ -328,6 +306,9 @@ class World:
         end = self.options.begins_at + self.options.runs_for
         await check_store(EngineStore(self.backend), self.witness.expectations.owed, owed_from, end, self.violations)
         check_settled(snapshot, self.violations)
+        if self._office is not None:
+            self.network.happened["batch handled"] += len(self._office.handled)
+            check_records(self.backend, self._office.desk.said, self._office.handled, self.violations)
         checks = RunChecks(snapshot, self.log, self.witness.taken, self.disturbances, self.violations)
         checks.check(prompt_within=round(self.options.weather.latency * 4 * SECOND) + SECOND // 100)
 

@@ -75,7 +75,7 @@ class Book:
         self.clock = Clock()
         self.backend = Backend(self.clock)  # type: ignore[arg-type]  # it is only called
         self.violations = Violations()
-        self.witness = Witness(self.backend, {}, self.violations, silence_min=0, grace_period=0)
+        self.witness = Witness(self.backend, {}, self.violations, silence_min=0, late_for=3_600 * SECOND)
         self.backend.witness = self.witness
         self.process = Process("a", 1)
         self.store = EngineStore(Hand(self.backend, self.process))

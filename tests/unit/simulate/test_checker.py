@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from itinerary.model.policies import Mode, Overlap, Retry
+from itinerary.model.policies import Mode, OnShutdown, Overlap, Retry
 from itinerary.model.rows import ActiveRow, AttemptRow, MailRow, Ref, ShareRow, TaskRow, TransitionRow, WaitingRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refused, Started
@@ -327,3 +327,55 @@ def test_starts_are_matched_with_the_earliest_deadline_first(
     due: list[tuple[int, int]], started: list[int], served: list[int | None], spare: list[int]
 ) -> None:
     assert match(due, started) == (served, spare)
+
+
+# -- shutdowns -------------------------------------------------------------------------------------------------------
+
+
+def shut_down(policy: OnShutdown, *, was_called: bool = True, again: bool = False) -> list[tuple[Rule, str]]:
+    """What is said of a run that a shutdown has cancelled, or that was run again after it."""
+    book = Book(on_shutdown=policy)
+    run = book.minute(0)
+    row = book.backend.rows(OCCURRENCES)[run.attempt.ref,]
+    cancelled = AttemptRow(row.ref, 0, 1, TaskState.CANCELLED, row.started_at, row.ended_at)
+    if again:
+        second = book.runs(row.ref, number=2)
+        book.over(second)
+        book.falsify(ATTEMPTS, cancelled, replace(cancelled, number=2, status=TaskState.SUCCESS))
+    else:
+        why = "node a was shut down"
+        book.falsify(ATTEMPTS, cancelled)
+        book.falsify(OCCURRENCES, replace(row, status=S.CANCELLED, reason=why))
+    run.process.asked_to_end_at = run.began_at + SECOND
+    run.asked_at = run.began_at + SECOND
+    run.ending = Ending.STOPPED
+    if not was_called:
+        book.log.runs.remove(run)
+        del book.log.by_attempt[run.attempt]
+    return [(one.rule, one.message) for one in book.check().found if one.rule is Rule.SHUTDOWN]
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("policy", [OnShutdown.FINISH, OnShutdown.CANCEL])
+def test_a_shutdown_may_cancel_what_was_called(policy: OnShutdown) -> None:
+    assert shut_down(policy) == []
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("policy", list(OnShutdown))
+def test_a_shutdown_may_not_cancel_what_was_never_called(policy: OnShutdown) -> None:
+    assert len(shut_down(policy, was_called=False)) == 1
+
+
+@pytest.mark.spec("R9")
+def test_a_shutdown_may_not_cancel_what_is_to_run_again() -> None:
+    ((_, message),) = shut_down(OnShutdown.RERUN)
+    assert message.endswith("was cancelled, and is to be run again")
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("policy", list(OnShutdown))
+def test_only_what_is_to_run_again_or_was_never_called_is_run_again(policy: OnShutdown) -> None:
+    assert shut_down(policy, was_called=False, again=True) == []
+    found = shut_down(policy, again=True)
+    assert (found == []) is (policy is OnShutdown.RERUN)

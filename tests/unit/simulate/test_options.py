@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from itinerary.model.policies import Failure, OnOrphan, Overlap, Recovery
+from itinerary.model.policies import Failure, OnOrphan, OnShutdown, Overlap, Recovery
 from itinerary.simulate.dice import dice_for, many_of, one_of, spread
 from itinerary.simulate.fates import Fates, Fortune, Weather
 from itinerary.simulate.options import DAY, TroubleKind, derive
@@ -40,6 +40,7 @@ def test_every_kind_of_trouble_and_policy_comes_up_and_none_comes_up_everywhere(
     assert {job.overlap for job in jobs} == set(Overlap)
     assert {job.failure for job in jobs} == set(Failure)
     assert {job.on_orphan for job in jobs} == set(OnOrphan)
+    assert {job.on_shutdown for job in jobs} == set(OnShutdown)
     assert {job.recovery.strategy for job in jobs} == set(Recovery)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 
 import pytest
 
-from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.errors import StoreError, StoreFull, StoreUnavailable
 from itinerary.model.queries import Nodes
-from itinerary.model.rows import EntryKind
+from itinerary.model.rows import EntryKind, NodeNumber
 from itinerary.model.timeline import NewEntry
-from itinerary.simulate.fates import Fate, Fortune
+from itinerary.simulate.fates import Fate, Fortune, Lane
 from itinerary.stores.tables import NODES
 from tests.unit.simulate.scene import Fixed, Scene, played
 
@@ -65,6 +66,50 @@ def test_a_late_call_arrives_after_its_caller_was_told_that_it_failed() -> None:
     played(story, Fixed(Fate(Fortune.LATE, 7.0, 2.0)))
 
 
+@pytest.mark.parametrize(("arrives_after", "is_made"), [(inf, False), (1.0, True), (90.0, True)])
+def test_an_unanswered_call_fails_at_its_deadline_and_may_be_made_at_once_or_after_it_or_never(
+    arrives_after: float, is_made: bool
+) -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(StoreUnavailable):
+            await scene.store.join("a/1", "a", "{}")
+        assert scene.loop.time() == 30.0
+        assert joined(scene) == (["a/1"] if arrives_after < 30.0 else [])
+        await asyncio.sleep(1_000)
+        assert joined(scene) == (["a/1"] if is_made else [])
+        assert scene.network.happened == {"unanswered": 1} | ({"arrived after all": 1} if arrives_after == 90.0 else {})
+
+    played(story, Fixed(Fate(Fortune.UNANSWERED, arrives_after, 30.0)))
+
+
+def test_while_one_connection_hangs_the_others_answer() -> None:
+    async def story(scene: Scene) -> None:
+        node = await scene.store.join("a/1", "a", "{}")
+        scene.network.stuck[scene.process] = Lane.HEARTBEATS
+        hangs = scene.begin(lambda: scene.store.beat(node))
+        assert len(await scene.store.read(Nodes())) == 1
+        assert scene.loop.time() < 1.0
+        with pytest.raises(StoreUnavailable):
+            await hangs
+        assert scene.loop.time() >= scene.network.fates.weather.deadline
+        del scene.network.stuck[scene.process]
+        await scene.store.beat(node)
+
+    played(story, Fixed())
+
+
+def test_a_full_disk_refuses_writes_and_answers_reads() -> None:
+    async def story(scene: Scene) -> None:
+        scene.network.is_full = True
+        with pytest.raises(StoreFull):
+            await scene.store.join("a/1", "a", "{}")
+        assert list(await scene.store.read(Nodes())) == []
+        scene.network.is_full = False
+        await scene.store.join("a/1", "a", "{}")
+
+    played(story, Fixed())
+
+
 def test_repeated_work_is_run_twice_and_answered_once() -> None:
     async def story(scene: Scene) -> None:
         ran = []
@@ -77,7 +122,7 @@ def test_repeated_work_is_run_twice_and_answered_once() -> None:
 def test_what_cannot_be_done_is_answered_and_not_a_failure_of_the_network() -> None:
     async def story(scene: Scene) -> None:
         with pytest.raises(StoreError, match="has not joined") as raised:
-            await scene.store.beat(99)  # type: ignore[arg-type]  # no such node
+            await scene.store.beat(NodeNumber(99))
         assert not isinstance(raised.value, StoreUnavailable)
 
     played(story)

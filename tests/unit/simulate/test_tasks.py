@@ -116,3 +116,59 @@ def test_a_task_dies_with_its_process() -> None:
     assert told(stage) == []
     (run,) = stage.log.runs
     assert (run.ended_at, run.ending) == (EPOCH + 10_000_000, Ending.DIED)
+
+
+@pytest.mark.spec("R9", "release")
+def test_what_waits_in_the_queue_of_its_executor_begins_later() -> None:
+    stage = staged(Behaviour(takes=20, called_after=5))
+    assert told(stage) == [(25, Succeeded(result_of(KEY)))]
+    assert stage.log.runs[0].began_at == EPOCH + 5_000_000
+
+
+@pytest.mark.spec("R9", "release")
+@pytest.mark.parametrize("act", ["stop", "kill", "close"])
+def test_what_is_ended_in_the_queue_was_never_called(act: str) -> None:
+    stage = staged(Behaviour(takes=20, called_after=5), (2, act))
+    assert told(stage) == [(2, Stopped(was_called=False))]
+    assert stage.log.runs == []
+
+
+def test_what_is_in_the_queue_when_its_process_crashes_is_never_called() -> None:
+    stage = staged(Behaviour(takes=20, called_after=5), (2, "crash"))
+    assert (told(stage), stage.log.runs) == ([], [])
+
+
+def test_a_task_runs_on_while_the_loop_of_its_node_is_held_up_and_its_report_is_heard_when_that_is_over() -> None:
+    async def story(scene: Scene) -> None:
+        heard: list[float] = []
+
+        async def wait() -> None:
+            await asyncio.sleep(1.0)
+            heard.append(scene.loop.time())
+
+        stage = Stage(scene, Behaviour(takes=10.0))
+        await stage.begin()
+        waits = scene.begin(wait)
+        await asyncio.sleep(0.5)
+        scene.loop.hold_up(scene.process)
+        await asyncio.sleep(59.5)
+        assert [run.ending for run in stage.log.runs] == [Ending.SUCCEEDED]
+        assert stage.log.runs[0].ended_at == EPOCH + 10_000_000
+        assert heard == []
+        scene.loop.thaw(scene.process)
+        await waits
+        assert heard == [60.0]
+
+    played(story)
+
+
+def test_a_huge_result_holds_up_its_node() -> None:
+    async def story(scene: Scene) -> None:
+        held_up: list[tuple[float, float]] = []
+        stage = Stage(scene, Behaviour(takes=10.0, holds_up_for=7.0))
+        stage.executor._hold_up = lambda _, seconds: held_up.append((scene.loop.time(), seconds))
+        await stage.begin()
+        await asyncio.sleep(60.0)
+        assert held_up == [(10.0, 7.0)]
+
+    played(story)

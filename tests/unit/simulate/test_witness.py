@@ -80,7 +80,7 @@ class Court:
             {"api": 1},
             self.violations,
             silence_min=SILENCE,
-            grace_period=GRACE,
+            late_for=GRACE,
             zone_data={release.name: release.zone for release in releases},
         )
         self.backend.witness = self.witness
@@ -216,6 +216,13 @@ def started_beside_another(court: Court) -> None:
 
 def skipped_for_one_that_began_after_it_was_due(court: Court) -> None:
     overlaps_the_first(court, due_at=EPOCH, at=EPOCH + GRACE)
+
+
+def started_long_after_it_was_due(court: Court) -> None:
+    court.put(A, (SWEEP, [SweepRow(0, EPOCH - 60_000_000)]))
+    court.rows(row(1))
+    court.clock.at = EPOCH + GRACE + 1
+    court.rows(started(1))
 
 
 def skipped_for_one_that_was_called_after_it_was_due(court: Court) -> None:
@@ -381,6 +388,7 @@ def test_what_is_taken_from_a_node_that_has_left_is_not_objected_to() -> None:
         (started_what_its_zone_does_not_have_any_more, Rule.EXPECTED),
         (entered_older_zone_data, Rule.ZONE_DATA),
         (started_beside_another, Rule.OVERLAP),
+        (started_long_after_it_was_due, Rule.OVERDUE),
         (skipped_for_one_that_began_after_it_was_due, Rule.SKIPPED),
         (skipped_for_one_that_was_called_after_it_was_due, Rule.SKIPPED),
         (took_too_many_shares, Rule.LIMIT),

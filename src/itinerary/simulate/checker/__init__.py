@@ -4,14 +4,25 @@
     settled     everything is final, and everything held is given back
     runs        what the tasks wrote themselves, against the rows and the rules
     matching    starts against what was due, by time alone
+    records     the log, leases, and what handlers were given
 
 What holds at every single commit is looked at while it happens: see `witness`.
 """
 
 from itinerary.simulate.checker.auditing import check_store
 from itinerary.simulate.checker.matching import match
+from itinerary.simulate.checker.records import LogWitness, check_records, is_done
 from itinerary.simulate.checker.runs import RunChecks
 from itinerary.simulate.checker.settled import check_settled
 from itinerary.simulate.checker.snapshot import Snapshot
 
-__all__ = ["RunChecks", "Snapshot", "check_settled", "check_store", "match"]
+__all__ = [
+    "LogWitness",
+    "RunChecks",
+    "Snapshot",
+    "check_records",
+    "check_settled",
+    "check_store",
+    "is_done",
+    "match",
+]

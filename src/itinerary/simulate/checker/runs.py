@@ -19,6 +19,7 @@ from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import AttemptKey
 from itinerary.simulate.checker.matching import match
+from itinerary.simulate.checker.shutdowns import check_shutdown, has_uncalled
 from itinerary.simulate.checker.snapshot import Snapshot
 from itinerary.simulate.disturbances import Disturbances
 from itinerary.simulate.runs import Ending, Run, RunLog
@@ -75,6 +76,7 @@ class RunChecks:
                 self._check_sequence(row)
                 self._check_one_place(row)
                 self._check_prompt(row, prompt_within)
+                check_shutdown(self.snapshot, row, self._config(row).job, self.log, self.violations)
 
     def _add(self, rule: Rule, message: str, at: int | None = None) -> None:
         self.violations.add(rule, message, at)
@@ -127,6 +129,7 @@ class RunChecks:
         for attempt in self.snapshot.attempts.get(row.ref, ()):
             numbers[attempt.place].append(attempt.number)
             lost[attempt.place] += config.job.on_orphan is OnOrphan.RERUN and is_lost(attempt)
+            lost[attempt.place] += attempt.status is TaskState.CANCELLED
         for place, found in numbers.items():
             if found != list(range(1, len(found) + 1)):
                 self._add(Rule.RETRIES, f"{self.snapshot.named(row)} task {place} has attempts {found}")
@@ -192,6 +195,8 @@ class RunChecks:
             return
         if self._retried_after(row, last):
             return  # it waited to retry, and was ended there
+        if has_uncalled(self.snapshot.attempts.get(row.ref, ()), self.log):
+            return  # another attempt of it was in a queue, and was ended there
         if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):
             late = row.ended_at - last.ended_at
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)

@@ -1,0 +1,63 @@
+"""What graceful shutdowns did, held against `on_shutdown` of each job (R9).
+
+    cancelled by a shutdown     its function really ran and was really asked to end, and its job does not say `rerun`
+    interrupted and run again   its node was shut down; its function was not called, or its job says `rerun`
+
+An attempt that was interrupted is `cancelled`, and another one follows it. Whether its function was called is known
+from the log of the tasks, and not from what a node or an executor said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from itinerary.model.config import EffectiveConfig
+from itinerary.model.policies import OnShutdown
+from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.rows import AttemptRow, OccurrenceRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.work import AttemptKey
+from itinerary.simulate.checker.snapshot import Snapshot
+from itinerary.simulate.runs import Run, RunLog
+from itinerary.simulate.violations import Rule, Violations
+
+__all__ = ["check_shutdown", "has_uncalled"]
+
+
+def check_shutdown(
+    snapshot: Snapshot, row: OccurrenceRow, config: EffectiveConfig, log: RunLog, violations: Violations
+) -> None:
+    """Complain if a shutdown did something to an occurrence that its job does not allow."""
+    attempts = snapshot.attempts.get(row.ref, ())
+    if _is_cancelled_by_shutdown(row):
+        if config.on_shutdown is OnShutdown.RERUN:
+            violations.add(Rule.SHUTDOWN, f"{snapshot.named(row)} was cancelled, and is to be run again", row.ended_at)
+        elif not any(_was_interrupted(run) for attempt in attempts for run in _runs(log, attempt)):
+            violations.add(Rule.SHUTDOWN, f"{snapshot.named(row)} was cancelled, and nothing of it ran", row.ended_at)
+    last = {attempt.place: attempt.number for attempt in attempts}
+    for attempt in attempts:
+        if attempt.status is TaskState.CANCELLED and attempt.number < last[attempt.place]:
+            for run in _runs(log, attempt):
+                if run.process.asked_to_end_at is None:
+                    violations.add(Rule.SHUTDOWN, f"{run.name} was interrupted, and its node was not shut down")
+                elif config.on_shutdown is not OnShutdown.RERUN:
+                    message = f"{run.name} was called and run again, and its job says {config.on_shutdown}"
+                    violations.add(Rule.SHUTDOWN, message, run.began_at)
+
+
+def has_uncalled(attempts: Iterable[AttemptRow], log: RunLog) -> bool:
+    """True if an attempt was written whose function was never called."""
+    return any(not _runs(log, attempt) for attempt in attempts)
+
+
+def _is_cancelled_by_shutdown(row: OccurrenceRow) -> bool:
+    reason = read_reason(row.reason)
+    return row.status is OccurrenceState.CANCELLED and reason is not None and reason.kind is ReasonKind.SHUTDOWN
+
+
+def _runs(log: RunLog, attempt: AttemptRow) -> list[Run]:
+    return log.by_attempt.get(AttemptKey(attempt.ref, attempt.place, attempt.number), [])
+
+
+def _was_interrupted(run: Run) -> bool:
+    return run.process.asked_to_end_at is not None and (run.asked_at is not None or run.given_up_at is not None)

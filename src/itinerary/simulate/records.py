@@ -1,0 +1,237 @@
+"""The desk of a simulated world: records, the producers that tell of them, and the handlers that work on them.
+
+    producers ──► the log ──► a clerk on each node, for the partitions that it has leased ──► handlers
+                                                                                                 │
+    the world's own log of what handlers were given, and how that ended  ◄───────────────────────┘
+
+In some worlds each node works at a desk beside its jobs, as a program with `app.records(…)` does: the real clerk, on
+the node's own store, with the node's clock. Its leases run out while the node is frozen or cut off, others take over
+its partitions, and its calls arrive when they are theirs. Producers stand beside the store, as people do; a producer
+that has heard no answer says the same again, with the same key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.errors import StoreError
+from itinerary.model.rows import NodeNumber
+from itinerary.model.writes import Refusal
+from itinerary.ports import Clock, Store
+from itinerary.records.batches import Batch, Record
+from itinerary.records.clerk import Clerk
+from itinerary.records.deciding import Cycle
+from itinerary.records.declared import DeskDeclaration
+from itinerary.records.ground import Ground
+from itinerary.records.kinds import ANY_CHECK, produced
+from itinerary.records.service import RecordsService
+from itinerary.records.settings import DeskSettings
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.dice import dice_for, one_of, spread
+from itinerary.simulate.history import History
+from itinerary.simulate.processes import Process
+from itinerary.stores import ledger
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["DESK", "Ending", "Handled", "Office", "RecordsAtWork", "Said", "SimulatedDesk", "draw_desk"]
+
+DESK: Final = "folio"
+_LONGEST: Final = 7_200.0
+"""Seconds: a lease that nobody gives back runs out, and several cycles come, before a healed world must be done."""
+_HEALED: Final = 0.01
+"""Seconds that a handler takes when the world heals."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a producer says of a record, at a time."""
+
+    at: float
+    """Seconds since the beginning."""
+    kind: str
+    record: str
+    partition: str
+    key: str
+    fields: dict[str, int] = {}
+    times: int = 1
+    """How often it says so: the answer may have been lost."""
+
+    def append(self, tx: Transaction) -> None:
+        """Say it."""
+        event = produced(self.kind, self.record, self.fields, self.key)
+        answer = ledger.append_events(tx, DESK, self.partition, [event], None)
+        assert not isinstance(answer, Refusal), "a record lives in one partition"
+
+
+class SimulatedDesk(msgspec.Struct, frozen=True, kw_only=True):
+    """A desk as a seed has drawn it."""
+
+    settings: DeskSettings
+    cycle_every: float
+    """Seconds from one cycle to the next."""
+    takes: tuple[float, float]
+    """Seconds that a handler takes, from the least to the most."""
+    fails: float
+    """The probability that a handler raises."""
+    said: tuple[Said, ...]
+
+    def __str__(self) -> str:
+        """One line."""
+        settings = msgspec.json.encode(self.settings).decode()
+        records = len({one.record for one in self.said})
+        return f"desk: {records} records, {len(self.said)} events, a cycle every {self.cycle_every:.0f} s, {settings}"
+
+
+def draw_desk(dice: Random, heartbeat: float, begins_at: int, lasts: float) -> SimulatedDesk:
+    """Draw a desk. Its leases last about as long as the others wait for a silent node (`heartbeat` in seconds)."""
+    lease_for = min(heartbeat * spread(dice, 0.7, 6.0), _LONGEST)
+    high = one_of(dice, (3, 10, 1_000))
+    settings = DeskSettings(
+        schedule_interval=round(heartbeat * 6 * SECOND),
+        callback_check_interval=round(heartbeat * 2 * SECOND),
+        verification_check_interval=round(heartbeat * 12 * SECOND),
+        startup_delay=round(heartbeat * SECOND * dice.random()),
+        batch_size_max=one_of(dice, (1, 3, 10)),
+        enable_early_morning_skip=False,
+        queue_high=high,
+        queue_low=high // 2 + 1,
+        lease_for=round(lease_for * SECOND),
+        handlers_max=one_of(dice, (1, 2, 4)),
+        handler_timeout=round(heartbeat * SECOND * spread(dice, 1.0, 20.0)),
+    )
+    partitions = [f"hotel-{number}" for number in range(one_of(dice, (1, 2, 5)))]
+    said: list[Said] = []
+    for number in range(one_of(dice, (5, 15, 40))):
+        said += _life_of(dice, f"F-{number}", one_of(dice, partitions), begins_at, lasts)
+    return SimulatedDesk(
+        settings=settings,
+        cycle_every=min(heartbeat * spread(dice, 0.5, 4.0), _LONGEST / 2),
+        takes=(0.1, heartbeat * spread(dice, 0.1, 3.0)),
+        fails=one_of(dice, (0.0, 0.1, 0.4)),
+        said=tuple(sorted(said, key=lambda one: one.at)),
+    )
+
+
+def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: float) -> list[Said]:
+    """What is said of one record: that it is there, when it is to be called back and verified, that it is done with."""
+    at = dice.random() * lasts * 0.7
+
+    def said(kind: str, number: int, after: float, **times: float) -> Said:
+        fields = {name: begins_at + round(seconds * SECOND) for name, seconds in times.items()}
+        repeats = one_of(dice, (1, 1, 2))
+        return Said(at + after, kind, record, partition, f"{kind}/{record}/{number}", fields, repeats)
+
+    found = [said("RecordCreated", 0, 0.0)]
+    found += [
+        said("CallbackScheduled", number, 1.0 + number, target_time=at + dice.random() * (lasts - at))
+        for number in range(one_of(dice, (0, 0, 1, 3)))
+    ]
+    if dice.random() < 0.3:
+        found.append(said("VerificationScheduled", 0, 9.0, check_time=at + dice.random() * (lasts - at)))
+    if dice.random() < 0.2:
+        found.append(said("RecordCompleted", 0, dice.random() * (lasts * 0.9 - at)))
+    return found
+
+
+class Ending(StrEnum):
+    """How a handler ended."""
+
+    RETURNED = "returned"
+    RAISED = "raised"
+    CANCELLED = "cancelled"
+    """Its partition was lost, it took too long, or its node ended."""
+
+
+class Handled:
+    """A batch that a handler really was given."""
+
+    __slots__ = ("attempt", "batch", "began_at", "ending", "partition", "process", "records")
+
+    def __init__(self, batch: Batch, process: Process, began_at: int) -> None:
+        self.batch, self.partition, self.attempt = batch.id, batch.partition, batch.attempt
+        self.records = tuple((record.id, record.times_queued) for record in batch)
+        self.process, self.began_at = process, began_at
+        self.ending: Ending | None = None
+        """None: its process died, or it is still at work."""
+
+
+class Office:
+    """All handlers of a world, and their log."""
+
+    def __init__(self, seed: int, desk: SimulatedDesk, clock: StoreClock, history: History) -> None:
+        self._seed, self.desk, self._clock, self._history = seed, desk, clock, history
+        self.handled: list[Handled] = []
+        self.is_healing = False
+
+    def at_work(self, store: Store, node: NodeNumber, clock: Clock, log: Any, process: Process) -> RecordsAtWork:
+        """A desk on one node."""
+
+        async def work(batch: Batch) -> None:
+            await self._work(batch, process)
+
+        async def verify(record: Record) -> str:
+            return f"{record.id} is fine"
+
+        declared = DeskDeclaration(DESK, self.desk.settings, partition_by="hotel")
+        declared.set_handler(work)
+        declared.set_verification(ANY_CHECK, verify)
+        clerk = Clerk(declared, Ground(store, node, clock, log, call=_called))
+        return RecordsAtWork(clerk, RecordsService(store, log, [clerk]), self.desk.cycle_every)
+
+    async def _work(self, batch: Batch, process: Process) -> None:
+        handled = Handled(batch, process, self._clock())
+        self.handled.append(handled)
+        self._history.note(process.incarnation, "handles", f"batch {batch.id} attempt {batch.attempt}")
+        dice = dice_for(self._seed, "handler", batch.partition, batch.id, batch.attempt)
+        takes, fails = spread(dice, *self.desk.takes), dice.random() < self.desk.fails
+        try:
+            await asyncio.sleep(_HEALED if self.is_healing else takes)
+        except asyncio.CancelledError:
+            handled.ending = Ending.CANCELLED
+            raise
+        if fails and not self.is_healing:
+            handled.ending = Ending.RAISED
+            raise ValueError("it was to be")
+        handled.ending = Ending.RETURNED
+
+
+class RecordsAtWork:
+    """The desk of one node, from its start to its end."""
+
+    def __init__(self, clerk: Clerk, service: RecordsService, cycle_every: float) -> None:
+        self._clerk, self._service, self._cycle_every = clerk, service, cycle_every
+        self._end: asyncio.Task[list[str]] | None = None
+
+    async def run(self) -> None:
+        """Hold partitions, run a cycle now and then, and hand out batches, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._service.run(), name="records")
+            group.create_task(self._tick(), name="records ticking")
+
+    async def _tick(self) -> None:
+        """The engine's jobs, as far as a desk hears of them."""
+        while True:
+            await asyncio.sleep(self._cycle_every)
+            for cycle in Cycle:
+                with suppress(StoreError):  # an occurrence of the engine would fail
+                    await self._clerk.tick(cycle)
+
+    def end(self, grace: float) -> asyncio.Task[list[str]]:
+        """Let handlers finish and give partitions back, once."""
+        if self._end is None:
+            self._end = asyncio.get_running_loop().create_task(self._service.end(grace), name="records' end")
+        return self._end
+
+
+async def _called(function: Callable[[Any], Any], argument: Any) -> Any:
+    """A function of the program: here there are no threads."""
+    answer = function(argument)
+    return await answer if inspect.isawaitable(answer) else answer
