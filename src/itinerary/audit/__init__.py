@@ -4,6 +4,7 @@
     rows        an occurrence's trail is legal, and everything that is said of it elsewhere agrees
     lines       who stands in line for a job's slot is served in order
     findings    what is wrong, in sentences
+    words       what became of the instants, in words
     auditing    a store, gone through page by page
 
 `itinerary audit` runs this on any store, and the simulation after each seed. It reads through `ports.Store` alone, a
@@ -11,7 +12,19 @@ page in each transaction, so a store can be audited while it is in use: nothing 
 what is still under way.
 """
 
-from itinerary.audit.auditing import Audited, Progress, audit_store, audit_window
+from itinerary.audit.auditing import DECIDED_WITHIN, Audited, NotLookedAt, Progress, audit_store, audit_window
 from itinerary.audit.findings import Check, Finding
+from itinerary.audit.words import done, outcome_words
 
-__all__ = ["Audited", "Check", "Finding", "Progress", "audit_store", "audit_window"]
+__all__ = [
+    "DECIDED_WITHIN",
+    "Audited",
+    "Check",
+    "Finding",
+    "NotLookedAt",
+    "Progress",
+    "audit_store",
+    "audit_window",
+    "done",
+    "outcome_words",
+]

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from itinerary.audit.findings import Check, Finding, Findings
-from itinerary.audit.instants import Decision, Instants
+from itinerary.audit.instants import NOT_RUN, Decision, Instants, outcome_of
 from itinerary.audit.lines import Lines
 from itinerary.audit.rows import check_entry, check_evidence, is_sound
 from itinerary.core.auditing import AuditReport, audit, excused
@@ -37,9 +37,13 @@ from itinerary.reading import jobs_after, read_timeline
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Audited", "Progress", "audit_store", "audit_window"]
+__all__ = ["DECIDED_WITHIN", "Audited", "NotLookedAt", "Progress", "audit_store", "audit_window"]
 
 _PIECE: Final = 86_400 * SECOND
+DECIDED_WITHIN: Final = 60 * SECOND
+"""How long a store may take to decide what is due, before an audit says that it has not."""
+_COUNTED_MAX: Final = 100_000
+"""So many instants that are not decided are counted."""
 _PIECE_ROWS: Final = 50_000
 """So many rows, or so long a time, are compared together with what was expected."""
 
@@ -51,6 +55,18 @@ class Progress(msgspec.Struct, frozen=True):
     upto: int
     end: int
     occurrences: int
+
+
+class NotLookedAt(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the window that an audit cannot judge: the store has not decided everything in it yet."""
+
+    start: str
+    """Up to here everything is decided."""
+    end: str
+    expected: int
+    """How many instants were due in it."""
+    is_more: bool = False
+    """There are more than that: counting stopped."""
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +87,18 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     gaps: tuple[str, ...]
     """Jobs of which nobody can say what they expected, and why."""
+    outcomes: dict[str, int] = {}
+    """What became of the instants that are decided, by state. An instant that one row of several answers for counts as
+    what became of that row."""
+    not_run: int = 0
+    """Of how many instants nothing ever ran: they were skipped, missed, or ended before they began, or are lost."""
+    not_looked_at: NotLookedAt | None = None
+    """The part of the window that is not decided yet; None: everything was looked at."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the window was looked at."""
+        return self.not_looked_at is None
 
     @property
     def is_clean(self) -> bool:
@@ -84,17 +112,62 @@ async def audit_store(
     end: int | None = None,
     hear: Callable[[Progress], None] = lambda _: None,
 ) -> Audited:
-    """Audit `[start, end)`, which must be past: what is not decided yet is not lost.
+    """Audit `[start, end)`, as far as everything is decided, and say which part of it is not.
 
-    Without a start, from where the history of any job begins; without an end, up to where everything is decided.
+    Args:
+        store: The store to look at.
+        start: From when on; None: from where the history of any job begins.
+        end: Before when; None: now, less the minute that the store may take to decide what is due.
+        hear: Called with how far the audit is.
+
+    Returns:
+        What was found. `not_looked_at` names the part of the window behind the watermark: what is not decided yet is
+        not lost, but nothing can be said for it either.
+
+    Raises:
+        ConfigError: The window begins later than the part that is decided ends.
     """
     status = await store.read(Standing())
-    if end is not None and end > status.watermark:
+    upto = status.watermark if end is None else min(end, status.watermark)
+    if start is not None and start >= upto and end is not None:
         raise ConfigError(
-            f"--until {shown_instant(end)} is later than {shown_instant(status.watermark)}, up to where everything is "
-            "decided; audit an earlier window"
+            f"everything is decided up to {shown_instant(status.watermark)}, and the window begins at "
+            f"{shown_instant(start)}; audit an earlier window"
         )
-    return await audit_window(store, start, status.watermark if end is None else end, hear)
+    found = await audit_window(store, start, upto, hear)
+    begin = upto if start is None else max(start, upto)
+    behind = await _not_looked_at(store, begin, end, status.now)
+    return found if behind is None else msgspec.structs.replace(found, not_looked_at=behind)
+
+
+async def _not_looked_at(store: Store, start: int, end: int | None, now: int) -> NotLookedAt | None:
+    """What lies between the watermark and the end of the window. A store decides what is due within seconds, so without
+    an end of its own a window ends a minute ago, and is complete if nothing was due between the watermark and then."""
+    last = now - DECIDED_WITHIN if end is None else end
+    if last <= start:
+        return None
+    expected, is_more = _count_due(await read_timeline(store.read), start, min(last, now))
+    if not expected and end is None:
+        return None
+    return NotLookedAt(start=shown_instant(start), end=shown_instant(last), expected=expected, is_more=is_more)
+
+
+def _count_due(timeline: Timeline, start: int, end: int) -> tuple[int, bool]:
+    """How many instants were due in `[start, end)`, and whether there are more than were counted."""
+    count, piece = 0, _PIECE
+    while start < end:
+        if count >= _COUNTED_MAX:
+            return count, True
+        upto = min(start + piece, end)
+        try:
+            count += len(timeline.expected(start, upto))
+        except WindowError:
+            if piece <= SECOND:
+                return count, True
+            piece //= 2
+            continue
+        start = upto
+    return count, False
 
 
 async def audit_window(
@@ -132,7 +205,7 @@ class _Audit:
             if table is not PointerTable.WINDOWS:
                 await self._entries(table)
         await self._rows()
-        sums, findings = self._instants.sums, self._findings
+        sums, findings, outcomes = self._instants.sums, self._findings, self._instants.outcomes
         return Audited(
             start=shown_instant(self._start),
             end=shown_instant(self._end),
@@ -141,6 +214,8 @@ class _Audit:
             wrong=findings.count - sums.lost - sums.doubled - sums.unexpected,
             findings=tuple(findings.listed),
             gaps=tuple(sorted(f"{findings.name(job)}: {reason}" for job, reason in self._instants.gaps)),
+            outcomes={name: outcomes[name] for name in sorted(outcomes)},
+            not_run=sums.lost + sum(outcomes[name] for name in NOT_RUN),
         )
 
     # -- what leads to occurrences -----------------------------------------------------------------------------------
@@ -184,7 +259,7 @@ class _Audit:
 
     def _look(self, evidence: Evidence, now: int) -> None:
         row = evidence.row
-        decision = Decision(row.key, row.ref)
+        decision = Decision(row.key, row.ref, outcome_of(row))
         if self._decided and self._decided[-1].key == decision.key:
             other = self._decided[-1].ref
             self._findings.add_row(Check.ONE_ROW, row, f"has the key of occurrence {other}")
@@ -223,7 +298,7 @@ class _Audit:
         if report.lost_count:
             self._floors = _floors(await jobs_after(self._store.read))
             report = audit(expected, keys, self._instants.windows, self._floors)
-        self._instants.take(await self._excused(report), expected, decided)
+        self._instants.take(await self._excused(report), expected, decided, report.unexpected)
 
     async def _excused(self, report: AuditReport) -> AuditReport:
         """The report without what was withdrawn."""

@@ -7,8 +7,8 @@ A window may reach through many pieces. How many instants it says it has is comp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +18,17 @@ from itinerary.core.auditing import AuditReport
 from itinerary.core.expected import Due, Expected
 from itinerary.core.matching import Matching, Span, stands_for_itself
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
+from itinerary.model.states import OccurrenceState
 
-__all__ = ["Decision", "Instants", "Sums"]
+__all__ = ["NOT_RUN", "Decision", "Instants", "Sums", "outcome_of"]
+
+_MAY_END_UNBEGUN: Final = (OccurrenceState.FAILED, OccurrenceState.CANCELLED)
+_BEFORE_START: Final = "_before_start"
+NOT_RUN: Final = frozenset(
+    {OccurrenceState.SKIPPED.value, OccurrenceState.MISSED.value}
+    | {f"{state.value}{_BEFORE_START}" for state in _MAY_END_UNBEGUN}
+)
+"""What became of instants of which nothing ever ran."""
 
 
 class Decision(NamedTuple):
@@ -27,6 +36,15 @@ class Decision(NamedTuple):
 
     key: Key
     ref: Ref
+    outcome: str
+    """What became of it: see `outcome_of`."""
+
+
+def outcome_of(row: OccurrenceRow) -> str:
+    """What became of an occurrence: its state; of one that ended without having begun, that too."""
+    if row.started_at is None and row.status in _MAY_END_UNBEGUN:
+        return f"{row.status.value}{_BEFORE_START}"
+    return row.status.value
 
 
 class Sums(msgspec.Struct, frozen=True):
@@ -49,13 +67,24 @@ class Instants:
         """Those that reach into what is not compared yet."""
         self._inside: Counter[Ref] = Counter()
         self._in_gaps: set[JobNumber] = set()
+        self._window_refs = frozenset(row.ref for row in self.windows)
+        self.outcomes: Counter[str] = Counter()
+        """What became of the instants. One that lies in a window counts as what became of that row."""
         self.sums = Sums()
         self.gaps: dict[tuple[JobNumber, str], None] = {}
         """Jobs of which nobody can say what they expected, and why."""
 
-    def take(self, report: AuditReport, expected: Expected, decided: Sequence[Decision]) -> None:
-        """One more piece, compared."""
+    def take(
+        self, report: AuditReport, expected: Expected, decided: Sequence[Decision], unexpected: Collection[Key] = ()
+    ) -> None:
+        """One more piece, compared. `unexpected` are all rows that were never expected, excused or not."""
         self._add(report)
+        others = frozenset(unexpected)
+        self.outcomes.update(
+            one.outcome
+            for one in decided
+            if stands_for_itself(one.key) and one.ref not in self._window_refs and one.key not in others
+        )
         for due in report.lost:
             self._say(due.job, due.instant, "is lost: nothing was decided about it")
         for due in report.doubled:
@@ -93,7 +122,7 @@ class Instants:
         }
         own = [
             f"occurrence {ref}"
-            for key, ref in decided
+            for key, ref, _ in decided
             if (key.job, key.instant) == (due.job, due.instant) and stands_for_itself(key) and ref not in windows
         ]
         around = [f"the window of occurrence {ref}" for ref, is_around in windows.items() if is_around]
@@ -106,6 +135,8 @@ class Instants:
             spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in counted]
             for row, count in zip(counted, Matching(expected).inside(spans).tolist(), strict=True):
                 self._inside[row.ref] += count
+                if count and row.window_count:
+                    self.outcomes[outcome_of(row)] += count
         for row in self.windows:
             if row.window is not None and row.window.end <= expected.end:
                 self._compare(row, row.window.count, self._inside.pop(row.ref, 0))

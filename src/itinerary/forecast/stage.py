@@ -136,7 +136,7 @@ class Stage:
         self.engine, self.node, self.plans, self.defaults = engine, node, plans, defaults
         # A node claims ahead and looks back, since it may be late. Here nothing ever is.
         self.settings = replace(settings, pre_schedule_interval=1, grace_period=0)
-        self.grace_period = settings.grace_period
+        self.grace_period, self.late_for = settings.grace_period, settings.late_for
         self._takes = takes
         self._lasting: dict[str, dict[str, int]] = {}
         bodies = {self.plan(job).terms.json for job in plans.timeline.jobs}
@@ -228,7 +228,7 @@ class _Play:
         self.engine = stage.engine.copied(lambda: self.now)
         self.store = EngineStore(self.engine)
         settings = stage.settings
-        self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace, stage.grace_period))
+        self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace, stage.late_for))
         self.inbox: list[m.Message] = []
         self.ends: list[tuple[int, int, AttemptKey, Outcome]] = []
         """What ends when; those that were stopped meanwhile are passed over."""
@@ -374,6 +374,8 @@ class _Play:
                 assert_never(command)
 
     def _start(self, revision: int, starts: Sequence[Start]) -> None:
+        if any(0 < request.late_until < self.now for request in starts):
+            self._pass()  # the sweeps of a node that runs have come this far
         node, takeover_after, configs = self.stage.node, self.stage.settings.takeover_after, self.stage.configs
         work = partial(ledger.start, owner=node, revision=revision, starts=starts, takeover_after=takeover_after)
         answers = done(self.engine.write(lambda tx: work(tx, configs=configs)))
@@ -398,8 +400,7 @@ class _Play:
     def _make_up(self, backlog: Backlog) -> None:
         """What the sweep of a node that starts does about the time in which nobody was there."""
         self.now = backlog.start
-        if (plan := done(self.store.begin_sweep(self.stage.node, backlog.start))) is not None:
-            self._advance(SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", is_last=True))
+        self._pass()
         self.now = backlog.end
         plan = done(self.store.begin_sweep(self.stage.node, backlog.end))
         assert plan is not None, "nothing of it is decided yet"
@@ -408,6 +409,11 @@ class _Play:
             steps[0] = replace(steps[0], wanted=(*backlog.carried, *steps[0].wanted))
         for step in steps:
             self._advance(step)
+
+    def _pass(self) -> None:
+        """Move the watermark to the present: nothing is missing."""
+        if (plan := done(self.store.begin_sweep(self.stage.node, self.now))) is not None:
+            self._advance(SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", is_last=True))
 
     def _advance(self, step: SweepStep) -> None:
         answer = done(self.store.advance_sweep(self.stage.node, self.stage.plans.timeline.revision, step))

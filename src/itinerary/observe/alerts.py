@@ -16,21 +16,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from itinerary.core.news import Began, Finished, News, Settled
+from msgspec.structs import replace
+
+from itinerary.core.news import Began, FellBehind, Finished, News, Settled
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
 from itinerary.model.config import EffectiveConfig, resolve
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.ids import job_id, run_id
+from itinerary.model.nodes import has_died
 from itinerary.model.occurrence import Kind
+from itinerary.model.overload import Behind
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Events, History, JobsByName
-from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
+from itinerary.model.queries import ByKey, Details, Events, History, JobsByName, Nodes
+from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
-from itinerary.model.states import OccurrenceState
+from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refusal
 from itinerary.observe.incidents import ALERTS_STREAM, Alert, AlertKind, Delivered, Incidents, delivery, seen
 from itinerary.observe.lookout import Lookout
@@ -63,6 +67,12 @@ _FIRST_WAIT: Final = SECOND
 _LONGEST_WAIT: Final = 300 * SECOND
 _DECISIVE: Final = WENT_WRONG | {OccurrenceState.COMPLETED}
 _END_TIMEOUT: Final = 5.0
+_OUTPUT_LINES: Final = 20
+_OUTPUT_MAX: Final = 2_000
+"""How much of a task's output an alert has: lines, and characters."""
+_FAILED_ATTEMPTS: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
+_DEAD_FOR: Final = 3_600 * SECOND
+"""How long ago a node may have been found dead for people to be told."""
 
 
 class _Trouble(NamedTuple):
@@ -107,12 +117,16 @@ class Alerts:
         self._held: dict[tuple[str, AlertKind], _Trouble] = {}
         """What came while an incident was open: if that is closed by an earlier success, it is one of its own."""
         self._left_out = 0
+        self._behind: Behind | None = None
+        """How far this node is behind; None: it keeps up."""
         self._lease: Lease | None = None
         self._looked_at = -_LOOK_INTERVAL
         self._waits: dict[tuple[str, str], tuple[int, int]] = {}
         """By alert and receiver: how often it was tried, and when it is again."""
         self._asked: dict[str, None] = {}
         """Jobs that have been asked in this round whether they have recovered."""
+        self._dead: set[NodeNumber] = set()
+        """Dead nodes that people have been told of."""
         self._is_away = False
         self.counts: Counter[str] = Counter({"delivered": 0, "retried": 0, "given_up": 0})
         """What became of deliveries here."""
@@ -132,7 +146,9 @@ class Alerts:
                 if late_by > _LATE_MIN and item.key.kind is Kind.SCHEDULED:
                     late = format_duration(_seconds(late_by))
                     why = f"it was due at {shown_instant(item.due_at)}, and began {late} late"
-                    self._add(_Trouble(AlertKind.MISSED, item.job, item.key, None, item.started_at, why, late_by))
+                    self._add(_Trouble(AlertKind.LATE, item.job, item.key, None, item.started_at, why, late_by))
+            elif type(item) is FellBehind:
+                self._behind = item.behind
 
     def _note(self, kind: AlertKind, item: Finished | Settled) -> None:
         at = item.ended_at if isinstance(item, Finished) else self._clock.now()
@@ -181,9 +197,11 @@ class Alerts:
             await self._report()
         if is_time:
             self._looked_at = now
+            await self._report_node()
             mine = await self._store.lease(self._node, ALERTS_STREAM, (ALERTS_STREAM,), _LEASE)
             self._lease = mine[0] if mine else None
             if self._lease is not None:
+                await self._look_for_dead()
                 await self._look_for_late()
                 await self._look_for_recovery()
                 await self._report()
@@ -209,6 +227,8 @@ class Alerts:
         """Write down what went wrong, if somebody wants to be told of it and it is not known already."""
         trouble, self._trouble = self._trouble, {}
         fresh: list[Alert] = []
+        outputs: dict[str, str] = {}
+        failed: dict[Key, str] = {}
         for name, one in trouble.items():
             if not self._is_wanted(one):
                 continue
@@ -216,8 +236,13 @@ class Alerts:
                 self._held[name] = one
             else:
                 fresh.append(self._alert(one))
+                if one.kind is AlertKind.FAILED:
+                    failed[one.key] = fresh[-1].alert
         try:
+            if failed:
+                outputs = await self._outputs(failed)
             if fresh:
+                fresh = [replace(alert, output=outputs.get(alert.alert)) for alert in fresh]
                 await self._append([seen(alert) for alert in fresh])
         except StoreError:
             self._trouble = {**trouble, **self._trouble}
@@ -229,6 +254,51 @@ class Alerts:
                 "alerts.left_out", count=self._left_out, hint="more jobs are in trouble than can be told of"
             )
             self._left_out = 0
+
+    async def _outputs(self, failed: Mapping[Key, str]) -> dict[str, str]:
+        """Read the last lines that failed tasks wrote, by alert. Of very many at once only some are read."""
+        rows = await self._store.read(ByKey(tuple(failed)[:_ASKED_AT_ONCE]))
+        details = await self._store.read(Details(tuple(row.ref for row in rows.values()))) if rows else ()
+        found: dict[str, str] = {}
+        for detail in details:
+            if lines := last_lines(detail.attempts):
+                found[failed[detail.row.key]] = self._hide(lines)
+        return found
+
+    async def _report_node(self) -> None:
+        """Open an incident of this node if it is further behind than the grace period, and close it when it keeps up.
+
+        A node of the same name that was behind when it ended has left its incident open: it is closed here, too.
+        """
+        job = f"(node {self._name})"
+        opened, behind = self._incidents.open.get((job, AlertKind.BEHIND)), self._behind
+        if behind is not None and (opened is not None or behind.by <= self._settings.grace_period):
+            return
+        if behind is None and opened is None:
+            return
+        at = self._clock.now()
+        kind = AlertKind.RECOVERED if behind is None else AlertKind.BEHIND
+        name = f"{kind}:{job}:{at if behind is None else behind.since}"
+        why = "the node keeps up again" if behind is None else f"the node is {behind.sentence}; {behind.advice}"
+        alert = Alert(
+            alert=name,
+            kind=kind,
+            job=job,
+            run="",
+            occurrence="",
+            scheduled_at=shown_instant(at if behind is None else behind.since),
+            at=shown_instant(at),
+            outcome=None,
+            why=why,
+            node=self._name,
+            incident=name if opened is None else opened.alert,
+            at_microseconds=at,
+        )
+        await self._append([seen(alert)])
+        if behind is not None:
+            self._log.warning("alert.raised", kind=kind.value, job=job, run="", why=why)
+        else:
+            self._log.info("alert.recovered", job=job, run="")
 
     async def _append(self, events: Sequence[NewEvent], lease: Lease | None = None) -> bool:
         """Append to the log, and read it again. False if somebody else has the lease by now."""
@@ -280,6 +350,39 @@ class Alerts:
 
     # -- who has the lease -------------------------------------------------------------------------------------------
 
+    async def _look_for_dead(self) -> None:
+        """Find nodes that other nodes found dead within the last hour. Each is told of once."""
+        rows = [
+            row
+            for row in await self._store.read(Nodes())
+            if row.number not in self._dead and has_died(row) and (row.left_at or 0) > self._clock.now() - _DEAD_FOR
+        ]
+        alerts = [self._death(row) for row in rows]
+        if not alerts or not await self._append([seen(alert) for alert in alerts], self._lease):
+            return
+        self._dead |= {row.number for row in rows}
+        for alert in alerts:
+            self._log.warning("alert.raised", kind=alert.kind.value, job=alert.job, run="", why=alert.why)
+
+    def _death(self, row: NodeRow) -> Alert:
+        at = row.left_at or 0
+        name = f"{AlertKind.DIED}:(node {row.name}):{row.number}"
+        return Alert(
+            alert=name,
+            kind=AlertKind.DIED,
+            job=f"(node {row.name})",
+            run="",
+            occurrence="",
+            scheduled_at=shown_instant(row.beat_at),
+            at=shown_instant(at),
+            outcome=None,
+            why=f"node {row.name} died: it was last heard of at {shown_instant(row.beat_at)}, and did not say that it"
+            " leaves; its work was taken over",
+            node=self._name,
+            incident=name,
+            at_microseconds=at,
+        )
+
     async def _look_for_late(self) -> None:
         """Find what is due, has not begun, and is later than it may be."""
         found = await self._lookout.look()
@@ -295,7 +398,7 @@ class Alerts:
             why = f"it was due at {shown_instant(one.due_at)}, and has not begun {late} later: it {how}"
             key = Key(one.instant, one.job, Kind.SCHEDULED)
             name = timeline.jobs[one.job].name
-            self._add(_Trouble(AlertKind.MISSED, name, key, one.status, found.now, why, late_by))
+            self._add(_Trouble(AlertKind.LATE, name, key, one.status, found.now, why, late_by))
 
     def _has_deadline(self, one: Instant) -> bool:
         config = self._config(one.job, one.instant)
@@ -376,6 +479,15 @@ class Alerts:
         else:
             self.counts["given_up"] += 1
             self._log.error("alert.given_up", alert=alert.alert, job=alert.job, why=self._hide(given_up))
+
+
+def last_lines(attempts: Sequence[AttemptRow]) -> str | None:
+    """The last lines that the attempt wrote which failed last; None if it wrote nothing."""
+    failed = [one for one in attempts if one.output and one.status in _FAILED_ATTEMPTS]
+    if not failed:
+        return None
+    newest = max(failed, key=lambda one: (one.ended_at or 0, one.place, one.number))
+    return "\n".join((newest.output or "").rstrip().splitlines()[-_OUTPUT_LINES:])[-_OUTPUT_MAX:]
 
 
 def _recovery(job: str, row: OccurrenceRow) -> _Trouble:

@@ -2,7 +2,10 @@
 
     live       the engine's loop answers. If it has not for some seconds it is blocked, and only a restart helps
     ready      it has started, does not end, and its store answers
-    progress   nothing has been due and undecided for 60 s, on any node: by the store, whatever this node does
+    progress   this node keeps up with what is due, schedules each partition of records that it holds, and nothing has
+               been due and undecided for 60 s, on any node: by the store, whatever this node does
+
+`live` says only that the loop answers: a node that is overloaded is alive, and a restart would not help it.
 
 The loop is not waited for: a pulse asks it once a second, and an answer only says when it was heard last. So a probe of
 a node that hangs is answered at once.
@@ -10,13 +13,15 @@ a node that hangs is answered at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, Protocol
 
 import msgspec
 
 from itinerary.errors import StoreError
+from itinerary.model.overload import Behind
+from itinerary.model.stalled import StalledPartition
 from itinerary.observe.lookout import Lookout, Seen
 from itinerary.schedules.durations import SECOND
 
@@ -87,8 +92,18 @@ class Pulse:
 class Health:
     """Answers the three probes."""
 
-    def __init__(self, heart: Heart, pulse: Pulse, lookout: Lookout) -> None:
+    def __init__(
+        self,
+        heart: Heart,
+        pulse: Pulse,
+        lookout: Lookout,
+        behind: Callable[[], Behind | None] = lambda: None,
+        stalled: Callable[[], Sequence[StalledPartition]] = tuple,
+    ) -> None:
+        """`behind` says how far the node is behind; None: it keeps up. `stalled` returns the partitions of records that
+        the node does not schedule."""
         self._heart, self._pulse, self._lookout = heart, pulse, lookout
+        self._behind, self._stalled = behind, stalled
 
     def live(self) -> Verdict:
         """Whether the engine's loop answers."""
@@ -114,7 +129,15 @@ class Health:
         return Verdict(ok=True, why="the node runs, and its store answers")
 
     async def progress(self) -> Verdict:
-        """Whether nothing has been due and undecided for too long."""
+        """Whether the node keeps up, and nothing has been due and undecided for too long."""
+        behind = self._behind()
+        if behind is not None:
+            return Verdict(ok=False, why=f"this node is {behind.sentence}; {behind.advice}")
+        stalled = self._stalled()
+        if stalled:
+            others = len(stalled) - 1
+            more = f"; {others} more partition{' is' if others == 1 else 's are'} stalled" if others else ""
+            return Verdict(ok=False, why=f"{stalled[0].sentence}; correct the timezone function{more}")
         try:
             seen = await self._lookout.look()
         except StoreError as error:

@@ -1,6 +1,6 @@
 """Incidents: which job is in trouble, folded from the log of what nodes have seen (U12).
 
-    trouble seen ──► nothing open of that kind? ──► an incident, and one alert        failed, missed
+    trouble seen ──► nothing open of that kind? ──► an incident, and one alert        failed, missed, late
                 └─► already open: it is known, and nobody is told again
     a success after it ──► the job's incidents are closed, and one alert              recovered
 
@@ -30,6 +30,7 @@ ALERTS_STREAM: Final = "itinerary.alerts"
 WHY_MAX: Final = 2_000
 _SEEN: Final = "TroubleSeen"
 _DELIVERED: Final = "AlertDelivered"
+_GIVEN_UP_MAX: Final = 1_000
 
 
 class AlertKind(StrEnum):
@@ -37,7 +38,16 @@ class AlertKind(StrEnum):
 
     FAILED = "failed"
     MISSED = "missed"
+    """A run does not happen: its instant was marked as missed."""
+    LATE = "late"
+    """A run has not started in time, and is still to start; or it started late."""
     RECOVERED = "recovered"
+    DIED = "died"
+    """A node was killed, or its machine was lost. Its `job` is `(node NAME)`. Nothing closes it: it is told once."""
+    TEST = "test"
+    """Sent by `itinerary alert --test`. It is kept nowhere."""
+    BEHIND = "behind"
+    """A node cannot keep up with what is due. Its `job` is `(node NAME)`, since all jobs are concerned."""
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +70,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     incident: str
     """The id of the alert that opened the incident; of a recovery, the first of those that it closes."""
     at_microseconds: int
+    output: str | None = None
+    """The last lines that the task wrote which failed."""
 
     def body(self) -> bytes:
         """As it is sent."""
@@ -78,7 +90,8 @@ class Delivered(msgspec.Struct, frozen=True):
 
 def seen(alert: Alert) -> NewEvent:
     """The event that tells of it. One occurrence has one of each kind."""
-    alert = msgspec.structs.replace(alert, why=clean_text(alert.why, WHY_MAX))
+    output = None if alert.output is None else clean_text(alert.output, WHY_MAX)
+    alert = msgspec.structs.replace(alert, why=clean_text(alert.why, WHY_MAX), output=output)
     return NewEvent(kind=_SEEN, record=alert.job, cause=alert.alert, data=msgspec.json.encode(alert).decode())
 
 
@@ -100,6 +113,8 @@ class Incidents:
         """What people are to be told, in order, as far as it is not known to have arrived everywhere."""
         self.closed: dict[str, int] = {}
         """When the last success of a job was that closed an incident."""
+        self.given_up: list[Alert] = []
+        """Those that some receiver will not be sent any more, the last ones."""
         self._done: dict[str, set[str]] = {}
         """Who has been told of which."""
 
@@ -126,14 +141,18 @@ class Incidents:
         elif event.kind == _DELIVERED:
             told = from_json(Delivered, event.data or "")
             if told.alert in self.alerts:
+                if told.is_given_up:
+                    self.given_up = [*self.given_up[1 - _GIVEN_UP_MAX :], self.alerts[told.alert]]
                 self._done.setdefault(told.alert, set()).add(told.receiver)
 
     def _take_trouble(self, alert: Alert) -> None:
         if alert.kind is AlertKind.RECOVERED:
-            closed = [self.open.pop((alert.job, kind), None) for kind in (AlertKind.FAILED, AlertKind.MISSED)]
+            closed = [self.open.pop((alert.job, kind), None) for kind in AlertKind]
             self.closed[alert.job] = alert.at_microseconds
             if any(one is not None for one in closed):
                 self.alerts[alert.alert] = alert
+        elif alert.kind is AlertKind.DIED:
+            self.alerts[alert.alert] = alert
         elif (alert.job, alert.kind) not in self.open:
             self.open[alert.job, alert.kind] = alert
             self.alerts[alert.alert] = alert

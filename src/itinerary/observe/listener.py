@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from itinerary.daemons import DaemonPool
 from itinerary.errors import NodeError, StoreUnavailable
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
@@ -34,6 +35,7 @@ from itinerary.observe.tally import Tally
 from itinerary.observe.watched import Watched
 from itinerary.stores.opening import open_store
 from itinerary.stores.store import EngineStore
+from itinerary.waiting import join_thread, result_of
 
 __all__ = ["CONNECTIONS_MAX", "CONNECTION_MAX", "Listener"]
 
@@ -75,7 +77,7 @@ class Listener:
     def start(self) -> ListenAt:
         """Begin to listen. Returns where; raises NodeError if that cannot be."""
         self._thread.start()
-        return self._started.result(_START_TIMEOUT)
+        return result_of(self._started, _START_TIMEOUT)
 
     @property
     def at(self) -> ListenAt:
@@ -91,7 +93,7 @@ class Listener:
             except RuntimeError:
                 return  # it has stopped in this very moment
         if threading.current_thread() is not self._thread:
-            self._thread.join(_STOP_TIMEOUT)
+            join_thread(self._thread, _STOP_TIMEOUT)
 
     # -- in its own thread -------------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class Listener:
 
     async def _run(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        self._loop.set_default_executor(DaemonPool("itinerary-health-helper"))
         reader = _Reader(self._store, self._watched)
         probes = Probes(
             self._watched, self._tally, reader.read, heartbeat_interval=self._interval, time=self._loop.time

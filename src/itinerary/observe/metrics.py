@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from itinerary.model.overload import Behind
+from itinerary.model.stalled import StalledPartition
 from itinerary.observe.lookout import Seen
 from itinerary.observe.tally import Histogram, Tally
 from itinerary.schedules.durations import SECOND
@@ -67,6 +69,12 @@ METRICS: Final = (
         (),
         "for how long something has been due and undecided, in the whole store; 0: nothing is",
     ),
+    Described(
+        "scheduler_behind_seconds",
+        "gauge",
+        ("bottleneck",),
+        "how far this node is behind what is due, and for lack of what; 0 with bottleneck none: it keeps up",
+    ),
     Described("scheduler_inbox_depth", "gauge", (), "messages that wait for the loop of this node"),
     Described("scheduler_syncer_backlog", "gauge", (), "updates of this node that are not written yet"),
     Described("scheduler_nodes", "gauge", (), "nodes that are there"),
@@ -81,6 +89,12 @@ METRICS: Final = (
     ),
     Described(
         "scheduler_records_store_outages_total", "counter", ("desk",), "alerts that the event store was away for long"
+    ),
+    Described(
+        "scheduler_records_stalled_partitions",
+        "gauge",
+        ("desk",),
+        "partitions of this node that are not scheduled, since their time zone is unknown",
     ),
 )
 """Every metric, in the order in which it is published."""
@@ -97,6 +111,10 @@ class Gauges(msgspec.Struct, frozen=True):
     alerts: Mapping[str, int] = msgspec.field(default_factory=dict)
     desks: Mapping[str, Mapping[str, float | Mapping[str, float]]] = msgspec.field(default_factory=dict)
     """The figures of each desk, by the names of their metrics; those of a cycle by its name."""
+    behind: Behind | None = None
+    """How far the node is behind what is due; None: it keeps up."""
+    stalled: tuple[StalledPartition, ...] = ()
+    """Partitions of records that are not scheduled on this node, since their time zone is unknown."""
 
 
 class Sources(Protocol):
@@ -157,6 +175,9 @@ class NodeMetrics(Collector):
         yield _histogram("scheduler_start_lateness_seconds", [((), tally.lateness)])
         if seen is not None:
             yield _gauge("scheduler_oldest_undecided_seconds", [((), seen.undecided_for / SECOND)])
+        behind = gauges.behind
+        held_up = ("none", 0.0) if behind is None else (behind.bottleneck.value, behind.by / SECOND)
+        yield _gauge("scheduler_behind_seconds", [((held_up[0],), held_up[1])])
         yield _gauge("scheduler_inbox_depth", [((), gauges.inbox_depth)])
         yield _gauge("scheduler_syncer_backlog", [((), gauges.syncer_backlog)])
         if seen is not None:

@@ -32,7 +32,9 @@ class Probes:
         self._watched, self._tally = watched, tally
         self._lookout = Lookout(read, watched.timeline, heartbeat_interval)
         self._pulse = Pulse(watched, time)
-        self._health = Health(watched, self._pulse, self._lookout)
+        self._health = Health(
+            watched, self._pulse, self._lookout, lambda: watched.gauges().behind, lambda: watched.gauges().stalled
+        )
         self._metrics = NodeMetrics(tally, self)
 
     def feel(self) -> None:

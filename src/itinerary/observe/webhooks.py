@@ -9,6 +9,7 @@ the host. The signature is HMAC-SHA256 over the timestamp, a dot, and the body.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Collection
@@ -29,6 +30,7 @@ _TIMEOUT: Final = 10.0
 """How long a receiver may take, in seconds."""
 _URL: Final = "url"
 _ERROR_MAX: Final = 300
+_UNUSABLE: Final = "the URL of a receiver, or the secret that it is, cannot be used; check it"
 
 
 class Undelivered(ItineraryError):
@@ -97,7 +99,7 @@ class Webhook:
         except TimeoutError:
             raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
         except ConfigError:  # it may quote the URL, which may be a secret
-            raise Undelivered("the URL of a receiver, or the secret that it is, cannot be used; check it") from None
+            raise Undelivered(_UNUSABLE) from None
         except ItineraryError as error:
             raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -105,6 +107,37 @@ class Webhook:
         if not 200 <= status <= 299:
             redirect = "; redirects are not followed" if 300 <= status <= 399 else ""
             raise Undelivered(f"{host} answered {status}{redirect}")
+
+    async def check(self, receiver: Receiver) -> str:
+        """Check that a receiver can be reached: its URL, its address, a connection. Nothing is sent.
+
+        Returns:
+            The host.
+
+        Raises:
+            Undelivered: An alert would not arrive. The message names the host and nothing more of the URL.
+        """
+        host = "the receiver"
+        try:
+            self._headers("", b"", "0")  # the signature needs its secret
+            call = read_http({"http": self._resolved(receiver.url), "method": "POST"})
+            host = call.host
+            addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
+            is_secure = call.url.startswith("https:")
+            async with asyncio.timeout(_TIMEOUT):
+                _, writer = await asyncio.open_connection(
+                    addresses[0], call.port, ssl=is_secure or None, server_hostname=call.host if is_secure else None
+                )
+            writer.close()
+        except TimeoutError:
+            raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
+        except ConfigError:
+            raise Undelivered(_UNUSABLE) from None
+        except ItineraryError as error:
+            raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
+        except OSError as error:
+            raise Undelivered(f"{host} cannot be reached: {error.strerror or type(error).__name__}") from None
+        return host
 
     def _resolved(self, url: Value) -> str:
         return resolve_values({_URL: url}, self._secrets)[0][_URL]

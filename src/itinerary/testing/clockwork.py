@@ -29,6 +29,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import LATEST
 from itinerary.testing.ground import RehearsalGround
 from itinerary.testing.loop import RehearsalLoop
+from itinerary.waiting import join_thread
 
 __all__ = ["Clockwork", "looks_ahead"]
 
@@ -228,5 +229,5 @@ def _elsewhere(work: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=run, name="itinerary-rehearsal", daemon=True)
     thread.start()
-    thread.join()
+    join_thread(thread)
     over.result()

@@ -235,9 +235,9 @@ class Rehearsal:
         """Skip its instants, until `resume`, or until then."""
         self._done(self._job(job).pause(reason=reason, until=until))
 
-    def resume(self, job: str, *, reason: str | None = None) -> None:
-        """End a pause."""
-        self._done(self._job(job).resume(reason=reason))
+    def resume(self, job: str, *, reason: str | None = None, backlog: str = "run") -> None:
+        """End a pause; what it held runs, or is skipped."""
+        self._done(self._job(job).resume(reason=reason, backlog=backlog))
 
     def skip(self, job: str, instant: datetime, *, reason: str | None = None) -> None:
         """Pass over one instant."""

@@ -8,6 +8,7 @@ import hmac
 import io
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -18,9 +19,11 @@ from typing import Any
 
 import pytest
 import structlog
+from typer.testing import CliRunner
 
 from itinerary import Itinerary, every
 from itinerary.app.logs import configure_logging
+from itinerary.cli.main import app as command_line
 from itinerary.errors import ConfigError
 from itinerary.executors.references import Secret
 from itinerary.observe.webhooks import Undelivered, Webhook, receiver_of
@@ -92,6 +95,73 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ITINERARY_SECRET_SIGNING", SIGNING)
     yield
     structlog.reset_defaults()
+
+
+@pytest.mark.spec("U12", "the last lines of output")
+@pytest.mark.usefixtures("secrets")
+def test_an_alert_has_the_last_lines_of_what_the_task_wrote_without_its_secrets(tmp_path: Path) -> None:
+    script = f"seq 1 100; echo connecting with {CANARY}; echo giving up >&2; exit 3"
+    with serving() as server:
+        app = Itinerary(store=f"sqlite:///{tmp_path}/store", allow_hosts=[server.at], alert_urls=[server.url])
+        app.job("etl", every("1s")).shell("main", ["bash", "-c", script])
+        with app.running():
+            failed = until(server, "failed")
+    lines = failed["output"].splitlines()
+    assert len(lines) == 20
+    assert {"100", "connecting with …hidden…", "giving up"} <= set(lines)
+    assert "82" not in lines
+
+
+@pytest.mark.spec("U12", "whether alerts arrive")
+@pytest.mark.parametrize("way", ["it listens", "nothing listens", "not allowed", "no secret"])
+def test_a_receiver_is_checked_without_sending_it_anything(way: str) -> None:
+    async def checked(server: Server) -> str:
+        allowed = [] if way == "not allowed" else [server.at]
+        receiver = receiver_of(Secret("NOT_THERE") if way == "no secret" else server.url)
+        return await Webhook(allowed_hosts=allowed).check(receiver)
+
+    with serving() as server, socket.socket() as silent:
+        if way == "nothing listens":
+            silent.bind(("127.0.0.1", 0))  # and does not listen: no other process can get this port
+            server.at = f"127.0.0.1:{silent.getsockname()[1]}"
+            server.url = f"http://{server.at}{PATH}"
+        if way == "it listens":
+            assert asyncio.run(checked(server)) == "127.0.0.1"
+        else:
+            why = {"nothing listens": "cannot be reached", "not allowed": "is refused", "no secret": "cannot be used"}
+            with pytest.raises(Undelivered, match=why[way]):
+                asyncio.run(checked(server))
+        assert server.posts == []
+
+
+@pytest.mark.spec("U12", "whether alerts arrive")
+@pytest.mark.parametrize("answers", [204, 500])
+def test_a_test_alert_says_who_has_it_and_check_and_doctor_say_who_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(answers) as server:
+        settings = f'alert_urls = ["{server.url}"]\nallow_hosts = ["{server.at}"]\n'
+        (tmp_path / "itinerary.toml").write_text(settings, "utf-8")
+        job = '[jobs.etl]\nschedule = "0 3 * * *"\ntasks = [{ name = "main", shell = ["true"] }]\n'
+        (tmp_path / "jobs.toml").write_text(job, "utf-8")
+        sent = CliRunner().invoke(command_line, ["alert", "--test"])
+        checked = CliRunner().invoke(command_line, ["check", "jobs.toml"])
+    assert "warning" not in checked.output
+    (post,) = server.posts
+    assert json.loads(post.body)["kind"] == "test"
+    if answers == 204:
+        assert (sent.exit_code, sent.output) == (0, "receiver 1 of alert_urls has the test alert\n")
+    else:
+        refused = "alerts do not reach receiver 1 of alert_urls: 127.0.0.1 answered 500\n"
+        assert (sent.exit_code, sent.output) == (1, refused)
+    checked = CliRunner().invoke(command_line, ["check", "jobs.toml"])
+    assert checked.exit_code == 0, checked.output
+    assert "alert_urls: alerts do not reach receiver 1 of alert_urls: 127.0.0.1 cannot be reached" in checked.output
+    assert CliRunner().invoke(command_line, ["migrate"]).exit_code == 0
+    found = CliRunner().invoke(command_line, ["doctor"])
+    assert found.exit_code == 1
+    assert "alerts: alerts do not reach receiver 1 of alert_urls: 127.0.0.1 cannot be reached" in found.output
 
 
 @pytest.mark.spec("U12", "failure")

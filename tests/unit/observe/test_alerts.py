@@ -6,16 +6,21 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from itinerary.app.doctoring import Level
+from itinerary.app.doctoring.recent import undelivered as owed
+from itinerary.app.looking.ground import Ground
+from itinerary.app.sources import read_configuration
 from itinerary.model.events import NewEvent
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.observe.alerts import GIVE_UP_AFTER, Alerts
 from itinerary.observe.incidents import ALERTS_STREAM
-from itinerary.observe.webhooks import Receiver, Undelivered
+from itinerary.observe.webhooks import Receiver, Undelivered, receiver_of
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -39,8 +44,10 @@ class Receivers:
         assert told["alert"] == alert
         self.told.append((receiver.name, told))
 
-    def kinds(self, receiver: str = "r") -> list[str]:
-        return [f"{told['kind']} {told['job']}" for name, told in self.told if name == receiver]
+    def kinds(self, receiver: str = "r", *, nodes: bool = False) -> list[str]:
+        """What a receiver was told of jobs, or of nodes."""
+        told = [one for name, one in self.told if name == receiver and one["job"].startswith("(node ") is nodes]
+        return [f"{one['kind']} {one['job']}" for one in told]
 
 
 class Fate:
@@ -106,6 +113,26 @@ def staged(story: Callable[[World, Scene, Receivers], Awaitable[None]], *names: 
     played(whole)
 
 
+@pytest.mark.spec("U12", "a dead node")
+def test_people_are_told_once_of_a_node_that_died_and_not_of_one_that_left() -> None:
+    async def story(world: World, scene: Scene, receivers: Receivers) -> None:
+        await world.register("etl", world.task())
+        async with scene.running("b"):
+            async with world.running(world.node("left")):
+                await world.sleep_until(30)
+            async with world.dying(world.node("killed")):
+                await world.sleep_until(60)
+            await world.sleep_until(400)
+            assert receivers.kinds(nodes=True) == ["died (node killed)"]
+        async with scene.running("c"):
+            await world.sleep_until(600)
+            assert receivers.kinds(nodes=True) == ["died (node killed)"]
+        (told,) = [one for _, one in receivers.told if one["kind"] == "died"]
+        assert told["why"].startswith("node killed died: it was last heard of at 2026-03-28T12:01:00Z, and did not say")
+
+    staged(story)
+
+
 @pytest.mark.spec("U12", "failure")
 @pytest.mark.spec("U12", "recovery")
 def test_of_a_job_that_fails_every_minute_people_are_told_once_and_once_when_it_is_over() -> None:
@@ -127,7 +154,8 @@ def test_of_a_job_that_fails_every_minute_people_are_told_once_and_once_when_it_
         assert failed["outcome"] == "failed"
         assert recovered["incident"] == failed["alert"] == failed["incident"]
         assert set(failed) == {
-            *("alert", "kind", "job", "run", "occurrence", "scheduled_at", "at", "outcome", "why", "node", "incident")
+            *("alert", "kind", "job", "run", "occurrence", "scheduled_at", "at", "outcome", "why", "node", "incident"),
+            "output",
         }
         assert fate.runs >= 6
 
@@ -162,11 +190,45 @@ def test_people_are_told_of_a_run_that_has_not_begun_within_its_grace_and_when_i
             await world.sleep_until(29)
             assert receivers.kinds() == []
             await world.sleep_until(45)
-            (_, told), *_ = receivers.told
-            assert (told["kind"], told["job"]) == ("missed", "quick")
+            (told,) = [told for _, told in receivers.told if told["job"] == "quick"]
+            assert told["kind"] == "late"
             assert "has not begun" in told["why"]
             await world.sleep_until(130)
-            assert receivers.kinds() == ["missed quick", "recovered quick"]
+            assert receivers.kinds() == ["late quick", "recovered quick"]
+
+    staged(story)
+
+
+@pytest.mark.spec("U12", "a node that cannot keep up")
+def test_people_are_told_once_that_a_node_is_behind_and_for_lack_of_what_and_when_it_is_over() -> None:
+    async def story(world: World, scene: Scene, receivers: Receivers) -> None:
+        await world.register("quick", world.task(), schedule=every("5s"))
+        await world.register("hog", world.task(100.0), schedule=every("1h"), overrides=Overrides(priority=9))
+        async with scene.running(max_concurrent_jobs=1):
+            await world.sleep_until(29)
+            assert receivers.kinds(nodes=True) == [], "not within the grace period"
+            await world.sleep_until(95)
+            (told,) = [told for _, told in receivers.told if told["job"] == "(node a)"]
+            assert told["kind"] == "behind"
+            assert "all of its slots are in use" in told["why"]
+            assert told["scheduled_at"] == "2026-03-28T12:00:00Z", "since when"
+            await world.sleep_until(150)
+            assert receivers.kinds(nodes=True) == ["behind (node a)", "recovered (node a)"]
+
+    staged(story)
+
+
+@pytest.mark.spec("U12", "a node that cannot keep up")
+def test_the_incident_of_a_node_that_died_behind_is_closed_by_the_next_one_of_its_name() -> None:
+    async def story(world: World, scene: Scene, receivers: Receivers) -> None:
+        await world.register("quick", world.task(), schedule=every("5s"))
+        await world.register("hog", world.task(100.0), schedule=every("1h"), overrides=Overrides(priority=9))
+        async with scene.running(max_concurrent_jobs=1):
+            await world.sleep_until(60)
+        assert receivers.kinds(nodes=True) == ["behind (node a)"]
+        async with scene.running(max_concurrent_jobs=20):
+            await world.sleep_until(100)
+        assert receivers.kinds(nodes=True) == ["behind (node a)", "recovered (node a)"]
 
     staged(story)
 
@@ -184,9 +246,9 @@ def test_a_job_may_set_how_late_is_late_and_that_nobody_is_told_of_it() -> None:
         await world.register("hog", world.task(75.0), schedule=every("1h"), overrides=Overrides(priority=9))
         async with scene.running(max_concurrent_jobs=1):
             await world.sleep_until(74)
-            assert receivers.kinds() == ["missed strict"]
+            assert receivers.kinds() == ["late strict"]
             await world.sleep_until(130)
-            assert receivers.kinds() == ["missed strict", "recovered strict"]
+            assert receivers.kinds() == ["late strict", "recovered strict"]
 
     staged(story)
 
@@ -202,9 +264,33 @@ def test_what_was_missed_while_nothing_ran_is_told_once_for_each_job_when_a_node
         await world.sleep_until(645)
         async with scene.running():
             await world.sleep_until(647)
-            assert sorted(receivers.kinds()) == ["missed dropped", "missed made_up"]
+            assert sorted(receivers.kinds()) == ["late made_up", "missed dropped"], "what is made up for is only late"
             await world.sleep_until(710)
             assert sorted(receivers.kinds())[2:] == ["recovered dropped", "recovered made_up"]
+
+    staged(story)
+
+
+@pytest.mark.spec("U3", "doctor looks at the last hour")
+def test_doctor_counts_alerts_that_no_receiver_has() -> None:
+    async def story(world: World, scene: Scene, receivers: Receivers) -> None:
+        url = "https://nowhere.invalid/hook"
+        name = receiver_of(url).name
+        scene.names = (name,)
+        receivers.deaf.add(name)
+        await world.register("etl", Fate().work, schedule=every("1h"))
+        configuration = read_configuration({"alert_urls": [url], "store": "memory:"}, {}, Path("/nonexistent"))
+        async with scene.running():
+            await world.sleep_until(30)
+            ground = await Ground.of(world.store)
+            assert not [one for one in await owed(ground, configuration) if "not arrived" in one.words]
+            await world.sleep_until(200)
+            ground = await Ground.of(world.store)
+            (found,) = [one for one in await owed(ground, configuration) if "not arrived" in one.words]
+            assert (found.level, found.words) == (
+                Level.WRONG,
+                "1 alert (of etl) has not arrived, the oldest for 3m20s",
+            )
 
     staged(story)
 

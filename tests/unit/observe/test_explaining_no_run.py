@@ -12,7 +12,7 @@ from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.policies import Overlap, Recovery, UpdatePolicy
 from itinerary.model.rows import EntryKind
 from itinerary.observe.explaining import Cause, Fate
-from itinerary.schedules import every
+from itinerary.schedules import cron, every
 from tests.unit.observe.asking import MINUTE, asked, changes, enter, says
 from tests.unit.runtime.world import EPOCH, World, played
 
@@ -357,6 +357,30 @@ def test_a_new_version_took_it_away() -> None:
             "etl at 2026-03-28 12:02:00 UTC was not due: version 2 was in force then (since 12:00:52, "
             "by anna: too much load); version 1 has it (in force since 12:00:00, by test). The nearest instants"
             " are 12:00:00 and 15:00:00.",
+        )
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "version not in force")
+def test_a_graceful_update_left_it_out() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task())
+        node = world.node()
+        async with world.running(node):
+            await world.sleep_until(52)
+            rules = Rules(world.registry, NOTHING, {})
+            updates = Updates(world.store, NodeView(world.store, node), "anna", rules, lambda: UpdatePolicy.GRACEFUL)
+            await updates.update("etl", Change(schedule=cron("2-59/10 * * * *"), reason="too much load"))
+            await world.sleep_until(200)
+            found = await asked(world, 120)
+        says(
+            found,
+            Fate.NOT_DUE,
+            Cause.VERSION,
+            "etl at 2026-03-28 12:02:00 UTC was not due: version 2 took over gracefully, and its instants begin at "
+            "12:12:00. The last run of the version before it was less than half an interval earlier. The nearest "
+            "instants are 12:01:00 and 12:12:00.",
         )
 
     played(story)

@@ -37,7 +37,8 @@ def test_what_nobody_ended_was_given_up() -> None:
             Fate.FAILED,
             Cause.TIMEOUT,
             "job, due 2026-03-28 12:00:10 UTC, timed out and was given up: nobody ended it within 1m10s of its "
-            "start. It began on time, at 12:00:10 on node a.",
+            "start. It began on time, at 12:00:10 on node a. No end of it was written, so it is not known whether its "
+            "work was done.",
         )
 
     played(story)

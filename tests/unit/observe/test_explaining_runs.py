@@ -13,13 +13,15 @@ import pytest
 
 from itinerary.model.definition import Requirement
 from itinerary.model.overrides import Level, Overrides, read_overrides
-from itinerary.model.policies import Overlap
-from itinerary.model.writes import Cancellation
+from itinerary.model.policies import OnShutdown, Overlap, Retry
+from itinerary.model.queries import Nodes
+from itinerary.model.reasons import overlaps
+from itinerary.model.writes import Cancellation, Passing
 from itinerary.observe.explaining import Cause, Fate
 from itinerary.schedules import every, once
 from itinerary.schedules.durations import SECOND
 from tests.unit.observe.asking import MINUTE, asked, says
-from tests.unit.runtime.world import EPOCH, World, played
+from tests.unit.runtime.world import EPOCH, Queueing, World, played
 
 # -- it ran ------------------------------------------------------------------------------------------------------------
 
@@ -122,8 +124,8 @@ def test_it_ran_late_since_the_store_did_not_answer() -> None:
                 found,
                 Fate.RAN_LATE,
                 Cause.STORE_AWAY,
-                f"{name}, due 2026-03-28 12:02:00 UTC, ran 3 min 37 s late: the store did not answer node a from "
-                "12:00:30 to 12:05:31, and it was recovered by execute_all. It began at 12:05:37 on node a and "
+                f"{name}, due 2026-03-28 12:02:00 UTC, ran 3 min 32 s late: the store did not answer node a from "
+                "12:00:30 to 12:05:31, and it was recovered by execute_all. It began at 12:05:32 on node a and "
                 "completed after 0 ms.",
             )
 
@@ -284,7 +286,7 @@ def test_it_waited_for_what_it_requires(tmp_path: Path) -> None:
 @pytest.mark.spec("U4", "ran late: another job")
 def test_it_waited_for_another_job() -> None:
     async def story(world: World) -> None:
-        await world.register("import", world.task(20.0))
+        await world.register("import", world.task(18.0))
         await world.register("etl", world.task(), requires=(Requirement(job="import", every="5s"),))
         async with world.running(world.node()):
             await world.sleep_until(100)
@@ -461,7 +463,7 @@ def test_somebody_cancelled_it() -> None:
 @pytest.mark.spec("U4", "cancelled")
 def test_its_node_was_shut_down() -> None:
     async def story(world: World) -> None:
-        await world.register("etl", world.task(500))
+        await world.register("etl", world.task(500), overrides=Overrides(on_shutdown=OnShutdown.CANCEL))
         async with world.running(world.node()):
             await world.sleep_until(10)
         found = await asked(world, 0)
@@ -471,6 +473,74 @@ def test_its_node_was_shut_down() -> None:
             Cause.SHUTDOWN,
             "etl, due 2026-03-28 12:00:00 UTC, was cancelled at 12:00:10, 10 s after it began: node a was shut "
             "down. It began on time, at 12:00:00 on node a.",
+        )
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "interrupted")
+@pytest.mark.spec("R9", "rerun")
+def test_its_node_was_shut_down_and_another_ran_it_again() -> None:
+    async def story(world: World) -> None:
+        once_only = every("1h", start="2026-03-28T12:00:00Z")
+        overrides = Overrides(on_shutdown=OnShutdown.RERUN, retry=Retry(2, "1s"))
+        await world.register("etl", world.task(20), schedule=once_only, overrides=overrides)
+        async with world.running(world.node("a")):
+            await world.sleep_until(10)
+        await world.sleep_until(30)
+        waiting = await asked(world, 0)
+        says(
+            waiting,
+            Fate.WAITS,
+            Cause.SHUTDOWN,
+            "etl, due 2026-03-28 12:00:00 UTC, waits for a node: node a was shut down at 12:00:10, and no node has "
+            "continued it yet.",
+        )
+        assert waiting.advice is not None
+        assert waiting.advice.startswith("start a node")
+        async with world.running(world.node("b")):
+            await world.sleep_until(40)
+            running = await asked(world, 0)
+            await world.sleep_until(60)
+            found = await asked(world, 0)
+        assert "It began on time, at 12:00:00 on node a. Node a was shut down at 12:00:10, and node b ran it from" in (
+            running.verdict
+        )
+        says(
+            found,
+            Fate.RAN,
+            Cause.ON_TIME,
+            "etl, due 2026-03-28 12:00:00 UTC, ran on time. It began at once on node a and completed after 50 s. Node "
+            "a was shut down at 12:00:10, and node b ran it from 12:00:30.",
+        )
+        told = [fact.what for fact in found.facts]
+        assert "task main, attempt 1 was cancelled: cancelled: node a was shut down" in told
+        why = "node a was shut down while it ran; another node, or the next start, runs it again"
+        assert f"retrying, node a: {why}" in told
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "interrupted")
+@pytest.mark.spec("R9", "release")
+def test_its_node_was_shut_down_before_it_called_its_function() -> None:
+    async def story(world: World) -> None:
+        once_only = every("1h", start="2026-03-28T12:00:10Z")
+        await world.register("etl", world.task(5), schedule=once_only)
+        first = world.node("a", Queueing(world))
+        async with world.running(first):
+            await world.sleep_until(12)
+        await world.sleep_until(100)
+        async with world.running(world.node("b")):
+            await world.sleep_until(120)
+            found = await asked(world, 10)
+        says(
+            found,
+            Fate.RAN_LATE,
+            Cause.SHUTDOWN,
+            "etl, due 2026-03-28 12:00:10 UTC, ran 1 min 30 s late: node a was shut down before its function was "
+            "called, and no node ran it until 12:01:40. It began at 12:01:40 on node b and completed after 5 s. Node "
+            "a was shut down at 12:00:32 before its function was called, and node b ran it from 12:01:40.",
         )
 
     played(story)
@@ -492,5 +562,114 @@ def test_its_node_died() -> None:
             "etl, due 2026-03-28 12:00:00 UTC, was given up as orphaned: node a is gone, and nobody knows how "
             "far it came. It began on time, at 12:00:00 on node a. Node a was last heard of at 12:00:10.",
         )
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "no death that did not happen")
+def test_a_node_that_was_silent_and_is_heard_of_again_is_not_said_to_have_died() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(500))
+        async with world.dying(world.node("a")):
+            await world.sleep_until(12)
+        (owner,) = [node.number for node in await world.store.read(Nodes())]
+        async with world.running(world.node("b")):
+            await world.sleep_until(50)
+            await world.store.beat(owner)
+            found = await asked(world, 0)
+        says(
+            found,
+            Fate.FAILED,
+            Cause.ORPHANED,
+            "etl, due 2026-03-28 12:00:00 UTC, was given up as orphaned: node a was silent, and taken for dead, and "
+            "nobody knows how far it came. It began on time, at 12:00:00 on node a. Node a had not died: it was heard "
+            "of later, at 12:00:50.",
+        )
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "no death that did not happen")
+def test_a_run_whose_node_is_silent_is_not_said_to_run() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(500))
+        async with world.dying(world.node("a")):
+            await world.sleep_until(12)
+        await world.sleep_until(50)
+        found = await asked(world, 0)
+        assert "has begun, and may still run: node a has it, and was last heard of at 12:00:10" in found.verdict
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "no death that did not happen")
+def test_an_instant_that_waits_for_the_silence_of_a_node_says_so_and_then_why_it_was_late() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(500), schedule=every("20s"))
+        async with world.dying(world.node("a")):
+            await world.sleep_until(12)
+        async with world.running(world.node("b")):
+            await world.sleep_until(25)
+            waits = await asked(world, 20)
+            await world.sleep_until(60)
+            late = await asked(world, 20)
+        says(
+            waits,
+            Fate.WAITS,
+            Cause.UNSURE,
+            "etl, due 2026-03-28 12:00:20 UTC, has been waiting for 5 s: it waits to learn what became of the run due "
+            "12:00:00 (etl:1774699200): node a has not been heard of since.",
+        )
+        assert (late.fate, late.cause) == (Fate.RUNS, Cause.UNSURE)
+        assert "it waited to learn what became of the run due 12:00:00 (etl:1774699200), which was open until" in (
+            late.verdict
+        )
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "no death that did not happen")
+def test_a_dead_run_is_not_said_to_have_been_still_running() -> None:
+    """A store may hold such a skip from before nodes waited: its row says that it overlaps the dead run."""
+
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(500), schedule=every("20s"))
+        async with world.dying(world.node("a")):
+            await world.sleep_until(12)
+        orphan, *_ = await world.rows("etl")
+        async with world.running(world.node("b")):
+            await world.sleep_until(25)
+            (second,) = [row for row in await world.rows("etl") if row.instant == EPOCH + 20 * SECOND]
+            await world.store.control(None, [Passing(second.ref, overlaps(orphan.ref))])
+            before = await asked(world, 20)
+            await world.sleep_until(60)
+            after = await asked(world, 20)
+        unknown = (
+            "etl, due 2026-03-28 12:00:20 UTC, did not run: the run due 12:00:00 (etl:1774699200) was on record as "
+            "running, begun at 12:00:00, though node a was not heard of after 12:00:10"
+        )
+        assert before.verdict.startswith(unknown)
+        assert after.verdict.startswith(f"{unknown}, and it was given up at 12:00:")
+
+    played(story)
+
+
+@pytest.mark.spec("U4", "overlapped")
+def test_a_run_that_had_not_begun_is_not_said_to_have_been_still_running() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task(1), schedule=every("5s"))
+        async with world.running(world.node("a")):
+            await world.sleep_until(12)
+            rows = {(row.instant - EPOCH) // SECOND: row for row in await world.rows("etl")}
+            await world.store.control(None, [Passing(rows[20].ref, overlaps(rows[15].ref))])
+            before = await asked(world, 20)
+            await world.sleep_until(25)
+            after = await asked(world, 20)
+        not_begun = (
+            "etl, due 2026-03-28 12:00:20 UTC, did not run: the run due 12:00:15 (etl:1774699215) had its turn and had "
+            "not begun yet"
+        )
+        assert before.verdict.startswith(f"{not_begun}.")
+        assert after.verdict.startswith(f"{not_begun}; it began at 12:00:15.")
 
     played(story)

@@ -89,13 +89,16 @@ def test_a_rehearsal_ends_with_its_test_even_if_that_fails(pytester: pytest.Pyte
         import threading
         from app import app
 
+        BEFORE = threading.enumerate()  # other tests of this process may have left daemons
+
         def test_one(itinerary_clock):
             itinerary_clock(app).advance(days=1)
             raise RuntimeError
 
         def test_two():
             assert not app.is_running
-            assert [thread.name for thread in threading.enumerate() if "itinerary" in thread.name] == []
+            new = [thread.name for thread in threading.enumerate() if thread not in BEFORE]
+            assert [name for name in new if "itinerary" in name] == []
         """,
     )
     result.assert_outcomes(passed=1, failed=1)

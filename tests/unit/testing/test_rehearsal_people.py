@@ -50,6 +50,56 @@ def test_handles_of_the_app_work_too(app: Itinerary, rehearse: Begin) -> None:
     assert run.wait(running).outcome == "cancelled"
 
 
+@pytest.mark.spec("R4", "a run that was asked for waits for its turn")
+@pytest.mark.spec("X6", "skip")
+def test_a_run_that_was_asked_for_waits_for_its_turn_and_is_not_skipped(app: Itinerary, rehearse: Begin) -> None:
+    @app.job(every("1h"), overlap="skip")
+    async def hourly() -> None:
+        await asyncio.sleep(240)
+
+    run = rehearse(app)
+    run.advance(hours=1, minutes=30)
+    first = run.history("hourly")[0]
+    run.advance(minutes=32)
+    assert run.history("hourly").statuses == ["completed", "running"]
+    replayed = run.call(run.node.replay(first.report.occurrence))
+    triggered = run.trigger("hourly")
+    unwanted = run.trigger("hourly", overlap="skip")
+    assert run.wait(unwanted).outcome == "skipped"
+    assert [run.wait(one).outcome for one in (replayed, triggered)] == ["completed", "completed"]
+    started = [run.wait(one).started_at for one in (replayed, triggered)]
+    assert [None if one is None else (one.hour, one.minute) for one in started] == [(2, 4), (2, 8)]
+
+
+@pytest.mark.spec("O3", "the newest outcome counts")
+@pytest.mark.spec("R4", "replay")
+def test_a_replay_of_a_failed_upstream_repairs_its_downstream(app: Itinerary, rehearse: Begin) -> None:
+    is_broken = True
+
+    @app.job(every("1h"))
+    async def load() -> None:
+        if is_broken:
+            raise ValueError("the source is empty")
+
+    @app.job(every("1h"))
+    async def report() -> None: ...
+
+    app["report"].requires(job="load", every="1m", deadline="50m")
+    run = rehearse(app)
+    run.advance(hours=1, minutes=5)
+    (failed,), (waited,) = run.history("load"), run.history("report")
+    assert (failed.report.outcome, waited.report.outcome) == ("failed", "failed")
+    assert waited.report.duration is not None
+    assert waited.report.duration.total_seconds() <= 60, "a failed upstream is not waited for until the deadline"
+    assert waited.report.reason == (
+        "requires job load, which is not so: load:1767229200 is failed, and is not waited for;"
+        " replay load:1767229200, and then this one"
+    )
+    is_broken = False
+    assert run.wait(run.call(run.node.replay(failed.report.occurrence))).outcome == "completed"
+    assert run.wait(run.call(run.node.replay(waited.report.occurrence))).outcome == "completed"
+
+
 def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, rehearse: Begin) -> None:
     ticks = app.job("ticks", every("1h"))
     seen: list[tuple[str, int]] = []

@@ -33,7 +33,7 @@ def busy() -> Itinerary:  # noqa: C901 - a list of jobs
     async def queued(ctx: ExecutionContext) -> None:
         await takes(1500 if ctx.scheduled_at.hour == 0 else 3)
 
-    @app.job(every("15m"), overlap="replace", task_timeout="2h")
+    @app.job(every("15m"), overlap="replace", task_timeout="2h", execution_timeout="2h")
     async def replaced() -> None:
         await takes(1000)
 
@@ -53,7 +53,7 @@ def busy() -> Itinerary:  # noqa: C901 - a list of jobs
     def second() -> None:
         raise ValueError("always")
 
-    @several.task(task_timeout="20m")
+    @several.task
     async def third() -> None:
         await asyncio.Event().wait()
 

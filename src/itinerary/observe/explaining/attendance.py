@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from itinerary.model.nodes import has_died
 from itinerary.model.reasons import WENT_BACK
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.observe.explaining.words import LocalTime, spoken
@@ -156,9 +157,23 @@ class Attendance:
 
     def last_seen(self, node: NodeRow) -> int:
         """The last sign of life of a node."""
-        if node.left_at is not None and node.left_at <= node.beat_at + _LEFT_WITHIN * _about(node).heartbeat_interval:
+        if node.left_at is not None and self._said_so(node):
             return node.left_at
         return max(node.beat_at, node.joined_at)
+
+    def _said_so(self, node: NodeRow) -> bool:
+        """Whether a node said itself that it leaves. Others say so for a dead one: after a long silence, or at once, if
+        they start on its machine and find its process gone. So with another start around that time it is open."""
+        if has_died(node):
+            return False
+        interval, left_at = _about(node).heartbeat_interval, node.left_at or 0
+        if left_at > node.beat_at + _LEFT_WITHIN * interval:
+            return False
+        return not any(node.beat_at - interval < other.joined_at <= left_at for other in self._nodes if other != node)
+
+    def was_heard_after(self, node: NodeRow, at: int) -> bool:
+        """Whether a node was alive after a moment: it was heard of since."""
+        return node.beat_at > at
 
     def lacking(self, job: JobNumber) -> list[NodeRow]:
         """Who is there now and lacks the code of a job."""

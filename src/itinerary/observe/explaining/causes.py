@@ -42,6 +42,8 @@ class Cause(StrEnum):
     """Another node had it, and did not begin it."""
     IN_LINE = "in_line"
     """Another occurrence of its job was in the way, and it stood in line."""
+    UNSURE = "unsure"
+    """The node of the run in its job's slot was silent, and it waited until that node was known to be alive or dead."""
     NO_SLOT = "no_slot"
     """Its node ran as many occurrences as it may."""
     LIMIT = "limit"

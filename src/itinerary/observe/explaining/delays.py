@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 from itinerary.core.errands import A_REQUIREMENT
 from itinerary.model.queries import Detail
-from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.reasons import BEFORE_THE_CALL, ReasonKind, read_reason
 from itinerary.model.rows import NodeNumber, NodeRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.observe.explaining.attendance import overlap
 from itinerary.observe.explaining.causes import Cause
+from itinerary.observe.explaining.interruptions import is_before_the_call
 from itinerary.observe.explaining.scene import Found
 from itinerary.schedules.durations import SECOND
 
@@ -60,8 +61,15 @@ class _Wait(NamedTuple):
 
 
 def begin_of(detail: Detail) -> TransitionRow | None:
-    """The line of the trail with which its tasks began; None if they have not."""
-    return next((line for line in detail.transitions if line.after in _WORKING), None)
+    """The line of the trail with which its tasks began; None if they have not. What a shutdown gave back before its
+    function was called had not begun."""
+    begin: TransitionRow | None = None
+    for line in detail.transitions:
+        if begin is None and line.after in _WORKING:
+            begin = line
+        elif is_before_the_call(line):
+            begin = None
+    return begin
 
 
 def delay_of(found: Found) -> Delay:
@@ -76,10 +84,15 @@ def delay_of(found: Found) -> Delay:
     match longest:
         case Cause.IN_LINE:
             return Delay(longest, f"it stood in line for {_in_the_way(found, of_it)}")
+        case Cause.UNSURE:
+            return Delay(longest, f"{_unsure(found, of_it)}, which was open until {_until(found, of_it)}")
         case Cause.LIMIT:
             return Delay(longest, f"{limit_name(_named(of_it))} was used up until {_until(found, of_it)}")
         case Cause.NO_SLOT:
             return Delay(longest, f"node {_named(of_it)} had no free slot until {_until(found, of_it)}")
+        case Cause.SHUTDOWN:
+            what = f"node {_named(of_it)} was shut down {BEFORE_THE_CALL}"
+            return Delay(longest, f"{what}, and no node ran it until {_until(found, of_it)}")
         case Cause.CONDITION:
             return Delay(longest, f"it waited for {waited_for_condition(found)} until {_until(found, of_it)}")
         case _ if not of_it:
@@ -111,16 +124,25 @@ def _kind(wait: _Wait) -> Cause:
         return Cause.IN_LINE
     if wait.state in _CONDITION:
         return Cause.CONDITION
+    if reason is not None and reason.kind is ReasonKind.UNSURE:
+        return Cause.UNSURE
     if reason is not None and reason.kind is ReasonKind.LIMIT:
         return Cause.LIMIT
     if reason is not None and reason.kind is ReasonKind.SLOT:
         return Cause.NO_SLOT
+    if reason is not None and reason.kind is ReasonKind.SHUTDOWN:
+        return Cause.SHUTDOWN
     return Cause.UNEXPLAINED  # nobody was there, or nobody began it: the trail does not say why
 
 
 def _named(waits: list[_Wait]) -> str:
     reason = read_reason(waits[0].why)
     return "" if reason is None or reason.name is None else reason.name
+
+
+def _unsure(found: Found, waits: list[_Wait]) -> str:
+    reason = read_reason(waits[0].why)
+    return f"it waited to learn what became of {found.named(None if reason is None else reason.ref)}"
 
 
 def _until(found: Found, waits: list[_Wait]) -> str:

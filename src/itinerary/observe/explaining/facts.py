@@ -93,7 +93,9 @@ def _attempts(found: Found) -> Iterator[tuple[int, str]]:
 
 def _attempt(attempt: AttemptRow, names: dict[int, str]) -> str:
     task = names.get(attempt.place, f"number {attempt.place + 1}")
-    lost = " (lost with its node)" if is_lost(attempt) else ""
+    lost = ""
+    if is_lost(attempt):  # the reaper ends what is over its time, and its node may be well
+        lost = " (its end was never written)" if attempt.status is TaskState.TIMEOUT else " (lost with its node)"
     return f"task {task}, attempt {attempt.number}{lost}"
 
 

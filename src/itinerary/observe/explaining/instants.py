@@ -6,6 +6,7 @@ Why an instant was not due is found by asking what would have had to be otherwis
     a calendar had not been closed                      calendar
     its schedule had begun, or had not ended            range
     another version had been in force                   version
+    the version had not been waiting for its turn       version
     the clock had shown that time, or only once         dst_gap, dst_repeat
 """
 
@@ -164,6 +165,8 @@ def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
         if second * MICROSECONDS > scene.now:
             return Verdict(Fate.NOT_DUE, cause, f"is not due: {stopped.replace('was', 'is', 1)}", "", advice)
         return Verdict(Fate.DID_NOT_RUN, cause, f"did not run, and was not expected to: {stopped}", "", advice)
+    if second * MICROSECONDS < stretch.first_at and fires(schedule, second, zones):
+        return _handed_over(scene, stretch, second * MICROSECONDS)
     closed = closed_by(schedule, second, zones)
     if closed is not None:
         is_past = second * MICROSECONDS <= scene.now
@@ -176,6 +179,17 @@ def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
     if (outside := out_of_range(schedule, second, zones)) is not None:
         return Verdict(Fate.NOT_DUE, Cause.RANGE, f"{_tense(scene, second * MICROSECONDS)} not due: {outside}")
     return None
+
+
+def _handed_over(scene: Scene, stretch: Stretch, instant: int) -> Verdict:
+    """An instant that a graceful update left out, since the version before it had just run."""
+    begins = scene.time.brief(stretch.first_at)
+    headline = (
+        f"{_tense(scene, instant)} not due: version {stretch.version} took over gracefully, and its instants begin at "
+        f"{begins}"
+    )
+    rest = "The last run of the version before it was less than half an interval earlier."
+    return Verdict(Fate.NOT_DUE, Cause.VERSION, headline, rest)
 
 
 def _other_version(scene: Scene, stretch: Stretch | None, second: int) -> Verdict | None:

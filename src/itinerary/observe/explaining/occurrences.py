@@ -14,13 +14,14 @@ from itinerary.model.asked import read_asked
 from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import OccurrenceRow
-from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.observe.explaining.answering import answer
 from itinerary.observe.explaining.causes import Cause, Fate
 from itinerary.observe.explaining.delays import ON_TIME_WITHIN, begin_of, delay_of, nobody_there
 from itinerary.observe.explaining.explanation import Explanation
 from itinerary.observe.explaining.facts import facts_of
-from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.interruptions import interrupted_words
+from itinerary.observe.explaining.scene import Found, Ran, Scene
 from itinerary.observe.explaining.standings import standing_at, standing_words, version_words
 from itinerary.observe.explaining.unfinished import lateness, unfinished
 from itinerary.observe.explaining.verdict import Verdict
@@ -31,6 +32,8 @@ from itinerary.schedules.instants import shown_instant
 __all__ = ["explained_occurrence"]
 
 _S = OccurrenceState
+_OPEN_TO_DOUBT: Final = frozenset(OccurrenceState) - (FINAL - {OccurrenceState.ORPHANED})
+"""What ended in another way was alive until then."""
 _MICROSECONDS: Final = re.compile(r"since (\d+) \(microseconds\), \d+ s ago")
 _MISSED: Final = "missed: "
 _NOBODY: Final = re.compile(r"missed: (?:it was claimed, )?nobody was there at its instant,? and (.*)")
@@ -102,9 +105,10 @@ def _ran(found: Found) -> Verdict:
         advice = _replay(found)
     if late < ON_TIME_WITHIN:
         at_once = "at once" if late < SECOND // 1_000 else f"{spoken(late)} later"
-        return Verdict(Fate.RAN, Cause.ON_TIME, "ran on time", f"It began {at_once} on {where} and {ended}.", advice)
+        rest = f"It began {at_once} on {where} and {ended}. {interrupted_words(found)}".strip()
+        return Verdict(Fate.RAN, Cause.ON_TIME, "ran on time", rest, advice)
     delay = delay_of(found)
-    began = f"It began at {scene.time.brief(began_at)} on {where} and {ended}."
+    began = f"It began at {scene.time.brief(began_at)} on {where} and {ended}. {interrupted_words(found)}".strip()
     return Verdict(Fate.RAN_LATE, delay.cause, f"ran {spoken(late)} late: {delay.because}", began, advice)
 
 
@@ -115,7 +119,7 @@ def _compressed(found: Found) -> Verdict:
     state = row.status.value.replace("_", " ")
     is_so = f"is {state}" if row.ended_at is None else f"ended as {state} at {scene.time.brief(row.ended_at)}"
     nobody = nobody_there(found, found.instant, found.instant + SECOND)
-    why = "nobody was there" if nobody.cause is Cause.UNEXPLAINED else nobody.because
+    why = "no node began it in time" if nobody.cause is Cause.UNEXPLAINED else nobody.because
     headline = f"has no run of its own: {why}, and {found.shown(row)} answers for it (recovery is compressed)"
     rest = f"That run answers for {window.count} instants, and {is_so}."
     return Verdict(Fate.DID_NOT_RUN, Cause.COMPRESSED, headline, rest)
@@ -135,10 +139,21 @@ def _failed(found: Found) -> Verdict:
         )
     if row.status is OccurrenceState.FAILED_STALE:
         headline = f"timed out and was given up: {_stripped(reason.removeprefix('over its time: '))}"
-        return Verdict(Fate.FAILED, Cause.TIMEOUT, headline, lateness(found), _replay(found))
+        return Verdict(Fate.FAILED, Cause.TIMEOUT, headline, f"{lateness(found)} {_unwritten(found)}", _replay(found))
     if reason.startswith(_OVER_ITS_TIME) or blamed_for_time:
         return Verdict(Fate.FAILED, Cause.TIMEOUT, f"timed out: {_stripped(reason)}", lateness(found), _replay(found))
     return Verdict(Fate.FAILED, Cause.TASK, f"failed: {_stripped(reason)}", lateness(found), _replay(found))
+
+
+def _unwritten(found: Found) -> str:
+    """What is known of one that no end was written of: its task may have ended, and its node could not say so."""
+    row, scene, begin = found.row, found.scene, begin_of(found.detail)
+    words = "No end of it was written, so it is not known whether its work was done."
+    node = scene.attendance.row(None if begin is None else begin.node)
+    if begin is None or node is None or row.ended_at is None:
+        return words
+    away = scene.attendance.store_away(begin.at, row.ended_at, [node])
+    return words if away is None else f"{words} Meanwhile {away.words(scene.time)}."
 
 
 def _orphaned(found: Found) -> Verdict:
@@ -149,7 +164,10 @@ def _orphaned(found: Found) -> Verdict:
     begin = begin_of(found.detail)
     node = scene.attendance.row(None if begin is None else begin.node)
     seen_at = ""
-    if node is not None and not scene.attendance.is_there(node):
+    if node is not None and row.ended_at is not None and scene.attendance.was_heard_after(node, row.ended_at):
+        reason = reason.replace(f"node {node.name} is gone", f"node {node.name} was silent, and taken for dead")
+        seen_at = f" Node {node.name} had not died: it was heard of later, at {scene.time.brief(node.beat_at)}."
+    elif node is not None and not scene.attendance.is_there(node):
         seen_at = f" Node {node.name} was last heard of at {scene.time.brief(scene.attendance.last_seen(node))}."
     return Verdict(
         Fate.FAILED, Cause.ORPHANED, f"was given up as orphaned: {reason}", lateness(found) + seen_at, _replay(found)
@@ -207,7 +225,7 @@ def _skipped(found: Found) -> Verdict:
     if named is not None and named.kind is ReasonKind.OVERLAPS:
         other = None if named.ref is None else found.others.get(named.ref)
         full = f", and{reason.split(', and', 1)[1]}" if ", and" in reason else ""
-        headline = f"did not run: {found.named(named.ref)} was still running{_ran_when(scene, other)}{full}"
+        headline = f"did not run: {found.named(named.ref)} {_was_running(found, other)}{full}"
         advice = 'to have it wait instead, set overlap = "queue"' if not full else None
         return Verdict(Fate.DID_NOT_RUN, Cause.OVERLAPPED, headline, "", advice)
     if named is not None and named.kind is ReasonKind.REPLACED:
@@ -239,6 +257,34 @@ def _decided_late(found: Found) -> str:
     return f"That was decided {spoken(late)} late, at {scene.time.brief(row.due_at + late)}: {delay.because}."
 
 
+def _was_running(found: Found, other: OccurrenceRow | None) -> str:
+    """What is known of the run that it was skipped for: that it ran then, only if its node was heard of since."""
+    scene, due_at = found.scene, found.row.due_at
+    if other is None:
+        return "was still running"
+    decided_at = found.row.ended_at or due_at
+    if other.started_at is None or other.started_at > decided_at:
+        began = "" if other.started_at is None else f"; it began at {scene.time.brief(other.started_at)}"
+        return f"had its turn and had not begun yet{began}"
+    if other.started_at > due_at:
+        late = spoken(decided_at - due_at)
+        return f"was running when this one could start, {late} late{_ran_when(scene, other)}"
+    ran = found.ran.get(other.ref, Ran(other.owner, None))
+    if other.ended_at is not None and ran.until is not None and ran.until < due_at:
+        ended, written = scene.time.brief(ran.until), scene.time.brief(other.ended_at)
+        return f"was on record as running: it had ended at {ended}, and its node wrote that to the store at {written}"
+    node = scene.attendance.row(ran.node if other.status is OccurrenceState.ORPHANED else other.owner)
+    if node is None or other.status not in _OPEN_TO_DOUBT or not scene.attendance.is_silent(node):
+        return f"was still running{_ran_when(scene, other)}"
+    seen = scene.attendance.last_seen(node)
+    if seen >= due_at:
+        return f"was still running{_ran_when(scene, other)}"
+    begun = f", begun at {scene.time.brief(other.started_at)},"
+    given_up = "" if other.ended_at is None else f", and it was given up at {scene.time.brief(other.ended_at)}"
+    last = scene.time.brief(seen)
+    return f"was on record as running{begun} though node {node.name} was not heard of after {last}{given_up}"
+
+
 def _ran_when(scene: Scene, other: OccurrenceRow | None) -> str:
     if other is None or other.started_at is None:
         return ""
@@ -251,7 +297,10 @@ def _missed(found: Found) -> Verdict:
     again = _replay(found) if found.instant == found.row.instant else _backfill(found)
     nobody = nobody_there(found, found.instant, found.instant + SECOND)
     said = _NOBODY.fullmatch(reason)
-    if said is None or nobody.cause is Cause.UNEXPLAINED:
+    if said is not None and nobody.cause is Cause.UNEXPLAINED:
+        headline = f"was missed: no node began it in time, and {said[1]}"
+        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, headline, "", again)
+    if said is None:
         return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {reason.removeprefix(_MISSED)}", "", again)
     return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {nobody.because}, and {said[1]}", "", again)
 

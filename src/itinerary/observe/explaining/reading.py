@@ -21,6 +21,7 @@ from itinerary.model.queries import (
     Active,
     ByKey,
     ByRef,
+    Detail,
     Details,
     History,
     LimitUse,
@@ -34,6 +35,7 @@ from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.observe.explaining.asking import NEAR, Meant, due_at, meant, next_due, previous_due, zone_of
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.causes import Cause, Fate
+from itinerary.observe.explaining.delays import begin_of
 from itinerary.observe.explaining.explanation import Explanation, Fact
 from itinerary.observe.explaining.instants import (
     explained_due,
@@ -43,7 +45,7 @@ from itinerary.observe.explaining.instants import (
     why_not_due,
 )
 from itinerary.observe.explaining.occurrences import explained_occurrence
-from itinerary.observe.explaining.scene import Found, Scene
+from itinerary.observe.explaining.scene import Found, Ran, Scene
 from itinerary.observe.explaining.standings import standing_words
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import LocalTime
@@ -60,6 +62,8 @@ _LAST: Final = LATEST - 2 * DAY
 """Less a little, since a local time may lie on either side of it."""
 _NODES_MAX: Final = 10_000
 _HOLDERS_MAX: Final = 20
+_OTHERS_MAX: Final = 20
+"""How many of the occurrences that a trail names are read whole."""
 
 
 async def explain(store: Store, job: str, when: Moment | None = None, timeline: Timeline | None = None) -> Explanation:
@@ -78,6 +82,13 @@ async def explain(store: Store, job: str, when: Moment | None = None, timeline: 
 async def explain_occurrence(store: Store, timeline: Timeline, status: Status, row: OccurrenceRow) -> Explanation:
     """Why one occurrence is as it is, for who has it, and the timeline, already."""
     return await _Asking(store, timeline, timeline.jobs[row.job], status).about(row)
+
+
+def _ran(detail: Detail) -> Ran:
+    begun = begin_of(detail)
+    ends = [attempt.ended_at for attempt in detail.attempts]
+    until = None if None in ends else max((end for end in ends if end is not None), default=None)
+    return Ran(None if begun is None else begun.node, until)
 
 
 def _job(timeline: Timeline, name: str) -> JobRow:
@@ -248,16 +259,25 @@ class _Asking:
         texts = [line.why for line in detail.transitions]
         named = {ref for text in (*texts, row.reason, row.cancelled_by) for ref in named_occurrences(text)}
         again = [one for one in self._rows.values() if _is_again(one, row, instant)]
+        others = await self._store.read(ByRef(tuple(sorted(named))))
         found = Found(
             scene,
             instant,
             detail,
-            others=await self._store.read(ByRef(tuple(sorted(named)))),
+            others=others,
+            ran=await self._ran(others),
             line=self._line(),
             holders=await self._holders(detail.row),
             again=sorted(again, key=lambda one: one.ref),
         )
         return explained_occurrence(found)
+
+    async def _ran(self, others: Iterable[Ref]) -> dict[Ref, Ran]:
+        """Where other occurrences ran, and until when. An orphaned one has no owner any more, and an end may have been
+        written long after it."""
+        refs = tuple(others)[:_OTHERS_MAX]
+        details = await self._store.read(Details(refs)) if refs else ()
+        return {detail.row.ref: _ran(detail) for detail in details}
 
     def _line(self) -> list[OccurrenceRow]:
         """Who stands in line; nobody, if there are more than were read."""

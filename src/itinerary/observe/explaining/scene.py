@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from itinerary.core.timeline import Timeline
 from itinerary.model.ids import job_id, run_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Detail
 from itinerary.model.reasons import named_occurrences
-from itinerary.model.rows import JobRow, OccurrenceRow, Ref
+from itinerary.model.rows import JobRow, NodeNumber, OccurrenceRow, Ref
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.explanation import Fact
 from itinerary.observe.explaining.words import LocalTime
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Found", "Scene"]
+__all__ = ["Found", "Ran", "Scene"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,14 @@ class Scene:
         return run_id(name, instant) if row.kind.is_by_schedule else str(row.key.id(job_id(name)))
 
 
+class Ran(NamedTuple):
+    """Where an occurrence ran, and until when by the clock of that node."""
+
+    node: NodeNumber | None
+    until: int | None
+    """When the last attempt ended; None if that is not on record."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """An occurrence that answers for the instant that is asked about."""
@@ -67,6 +76,8 @@ class Found:
     """Who holds the shares of the limit that it waits for."""
     again: Sequence[OccurrenceRow] = ()
     """Replays and backfills of the same instant."""
+    ran: Mapping[Ref, Ran] = field(default_factory=dict)
+    """Where and until when the others ran."""
 
     @property
     def row(self) -> OccurrenceRow:

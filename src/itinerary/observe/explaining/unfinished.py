@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from itinerary.core.holding import held_row
 from itinerary.errors import RecordError
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
 from itinerary.model.ids import attempt_id, job_id, task_id, task_run_id
 from itinerary.model.reasons import ReasonKind, read_reason
-from itinerary.model.retries import is_lost, retry_wait
-from itinerary.model.rows import AttemptRow, TaskRow
+from itinerary.model.retries import costs_no_retry, retry_wait
+from itinerary.model.rows import AttemptRow, OccurrenceRow, TaskRow
 from itinerary.model.states import OccurrenceState
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.causes import Cause, Fate
@@ -23,8 +24,9 @@ from itinerary.observe.explaining.delays import (
     limit_name,
     waited_for_condition,
 )
+from itinerary.observe.explaining.interruptions import interrupted_words, waits_for_a_node
 from itinerary.observe.explaining.scene import Found, Scene
-from itinerary.observe.explaining.standings import skip_words
+from itinerary.observe.explaining.standings import skip_words, standing_words
 from itinerary.observe.explaining.verdict import Verdict
 from itinerary.observe.explaining.words import STATUS_WORDS, listed, spoken
 from itinerary.schedules.durations import SECOND
@@ -51,9 +53,10 @@ def lateness(found: Found) -> str:
     if begin is None:
         return ""
     late, where = begin.at - found.row.due_at, found.scene.attendance.name(begin.node)
-    if late < ON_TIME_WITHIN:
-        return f"It began on time, at {time.brief(begin.at)} on {where}."
-    return f"It began {spoken(late)} late, at {time.brief(begin.at)} on {where}: {delay_of(found).because}."
+    began = f"It began on time, at {time.brief(begin.at)} on {where}."
+    if late >= ON_TIME_WITHIN:
+        began = f"It began {spoken(late)} late, at {time.brief(begin.at)} on {where}: {delay_of(found).because}."
+    return f"{began} {interrupted_words(found)}".strip()
 
 
 # -- it has begun ----------------------------------------------------------------------------------------------------
@@ -64,6 +67,9 @@ def _begun(found: Found) -> Verdict:
     if row.status in _CONDITION:
         what = f"it requires {waited_for_condition(found)}, which is not so yet"
         return Verdict(Fate.WAITS, Cause.CONDITION, f"waits: {what}", "", None)
+    if row.status is OccurrenceState.RETRYING and (shutdown := waits_for_a_node(found)) is not None:
+        _, advice = nobody_takes_it(scene, row.instant)
+        return Verdict(Fate.WAITS, Cause.SHUTDOWN, f"waits for a node: {shutdown}", "", advice)
     if row.status is OccurrenceState.RETRYING:
         return Verdict(
             Fate.WAITS, Cause.RETRY, f"waits to be tried again: {_next_attempt(found)}", lateness(found), None
@@ -76,14 +82,15 @@ def _begun(found: Found) -> Verdict:
     owner = scene.attendance.row(row.owner)
     advice = None
     if row.owner is None:
-        where = "the node that ran it is gone, and nobody has gone on with it yet"
-    elif owner is not None and not scene.attendance.is_there(owner):
         where = (
-            f"node {owner.name} runs it, and was last heard of at {scene.time.brief(scene.attendance.last_seen(owner))}"
+            "has begun, and no node has it: its node has left or was taken for dead, and no other has continued it yet"
         )
+    elif owner is not None and not scene.attendance.is_there(owner):
+        seen = scene.time.brief(scene.attendance.last_seen(owner))
+        where = f"has begun, and may still run: node {owner.name} has it, and was last heard of at {seen}"
     else:
-        where = f"{scene.attendance.name(row.owner)} runs it"
-    headline = f"runs now: {where}, for {spoken(scene.now - since)} so far{expires}"
+        where = f"runs now: {scene.attendance.name(row.owner)} runs it"
+    headline = f"{where}, for {spoken(scene.now - since)} so far{expires}"
     return Verdict(
         Fate.RUNS, Cause.ON_TIME if _was_on_time(found) else delay_of(found).cause, headline, lateness(found), advice
     )
@@ -112,8 +119,8 @@ def _next_attempt(found: Found) -> str:
         config = from_json(FrozenConfig, found.detail.config or "")
     except RecordError:
         return f"task {task.name}{because}"
-    lost = sum(is_lost(attempt) for attempt in tries)
-    most = config.of_task(task.name).retry.max_retries + 1 + lost
+    uncounted = sum(costs_no_retry(attempt) for attempt in tries)
+    most = config.of_task(task.name).retry.max_retries + 1 + uncounted
     when = found.scene.time.brief(_retry_at(found, task, tries, config))
     return f"task {task.name}, attempt {len(tries) + 1} of {most}, at {when}{because}"
 
@@ -121,7 +128,7 @@ def _next_attempt(found: Found) -> str:
 def _retry_at(found: Found, task: TaskRow, tries: list[AttemptRow], config: FrozenConfig) -> int:
     job, last = job_id(found.scene.job.name), tries[-1]
     run = task_run_id(found.row.key.id(job), task_id(job, task.name))
-    number = len(tries) - sum(is_lost(attempt) for attempt in tries)
+    number = len(tries) - sum(costs_no_retry(attempt) for attempt in tries)
     return (last.ended_at or 0) + retry_wait(
         config.of_task(task.name).retry, max(number, 1), attempt_id(run, last.number)
     )
@@ -140,10 +147,16 @@ def _unbegun(found: Found) -> Verdict:
         who = f", and {scene.attendance.name(row.owner)} has claimed it" if row.owner is not None else ""
         wait = spoken(row.due_at - scene.now)
         return Verdict(Fate.TO_COME, Cause.FUTURE, f"is to come in {wait}{who}", "", None)
+    if (pause := held_row(scene.timeline, row, scene.now)) is not None:
+        since = spoken(scene.now - row.due_at)
+        headline = f"has been due for {since} and is held: {standing_words(pause, scene).replace('was', 'is', 1)}"
+        return Verdict(Fate.WAITS, Cause.PAUSED, headline, "", f"to have it run: itinerary resume {scene.job.name}")
     waited = f"has been waiting for {spoken(scene.now - row.due_at)}"
     reason = read_reason(row.reason) if row.status is OccurrenceState.PENDING else None
     if row.status is OccurrenceState.QUEUED:
         return Verdict(Fate.WAITS, Cause.IN_LINE, f"{waited}: {_in_line(found)}")
+    if reason is not None and reason.kind is ReasonKind.UNSURE:
+        return Verdict(Fate.WAITS, Cause.UNSURE, f"{waited}: it {found.in_words(row.reason or '')}")
     if reason is not None and reason.kind is ReasonKind.LIMIT:
         return Verdict(Fate.WAITS, Cause.LIMIT, f"{waited}: {_held(found, reason.name or '')}")
     if reason is not None and reason.kind is ReasonKind.SLOT:
@@ -158,13 +171,24 @@ def _in_line(found: Found) -> str:
     behind = in_the_way(found)
     other = None if behind is None else found.others.get(behind)
     if other is not None and other.ended_at is None:
-        words = f"{found.named(behind)} is still running"
+        words = f"{found.named(behind)} {_is_running(found, other)}"
     elif found.row.is_recovery:
         words = "what is recovered of its job runs one after another"
     else:
         words = "others of its job come before it"
     place = next((place for place, one in enumerate(found.line, 1) if one.ref == found.row.ref), None)
     return words if place is None else f"{words}, and it is number {place} of {len(found.line)} in line"
+
+
+def _is_running(found: Found, other: OccurrenceRow) -> str:
+    """What is known of a run that has not ended: that it runs, only if its node is there."""
+    attendance = found.scene.attendance
+    node = attendance.row(other.owner)
+    if node is None or not attendance.is_silent(node):
+        return "is still running"
+    return (
+        f"has not ended, and node {node.name} was last heard of at {found.scene.time.brief(attendance.last_seen(node))}"
+    )
 
 
 def _held(found: Found, limit: str) -> str:
