@@ -31,15 +31,17 @@ from itinerary.app.ground import Ground
 from itinerary.app.jobfiles.loading import JobFile
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
+from itinerary.app.naming import described, title_of
 from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
-from itinerary.app.options import JobOptions, PodOptions, UpdatePolicyLike
+from itinerary.app.options import DefaultOptions, JobOptions, PodOptions, UndeclaredLike, UpdatePolicyLike
 from itinerary.app.planning import planned_boot
 from itinerary.app.records import Desks
 from itinerary.app.rereading import reread
 from itinerary.app.running import Running
 from itinerary.app.signals import run_until_signalled
 from itinerary.app.sources import Configuration, NodeSettings, read_configuration
+from itinerary.app.undeclared import Home, calling_file, logical_path
 from itinerary.app.updating import Change, Diff
 from itinerary.core.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
@@ -47,13 +49,13 @@ from itinerary.executors import ExecutionContext, Registry
 from itinerary.forecast import Takes
 from itinerary.forecast.stage import Stage
 from itinerary.model.settings import Reread
-from itinerary.model.text import shown
 from itinerary.records.declared import DeskDeclaration, ZoneLike
 from itinerary.records.desk import RecordDesk
 from itinerary.records.settings import DeskOptions, read_desk_settings
 from itinerary.schedules import Schedule, ZoneData
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import InstantLike
+from itinerary.waiting import result_of
 
 __all__ = ["Itinerary"]
 
@@ -81,17 +83,22 @@ class Itinerary:
         web_names: Sequence[str] | None = None,
         alert_urls: Sequence[str | Mapping[str, str]] | None = None,
         alert_secret: str | None = None,
-        defaults: JobOptions | None = None,
+        undeclared: UndeclaredLike | None = None,
+        defaults: DefaultOptions | None = None,
         zone_data: ZoneData | None = None,
         job_file: str | os.PathLike[str] | None = None,
         **settings: Unpack[NodeSettings],
     ) -> None:
-        """`defaults` are overrides for all jobs; `settings` are the numbers that govern the node. What is not given
-        here comes from the environment, from the job file, from itinerary.toml, or is the default. `zone_data` is a
-        release of the zone data that is used in place of the packaged one. `job_file` is a TOML file whose jobs are
-        declared; raises JobFileError with everything that is wrong with it."""
+        """`defaults` are overrides for all jobs, and `env`, variables of all commands; `settings` are the numbers that
+        govern the node. What is not given here comes from the environment, from the job file, from itinerary.toml, or
+        is the default. `zone_data` is a release of the zone data that is used in place of the packaged one. `job_file`
+        is a TOML file whose jobs are declared; raises JobFileError with everything that is wrong with it. `undeclared`
+        says what becomes of jobs that an earlier start declared from the same file and this one does not; without it
+        they are left alone, except by `itinerary up`, which stops them."""
         self.job_file: JobFile | None = None if job_file is None else JobFile(job_file)
         """The job file that it was made from."""
+        self.source: str | None = calling_file() if self.job_file is None else logical_path(self.job_file.name)
+        """The file that declares the jobs: the job file, or the Python file that makes this app."""
         self._arguments: dict[str, object] = {
             "store": store,
             "timezone": timezone,
@@ -104,12 +111,16 @@ class Itinerary:
             "web_names": web_names,
             "alert_urls": alert_urls,
             "alert_secret": alert_secret,
+            "undeclared": undeclared,
             "defaults": defaults,
             **settings,
         }
         self.configuration: Configuration = self._configured()
         self._registry = Registry(self.configuration.allow_modules)
-        self._rules = Rules(self._registry, self.configuration.defaults, self.configuration.settings.limits, zone_data)
+        configuration = self.configuration
+        self._rules = Rules(
+            self._registry, configuration.defaults, configuration.settings.limits, zone_data, configuration.env
+        )
         self._channels = Channels()
         self._registry.register(self._channels.iterated, ITERATED)
         self._desks = Desks(self)
@@ -119,6 +130,8 @@ class Itinerary:
         self._paths: dict[str, str] = {}
         self.log: Any = None
         """Where the engine says what it does; None: see `logs.engine_log`."""
+        self.logs_runs = True
+        """Whether every end of a run is an event of the log; False where each is shown otherwise."""
         if self.job_file is not None:
             for declaration in self.job_file.declarations(self._rules):
                 self._keep(declaration)
@@ -142,12 +155,14 @@ class Itinerary:
         name: str | None = None,
         health: str | None = None,
         web: str | None = None,
+        undeclared: UndeclaredLike | None = None,
         paths: Mapping[str, str] | None = None,
     ) -> None:
         """Let somebody who starts the app decide where it keeps things, what it is called, where probes are answered
-        and where the dashboard is: the command line. `paths` are modules that are files, for worker processes."""
+        and where the dashboard is, and what becomes of undeclared jobs: the command line. `paths` are modules that are
+        files, for worker processes."""
         self._refuse_while_running("be configured")
-        given = {"store": store, "name": name, "health": health, "web": web}
+        given = {"store": store, "name": name, "health": health, "web": web, "undeclared": undeclared}
         self._arguments |= {key: value for key, value in given.items() if value is not None}
         self.configuration = self._configured()
         self._paths |= paths or {}
@@ -190,11 +205,13 @@ class Itinerary:
             return Job(self, first)
 
         def declare(function: Callable[P, R]) -> Callable[P, R]:
-            title = getattr(function, "__name__", None) if name is None else name
-            if not isinstance(title, str):
-                raise ConfigError(f"{shown(function)} has no name to call its job by; say name=")
+            title = title_of(function) if name is None else name
+            if title is None:
+                raise ConfigError(
+                    f"{described(function)} has no name that its job could have; give one: app.job(schedule, name=…)"
+                )
             declaration = Declaration(self._rules, title, first, overrides)
-            declaration.add_function(function, {}, None, of_pod)
+            declaration.add_function(function, {}, title_of(function) or title, of_pod)
             self._keep(declaration)
             return function
 
@@ -272,14 +289,22 @@ class Itinerary:
         """A node for as long as the block lasts: `async with` in a coroutine, `with` in a plain program."""
         return Running(self._begin, self._over, RunningNode(self))
 
-    def run(self, on_ready: Callable[[RunningNode], None] | None = None) -> int:
+    def run(self, on_ready: Callable[[RunningNode], None] | None = None, *, owns_process: bool = False) -> int:
         """Run a node until SIGTERM or SIGINT: the first ends it gracefully, a second at once. SIGHUP reads the settings
         again. Returns the exit code: 0 if everything ended, 3 if something still ran when its time was over, 128 and
         the signal's number after a second signal. Raises if the node could not start, or could not go on. `on_ready` is
-        called when it has started."""
-        engine = self._begin(loop=None)
+        called when it has started.
+
+        A shutdown takes `shutdown_grace_period` + `kill_grace` + 5 s at most, and ends the process if it takes longer.
+        With `owns_process` that deadline holds until the process is gone: for a program that ends after this call."""
+
+        def greet() -> None:
+            if on_ready is not None:
+                on_ready(RunningNode(self))
+
+        log = self.log or engine_log()
         try:
-            return run_until_signalled(engine, lambda: None if on_ready is None else on_ready(RunningNode(self)))
+            return run_until_signalled(lambda: self._begin(loop=None), greet, log, owns_process=owns_process)
         finally:
             self._over()
 
@@ -377,7 +402,7 @@ class Itinerary:
             asyncio.get_running_loop()
         except RuntimeError:
             try:
-                return self._engine_for(call).submit(call).result()
+                return result_of(self._engine_for(call).submit(call))
             except CancelledError:
                 raise NodeError("the node has ended, and what was asked of it with it") from None
         call.close()
@@ -446,6 +471,8 @@ class Itinerary:
             reread=self._reread,
             desks=self._desks.declared,
             ground=ground,
+            logs_runs=self.logs_runs,
+            home=None if self.source is None else Home(self.source, self.configuration.undeclared),
         )
         return self._running
 

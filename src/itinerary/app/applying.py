@@ -3,7 +3,8 @@
     not stored, or removed            new
     stored, and declared otherwise    changed: its next version, made from the newest
     stored, and declared the same     the same, and nothing is entered
-    stored, and not declared          another: it stays as it is, unless it is named to be removed
+    stored, and no longer declared    kept, stopped or removed, if the same source declared it (see `undeclared`)
+    stored, and never declared here   another: it stays as it is, unless it is named to be removed
 
 A node that starts holds what is declared against what was declared last, and leaves alone what people have updated
 since (`registering`). Whoever applies a file means the file: it is held against what is in force, and an update that
@@ -27,16 +28,26 @@ from itinerary.app.declaring import Declaration
 from itinerary.app.differences import differences
 from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, declared_request, is_same
-from itinerary.app.updating import Change, Diff, Terms, is_removed
+from itinerary.app.undeclared import (
+    Home,
+    is_stopped,
+    settling_entry,
+    source_entry,
+    source_of,
+    start_entry,
+    was_undeclared,
+)
+from itinerary.app.updating import Beginning, Change, Diff, Terms, is_removed
 from itinerary.app.views import StoreView
 from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import lacking_entries
 from itinerary.errors import ConfigError, ItineraryError, NodeError
-from itinerary.model.policies import UpdatePolicy
+from itinerary.model.policies import Undeclared, UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.version_subject import VersionSubject
 from itinerary.model.writes import BATCH_MAX
 from itinerary.ports import Store
 from itinerary.schedules import ZoneData
@@ -46,6 +57,7 @@ __all__ = ["Application", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
 
 _WINDOW = "1d"
 """How far ahead instants are compared, if nobody says."""
+_NOW = Beginning()
 
 
 class Outcome(StrEnum):
@@ -55,6 +67,10 @@ class Outcome(StrEnum):
     CHANGED = "changed"
     SAME = "same"
     REMOVED = "removed"
+    STOPPED = "stopped"
+    """Its source no longer declares it."""
+    STARTED = "started"
+    """It was stopped because its source no longer declared it, and is declared again."""
 
 
 class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +85,8 @@ class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
     """What the new version says otherwise."""
     diff: Diff | None = None
     """Which instants that adds, removes and keeps; None if it is the same."""
+    why: str | None = None
+    """Why a job is stopped, started or removed."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +95,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[AppliedJob, ...]
     others: tuple[str, ...]
     """Jobs of the store that are not declared here, and stay as they are."""
+    undeclared: tuple[str, ...] = ()
+    """Those of the others that the same source declared earlier, and that are kept."""
     is_applied: bool
 
     @property
@@ -98,6 +118,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """How far ahead instants are compared: so many, or so long."""
     remove: tuple[str, ...] = ()
     """Jobs that are to be removed."""
+    home: Home | None = None
+    """The source of what is declared, and what becomes of jobs that it no longer declares."""
 
 
 async def apply_jobs(
@@ -150,6 +172,15 @@ class _Planned(msgspec.Struct, frozen=True):
     entry: NewEntry | None
     body: str
     before: str | None
+    more: tuple[NewEntry, ...] = ()
+    """Entries that are made with it: it starts again, or has another source."""
+
+    @property
+    def first(self) -> NewEntry | None:
+        """The entry that says what becomes of it."""
+        if self.entry is not None or self.outcome is Outcome.SAME:
+            return self.entry
+        return self.more[0]
 
 
 class _Plan:
@@ -170,22 +201,26 @@ class _Plan:
         self._key, self._made = key, made
         window = _WINDOW if wish.window is None and wish.policy is not UpdatePolicy.WINDOWED else wish.window
         self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
+        self._zone_data = zone_data
         self._rows = {row.name: row for row in self._timeline.jobs.values()}
         self._jobs = [self._planned(declaration, place) for place, declaration in enumerate(declared.values(), 1)]
         self._jobs += [self._removal(name, declared) for name in dict.fromkeys(wish.remove)]
+        undeclared = self._undeclared(declared)
+        is_kept = wish.home is None or wish.home.undeclared in (None, Undeclared.KEEP)
+        self._jobs += [] if is_kept else [self._settled(row) for row in undeclared]
+        planned = {job.row.name for job in self._jobs}
+        self._kept = tuple(row.name for row in undeclared if row.name not in planned)
         self._others = tuple(
             row.name
             for row in self._timeline.jobs.values()
-            if row.name not in declared and row.name not in wish.remove and not is_removed(self._timeline, row)
+            if row.name not in planned and not is_removed(self._timeline, row)
         )
-        self._zones = lacking_entries(
-            self._timeline.zones, zone_data, self._zones_needed(declared), by=by, revision=self._timeline.revision
-        )
+        self._zones = self._lacking(self._zones_needed(declared))
 
     @property
     def entries(self) -> list[NewEntry]:
         """Everything that is to be entered; nothing, if nothing changes."""
-        made = [job.entry for job in self._jobs if job.entry is not None]
+        made = [entry for job in self._jobs for entry in (job.entry, *job.more) if entry is not None]
         return [*self._zones, *made] if made else []
 
     def _zones_needed(self, declared: Mapping[str, Declaration]) -> Iterable[str]:
@@ -200,15 +235,64 @@ class _Plan:
             number = JobNumber(max(self._timeline.jobs, default=0) + place)
             row = JobRow(number, declaration.name, self._now, 0, self._now)
             body = declaration.body(self._now // SECOND)
-            return _Planned(row, Outcome.NEW, self._version(row, body, None), body, None)
+            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
         row, stored = self._newest(row)
         body = declaration.body(anchor_of(stored, row))
         if is_removed(self._timeline, row):
-            return _Planned(row, Outcome.NEW, self._version(row, body, None), body, None)
+            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
         if is_same(stored, body):
-            return _Planned(row, Outcome.SAME, None, body, stored)
-        effective_from = self._terms.effective_from(self._timeline, row, self._now)
-        return _Planned(row, Outcome.CHANGED, self._version(row, body, effective_from), body, stored)
+            more = self._more(row, has_version=False)
+            is_started = any(entry.kind is EntryKind.START for entry in more)
+            return _Planned(row, Outcome.STARTED if is_started else Outcome.SAME, None, body, stored, more)
+        zones = self._zone_rows(self._lacking(declaration.zone_names()))
+        beginning = self._terms.beginning(self._timeline, row, self._now, body, zones)
+        version = self._version(row, body, beginning)
+        return _Planned(row, Outcome.CHANGED, version, body, stored, self._more(row, has_version=True))
+
+    def _lacking(self, names: Iterable[str]) -> list[NewEntry]:
+        """Entries of the zones among these that have never been entered."""
+        revision = self._timeline.revision
+        return lacking_entries(self._timeline.zones, self._zone_data, names, by=self._by, revision=revision)
+
+    def _zone_rows(self, zones: Iterable[NewEntry]) -> list[EntryRow]:
+        """The rows that entries of zones would be."""
+        return [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(zones)]
+
+    def _more(self, row: JobRow, *, has_version: bool) -> tuple[NewEntry, ...]:
+        """What else is entered for a declared job: that it starts again, and which source it has."""
+        home, entries = self._wish.home, self._timeline.entries(row.number)
+        if home is None:
+            return ()
+        more = []
+        if was_undeclared(entries):
+            more.append(start_entry(row.name, home.source, by=self._by, revision=self._timeline.revision))
+        if not has_version and source_of(entries) != home.source:
+            more.append(source_entry(row.name, home.source, by=self._by, revision=self._timeline.revision))
+        return tuple(more)
+
+    def _undeclared(self, declared: Mapping[str, Declaration]) -> list[JobRow]:
+        """Jobs that the same source declared earlier, that are not declared now, and that still run."""
+        home = self._wish.home
+        if home is None or self._made is not None:
+            return []
+        return [
+            row
+            for row in self._timeline.jobs.values()
+            if row.name not in declared
+            and row.name not in self._wish.remove
+            and source_of(self._timeline.entries(row.number)) == home.source
+            and not is_removed(self._timeline, row)
+            and (home.undeclared is Undeclared.REMOVE or not is_stopped(self._timeline.entries(row.number)))
+        ]
+
+    def _settled(self, row: JobRow) -> _Planned:
+        """An undeclared job, stopped or removed."""
+        assert self._wish.home is not None, "undeclared jobs have a source"
+        row, stored = self._newest(row)
+        body = stored or ""
+        entry = settling_entry(row.name, self._wish.home, by=self._by, revision=self._timeline.revision)
+        outcome = Outcome.REMOVED if entry.kind is EntryKind.REMOVE else Outcome.STOPPED
+        return _Planned(row, outcome, entry, body, body)
 
     def _as_made(self, row: JobRow, made: EntryRow | None) -> _Planned:
         """What became of a job when this was asked for the first time."""
@@ -232,15 +316,16 @@ class _Plan:
         newest = self._timeline.newest(row.number)
         return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
 
-    def _version(self, row: JobRow, body: str, effective_from: int | None) -> NewEntry:
+    def _version(self, row: JobRow, body: str, beginning: Beginning = _NOW) -> NewEntry:
         return NewEntry(
             job=row.name,
             kind=EntryKind.VERSION,
             request=self._request(declared_request(body, row.version)),
             by=self._by,
-            effective_from=effective_from,
+            effective_from=beginning.effective_from,
             from_version=row.version,
             revision=self._timeline.revision,
+            subject=VersionSubject("" if self._wish.home is None else self._wish.home.source, beginning.first_at).text,
             body=body,
             reason="applied" if self._wish.reason is None else self._wish.reason,
         )
@@ -275,21 +360,26 @@ class _Plan:
     def told(self, timeline: Timeline, *, is_applied: bool) -> Application:
         """What becomes of each job; `timeline` has the entries in it if they have been made."""
         numbers = {row.name: row for row in timeline.jobs.values()}
-        zones = [] if is_applied else [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(self._zones)]
+        zones = [] if is_applied else self._zone_rows(self._zones)
         jobs = []
         for job in self._jobs:
-            diff = None
-            if job.entry is not None and is_applied:
+            diff, first = None, job.first
+            if first is not None and is_applied:
                 row = numbers[job.row.name]
-                made = next(entry for entry in timeline.entries(row.number) if entry.request == job.entry.request)
-                diff = self._diff(row, timeline.entries_for(row.number), made, job, is_applied=True)
-            elif job.entry is not None:
-                version = job.row.version + (job.outcome is not Outcome.REMOVED)
-                made = self._as_if(job.entry, job.row.number, len(zones), version)
-                entries = (*timeline.entries_for(job.row.number), *zones, made)
-                diff = self._diff(job.row, entries, made, job, is_applied=False)
+                made = next(entry for entry in timeline.entries(row.number) if entry.request == first.request)
+                diff = self._diff(row, timeline.entries_for(row.number), made, is_applied=True)
+            elif first is not None:
+                version = job.row.version + (first.kind is EntryKind.VERSION)
+                made = self._as_if(first, job.row.number, len(zones), version)
+                more = [
+                    self._as_if(entry, job.row.number, len(zones) + place, version)
+                    for place, entry in enumerate(job.more, 1)
+                    if entry is not first
+                ]
+                entries = (*timeline.entries_for(job.row.number), *zones, made, *more)
+                diff = self._diff(job.row, entries, made, is_applied=False)
             jobs.append(_told(job, diff))
-        return Application(jobs=tuple(jobs), others=self._others, is_applied=is_applied)
+        return Application(jobs=tuple(jobs), others=self._others, undeclared=self._kept, is_applied=is_applied)
 
     def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
         """The row that an entry would be."""
@@ -309,14 +399,12 @@ class _Plan:
             entry.reason,
         )
 
-    def _diff(
-        self, row: JobRow, entries: Sequence[EntryRow], made: EntryRow, job: _Planned, *, is_applied: bool
-    ) -> Diff | None:
+    def _diff(self, row: JobRow, entries: Sequence[EntryRow], made: EntryRow, *, is_applied: bool) -> Diff | None:
         try:
             diff = self._terms.diff(row, tuple(entries), made, is_applied=is_applied)
         except ItineraryError:
             return None  # what is stored cannot be enumerated here; that is no reason not to replace it
-        return replace(diff, from_version=diff.version) if job.outcome is Outcome.REMOVED else diff
+        return diff if made.kind is EntryKind.VERSION else replace(diff, from_version=diff.version)
 
 
 def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
@@ -327,6 +415,7 @@ def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
         schedule=_in_words(job.body),
         differences=() if job.before is None or job.before == job.body else _differences(job.before, job.body),
         diff=diff,
+        why=None if job.first is None or job.first.kind is EntryKind.VERSION else job.first.reason,
     )
 
 

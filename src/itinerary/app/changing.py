@@ -17,17 +17,23 @@ import msgspec
 
 from itinerary.app.keys import RequestKey
 from itinerary.app.views import View
+from itinerary.core.holding import Backlog, held_row
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.errors import ConfigError, NodeError
-from itinerary.model.rows import EntryKind, EntryRow, JobRow
+from itinerary.model.queries import Active
+from itinerary.model.rows import EntryKind, EntryRow, JobRow, OccurrenceRow
+from itinerary.model.text import shown
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
+from itinerary.model.writes import Passing, Written
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
 __all__ = ["ROUNDS_MAX", "Changes"]
 
+_HELD_MAX: Final = 1_000_000
+_AT_ONCE: Final = 1_000
 ROUNDS_MAX: Final = 50
 """How often others may change the timeline meanwhile before this gives up."""
 
@@ -39,7 +45,8 @@ class Changes:
         self._store, self._view, self._by = store, view, by
 
     async def pause(self, name: str, reason: str | None, until: int | None, key: RequestKey | None = None) -> EntryRow:
-        """Skip a job's instants from now on: until somebody resumes it, or until then."""
+        """Skip a job's instants from now on: until a user resumes the job, or until `until`. What was to run before and
+        has not started is held (see `held`)."""
 
         def check(_: Timeline, __: JobRow) -> None:
             if until is not None and until <= self._view.now():
@@ -48,9 +55,51 @@ class Changes:
         body = None if until is None else msgspec.json.encode({"until": until}).decode()
         return await self._enter(name, EntryKind.PAUSE, reason, key, body=body, check=check)
 
-    async def resume(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
-        """Go on."""
-        return await self._enter(name, EntryKind.RESUME, reason, key)
+    async def resume(
+        self, name: str, reason: str | None, key: RequestKey | None = None, *, backlog: str = Backlog.RUN
+    ) -> tuple[EntryRow, int]:
+        """End a pause. What it held runs, or is skipped first, while it is still held.
+
+        Args:
+            name: The job.
+            reason: Why; it is kept.
+            key: What makes two requests the same one.
+            backlog: `run` or `skip`: what becomes of what the pause held.
+
+        Returns:
+            The entry, and how many occurrences were released or skipped.
+
+        Raises:
+            ConfigError: `backlog` is neither.
+        """
+        if backlog not in tuple(Backlog):
+            raise ConfigError(f"backlog: {shown(backlog)} is unknown; allowed: {', '.join(Backlog)}")
+        if backlog == Backlog.SKIP:
+            why = f"skipped by {self._by}: the backlog of a pause" + ("" if reason is None else f", {reason}")
+            count = await self._skip_held(name, why)
+        else:
+            count = len(await self.held(name))
+        return await self._enter(name, EntryKind.RESUME, reason, key), count
+
+    async def held(self, name: str) -> list[OccurrenceRow]:
+        """Read what the pause of a job holds; nothing, if it is not paused."""
+        job = self._view.job(name)
+        rows = await self._store.read(Active(job.number, limit=_HELD_MAX))
+        timeline, now = self._view.timeline, self._view.now()
+        return [row for row in rows if held_row(timeline, row, now) is not None]
+
+    async def _skip_held(self, name: str, why: str) -> int:
+        """Skip what the pause of a job holds. What is skipped in a queue lets the next come, so it is read again."""
+        count = 0
+        for _ in range(ROUNDS_MAX):
+            rows = await self.held(name)
+            if not rows:
+                break
+            for first in range(0, len(rows), _AT_ONCE):
+                asked = [Passing(row.ref, why) for row in rows[first : first + _AT_ONCE]]
+                answers = await self._store.control(None, asked)
+                count += sum(isinstance(answer, Written) for answer in answers)
+        return count
 
     async def stop(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Expect nothing of a job from now on."""
@@ -66,13 +115,13 @@ class Changes:
 
     async def skip(self, name: str, instant: int, reason: str | None, key: RequestKey | None = None) -> EntryRow:
         """Pass over one named instant."""
-        shown = shown_instant(instant)
+        at = shown_instant(instant)
 
         def check(timeline: Timeline, job: JobRow) -> None:
             if instant <= self._view.now():
-                raise ConfigError(f"{shown} is past, and what became of it is decided; skip one that is to come")
+                raise ConfigError(f"{at} is past, and what became of it is decided; skip one that is to come")
             if instant % SECOND or not len(timeline.expected(instant, instant + SECOND, [job.number])):
-                raise ConfigError(f"job {name!r} has no occurrence at {shown}; ask next_run() when it has")
+                raise ConfigError(f"job {name!r} has no occurrence at {at}; ask next_run() when it has")
 
         return await self._enter(name, EntryKind.SKIP, reason, key, subject=str(instant), check=check)
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from itinerary.app.contexts import ITERATED
-from itinerary.app.naming import stored_name
+from itinerary.app.naming import described, is_shared, stored_name, title_of
 from itinerary.errors import ConfigError, ScheduleError
 from itinerary.executors import Registry, read_task
+from itinerary.executors.definitions import TASK_KEYS
 from itinerary.executors.pods.definition import in_order
 from itinerary.model.codec import to_json
-from itinerary.model.config import resolve
+from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
@@ -44,19 +45,27 @@ class Rules:
     data that a zone is entered from when a job needs it for the first time."""
 
     def __init__(
-        self, registry: Registry, defaults: Overrides, shares: Mapping[str, int], zone_data: ZoneData | None = None
+        self,
+        registry: Registry,
+        defaults: Overrides,
+        shares: Mapping[str, int],
+        zone_data: ZoneData | None = None,
+        env: Mapping[str, object] | None = None,
     ) -> None:
-        """`zone_data`: None is the packaged one."""
+        """`zone_data`: None is the packaged one. `env`: variables of every command."""
+        self.env = {} if env is None else dict(env)
         self.registry, self.defaults, self.shares = registry, defaults, shares
         self.zone_data = packaged_zone_data() if zone_data is None else zone_data
         self._names: dict[int, tuple[Callable[..., Any], str]] = {}
 
-    def named(self, function: Callable[..., Any]) -> str:
+    def named(self, function: Callable[..., Any], where: str) -> str:
         """Make a function known, and return the name that definitions call it by. Many jobs may share one function, and
-        its signature is read once."""
+        its signature is read once. `where` is the place that it is declared in: `job/task`."""
+        if not is_shared(function):
+            return self.registry.register(function, stored_name(function, where))
         known = self._names.get(id(function))
         if known is None:
-            name = self.registry.register(function, stored_name(function))
+            name = self.registry.register(function, stored_name(function, where))
             known = self._names[id(function)] = function, name  # held, so that its identity stays its own
         return known[1]
 
@@ -73,7 +82,7 @@ class Declaration:
         self.schedule = schedule
         self.overrides = self._read(overrides, Level.JOB)
         self.timezone = self.overrides.timezone or rules.defaults.timezone or "UTC"
-        resolve(settings=rules.defaults, job=self.overrides)
+        self._check_timeouts(resolve(settings=rules.defaults, job=self.overrides), f"job {name!r}")
         for limit in self.overrides.limits or ():
             if limit not in rules.shares:
                 raise ConfigError(
@@ -105,10 +114,13 @@ class Declaration:
         pod: Mapping[str, object] | None = None,
     ) -> None:
         """One more task: a function, in a `pod` if there is one."""
-        title = getattr(function, "__name__", None) if name is None else name
-        if not isinstance(title, str):
-            raise ConfigError(f"job {self.name!r}: {shown(function)} has no name; say name=")
-        definition: dict[str, object] = {"python": self._rules.named(function)}
+        title = title_of(function) if name is None else name
+        if title is None:
+            raise ConfigError(
+                f"job {self.name!r}: {described(function)} has no name that its task could have; give one: "
+                'task(function, name="load")'
+            )
+        definition: dict[str, object] = {"python": self._rules.named(function, f"{self.name}/{title}")}
         if pod is not None:
             definition["pod"] = dict(pod)
         self.add_task(title, definition, overrides)
@@ -120,8 +132,10 @@ class Declaration:
         if len(self._tasks) == TASKS_MAX:
             raise ConfigError(f"job {self.name!r} has {TASKS_MAX} tasks, and more are not allowed; make it two jobs")
         where = f"job {self.name!r}, task {name!r}"
+        definition = self._with_env(definition)
         read = self._read(overrides, Level.TASK, where)
         effective = resolve(settings=self._rules.defaults, job=self.overrides, task=read)
+        self._check_timeouts(effective, where)
         try:
             read_task(definition, effective.executor, self._rules.registry)
         except ConfigError as error:
@@ -136,10 +150,21 @@ class Declaration:
             )
         )
 
+    def _with_env(self, definition: Mapping[str, object]) -> Mapping[str, object]:
+        """A command with the variables of all commands; its own come first."""
+        own = definition.get("env", {})
+        if not self._rules.env or "shell" not in definition or not isinstance(own, Mapping):
+            return definition
+        merged = {**definition, "env": {**self._rules.env, **own}}
+        return {key: merged[key] for key in (*TASK_KEYS["shell"], *merged) if key in merged}
+
     def add_requirement(self, given: Mapping[str, object]) -> None:
         """One more thing that must be so before an occurrence runs. Functions among it are named."""
         values: dict[str, Any] = {
-            key: self._rules.named(value) if callable(value) else value for key, value in given.items()
+            key: self._rules.named(value, f"{self.name}/requires.{len(self._requires) + 1}.{key}")
+            if callable(value)
+            else value
+            for key, value in given.items()
         }
         try:
             requirement = Requirement(**{key: value for key, value in values.items() if value is not None})
@@ -159,7 +184,15 @@ class Declaration:
             hooks.append(self._rules.registry.check(function))
             return
         _check_takes_one(self.name, function)
-        hooks.append(self._rules.named(function))
+        kind = "on_start" if is_start else "on_complete"
+        hooks.append(self._rules.named(function, f"{self.name}/{kind}.{len(hooks) + 1}"))
+
+    @staticmethod
+    def _check_timeouts(config: EffectiveConfig, where: str) -> None:
+        try:
+            check_timeouts(config)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
 
     def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:
         if not overrides:

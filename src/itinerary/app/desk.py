@@ -23,8 +23,8 @@ from itinerary.app.occurrences import Finder, RunLike
 from itinerary.app.requesting import Requests
 from itinerary.app.updating import Updates
 from itinerary.app.views import NodeView
-from itinerary.core.answers import ActiveOccurrence, LoopStatistics
-from itinerary.core.messages import ActiveAsked, Message, StatisticsAsked
+from itinerary.core.answers import ActiveOccurrence, JobStanding, LoopStatistics
+from itinerary.core.messages import ActiveAsked, JobAsked, Message, OccurrenceAsked, StatisticsAsked
 from itinerary.core.news import Began, Finished, News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NotThere
@@ -121,6 +121,24 @@ class Desk:
 
         def asked(reply: asyncio.Future[list[ActiveOccurrence]]) -> Message:
             return ActiveAsked(reply)
+
+        return await self._node.ask(asked)
+
+    async def occurrence(self, wanted: RunLike) -> ActiveOccurrence | None:
+        """What this node's loop knows of one occurrence; None if it does not have it."""
+        run = await self._finder.find(self._store, self._view, wanted)
+
+        def asked(reply: asyncio.Future[ActiveOccurrence | None]) -> Message:
+            return OccurrenceAsked(run.ref, reply)
+
+        return await self._node.ask(asked)
+
+    async def standing(self, name: str) -> JobStanding | None:
+        """What this node's loop knows of one job; None if no version of it is in force."""
+        number = self.job(name).number
+
+        def asked(reply: asyncio.Future[JobStanding | None]) -> Message:
+            return JobAsked(number, reply)
 
         return await self._node.ask(asked)
 

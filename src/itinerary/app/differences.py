@@ -3,11 +3,16 @@
 schedule: At 03:11, Europe/Berlin -> at 04:11, Europe/Berlin
 overlap: skip -> queue
 task report: added
+task dump: shell: pg_dump db -> pg_dump --clean db
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
 
 from itinerary.errors import ItineraryError
 from itinerary.model.definition import Definition
@@ -16,6 +21,11 @@ from itinerary.model.overrides import LEAVES, Overrides, leaves_set
 from itinerary.schedules import from_stored
 
 __all__ = ["differences"]
+
+_SHOWN_MAX: Final = 300
+"""How many characters of a command are shown."""
+_BEFORE: Final = 40
+"""How many of them stand before the first one that differs, where a command is longer."""
 
 
 def differences(old: Definition, new: Definition) -> tuple[str, ...]:
@@ -33,8 +43,7 @@ def _differences(old: Definition, new: Definition) -> Iterator[str]:
     for name in before:
         if name in after:
             was, will_be = before[name], after[name]
-            if was.definition != will_be.definition:
-                yield f"task {name}: runs something else"
+            yield from (f"task {name}: {line}" for line in _runs(was.definition, will_be.definition))
             yield from (f"task {name}: {line}" for line in _options(was.overrides, will_be.overrides))
     both = [[name for name in names if name in before and name in after] for names in (before, after)]
     if both[0] != both[1]:
@@ -43,6 +52,36 @@ def _differences(old: Definition, new: Definition) -> Iterator[str]:
         was_so, is_so = ([str(one) for one in getattr(definition, key)] for definition in (old, new))
         if getattr(old, key) != getattr(new, key):
             yield f"{key}: {', '.join(was_so) or 'nothing'} -> {', '.join(is_so) or 'nothing'}"
+
+
+def _runs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """What a task runs, key by key: the command, its environment, its directory."""
+    for key in {**old, **new}:
+        was, is_so = (_command(definition.get(key)) for definition in (old, new))
+        if was != is_so:
+            yield f"{key}: {_cut(was, is_so)} -> {_cut(is_so, was)}"
+
+
+def _command(value: object) -> str:
+    match value:
+        case None:
+            return "not set"
+        case str():
+            return value
+        case list() | tuple() if all(isinstance(word, str) for word in value):
+            return shlex.join(value)
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def _cut(text: str, other: str) -> str:
+    """A long text around the place where it begins to differ from another."""
+    if len(text) <= _SHOWN_MAX:
+        return text
+    same = next((place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other))
+    first = max(same - _BEFORE, 0)
+    last = first + _SHOWN_MAX
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
 
 
 def _options(old: Overrides, new: Overrides) -> Iterator[str]:

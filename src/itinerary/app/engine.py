@@ -6,38 +6,45 @@
     submit(desk.pause(…))                ──────►     runs there; its answer comes back as a future
     shut_down(), abandon()               ──────►     ends; `ended` says how
 
+The loop is made before the thread is. A request to end that comes in the first moments waits there, and ends the start:
+whatever was opened is closed again, and a node that has joined says that it leaves.
+
 The engine has a loop to itself, so nothing that a program or a task does can hold it up, and it holds up nobody. A
 store belongs to that loop; nobody else touches it.
 
 What can go wrong: the start (`ready` has the error, and everything that was opened is closed again), and the node (it
 stops with an error that `ended` has). The thread is a daemon, since a task that never returns must not keep a program
-from ending.
+from ending. Each step of the end has a limit, so that one that hangs does not keep the others from their turn;
+`still_running` says which one it is, and what else has not ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from itinerary.app.alerting import alerts_of
 from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.desk import Desk
 from itinerary.app.ground import Ground
 from itinerary.app.health import NodeHealth
+from itinerary.app.loops import close_loop, ended_within, names_of, new_loop, threads_left
+from itinerary.app.machine import is_gone, this_process
 from itinerary.app.naming import main_module_paths
 from itinerary.app.records import Offices
 from itinerary.app.registering import register
 from itinerary.app.sources import Configuration
 from itinerary.app.transactions import transaction_factory
+from itinerary.app.undeclared import Home, UndeclaredJobs
 from itinerary.core.news import News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
@@ -53,16 +60,22 @@ from itinerary.observe.alerts import Alerts
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import Gauges
 from itinerary.observe.pulse import Pulse
+from itinerary.observe.run_log import RunLog
 from itinerary.observe.tally import Tally
 from itinerary.ports import Executor, Store
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.service import RecordsService
 from itinerary.runtime.node import Ended, Node
 from itinerary.schedules.durations import SECOND
+from itinerary.waiting import join_thread
 
 __all__ = ["Engine", "Observer", "installed_version"]
 
 T = TypeVar("T")
+
+_ANSWER_TIMEOUT: Final = 1.0
+_STEP_TIMEOUT: Final = 3.0
+"""How long parts that were cancelled have to end, and a node to say that it leaves, in seconds."""
 Observer = Callable[[Sequence[News]], None]
 
 
@@ -83,9 +96,13 @@ class Engine:
         reread: Callable[[], Reread] | None = None,
         desks: Mapping[str, DeskDeclaration] | None = None,
         ground: Ground | None = None,
+        logs_runs: bool = True,
+        home: Home | None = None,
     ) -> None:
-        """`loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
-        settings again. `ground` is what it stands on, if not on the real world."""
+        """`logs_runs`: whether every end of a run is an event of the log.
+
+        `loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
+        settings again. `ground` is what it stands on, if not on the real world. `home` is the source of the jobs."""
         self._ground = Ground() if ground is None else ground
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry, self._incarnation = rules.registry, str(uuid4())
@@ -93,8 +110,11 @@ class Engine:
         self._by, self._log, self._loop_of_tasks, self._observers = by, log, loop, tuple(observers)
         self._paths, self._reread = {**main_module_paths(), **(paths or {})}, reread
         self._desks = dict(desks or {})
+        self._home = home
+        self.undeclared: UndeclaredJobs | None = None
+        """The jobs that the source no longer declares, and what became of them at the start; None: not asked for."""
         self._records: RecordsService | None = None
-        self._records_end: asyncio.Task[None] | None = None
+        self._records_end: asyncio.Task[list[str]] | None = None
         self._alerts: Alerts | None = None
         self._early: list[News] = []
         """What the recovery at the start tells of, before there are alerts."""
@@ -109,7 +129,12 @@ class Engine:
         """What it started, and how late; from any thread."""
         if self._is_watched:
             self._observers = (*self._observers, self.pulse.hear)
-        self._wants_reread = self._is_ending = False
+        self._run_log = RunLog(log, configuration.name) if logs_runs and self._is_watched else None
+        if self._run_log is not None:
+            self._observers = (*self._observers, self._run_log.hear)
+        self._wants_reread = self._is_ending = self._is_cut_short = False
+        self.step = "starting"
+        """What the engine is doing, in words; from any thread."""
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
@@ -130,7 +155,12 @@ class Engine:
         if self._health is not None:
             at = self._health.start()
             self._log.info("health.listening", at=str(at))
-        self._thread.start()
+        self._loop = new_loop()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the system gives no thread
+            self._loop.close()
+            raise
 
     @property
     def desk(self) -> Desk:
@@ -243,6 +273,8 @@ class Engine:
             node.clock_jumps,
             {} if self._alerts is None else dict(self._alerts.counts),
             desks,
+            node.behind,
+            tuple(node.stalled()),
         )
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
@@ -262,8 +294,35 @@ class Engine:
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the thread to be gone. False if it is not after so many seconds."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return join_thread(self._thread, timeout)
+
+    @property
+    def shutdown_timeout(self) -> int:
+        """How long a whole shutdown may take, in microseconds."""
+        settings = self.configuration.settings if self._node is None else self._node.settings
+        return settings.shutdown_timeout
+
+    def still_running(self) -> list[str]:
+        """What has not ended yet, in words: the step that the engine is at, occurrences, handlers, and threads."""
+        loop, found = self._loop, list[str]()
+        if not self.ended.done():
+            found.append(f"the engine is {self.step}")
+            found += [] if (blocked := self._blocked_in()) is None else [blocked]
+            found += [f"occurrence {name}" for name in ([] if self._node is None else self._node.unfinished())]
+            found += [f"handler of {name}" for name in ([] if self._records is None else self._records.in_hand())]
+            found += [f"component {name}" for name in ([] if loop is None else names_of(loop))]
+        return found + [f"thread {name}" for name in threads_left()]
+
+    def _blocked_in(self) -> str | None:
+        """Where the engine's thread is, if its loop does not answer; None if it does, or is gone."""
+        has_answered = threading.Event()
+        if not self._tell(has_answered.set) or has_answered.wait(_ANSWER_TIMEOUT):
+            return None
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way to look
+        if frame is None:
+            return None
+        place = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
+        return f"the engine's event loop has not answered for {_ANSWER_TIMEOUT:g} s, and is in {place}"
 
     def _tell(self, what: Callable[[], None]) -> bool:
         loop = self._loop
@@ -278,10 +337,13 @@ class Engine:
     # -- in the engine's thread --------------------------------------------------------------------------------------
 
     def _live(self) -> None:
+        assert self._loop is not None, "made at the start"
         try:
-            with asyncio.Runner() as runner:
-                self._loop = runner.get_loop()
-                ended = runner.run(self._run())
+            try:
+                ended = self._loop.run_until_complete(self._run())
+            finally:
+                self.step = "closing its event loop"
+                close_loop(self._loop, self._log)
         except asyncio.CancelledError:
             self._fail(NodeError("the node was ended before it had started"))
             self.ended.set_result(None)
@@ -291,6 +353,8 @@ class Engine:
         else:
             self.ended.set_result(ended)
         finally:
+            if self._run_log is not None:
+                self._run_log.close()
             if self._health is not None:
                 self._health.stop()
 
@@ -317,38 +381,70 @@ class Engine:
 
     async def _run(self) -> Ended:
         self._whole = asyncio.current_task()
+        self._check_wanted()
         if self._uses_pods and self._is_watched:
             require_library()
-        async with self._ground.store(self.configuration.store) as store:
+        self.step = "opening the store"
+        opened = self._ground.store(self.configuration.store)
+        opened.log_to(self._log)
+        async with opened as store:
             self._store, self._store_url = store, store.url
-            await register(store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data)
-            router, coroutines = self._executors(store)
-            node = self._node = self._made(store, router, coroutines)
-            self._pass_on_reread()
-            self._desk = Desk(store, node, self._by, self._rules)
             try:
-                await node.start()
-            except BaseException:
-                await router.close()
-                if node.number is not None:
-                    await store.leave(node.number)
-                raise
-            offices = Offices(self._desks, coroutines)
-            self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
-            if self._is_watched:
-                self._alerts = alerts_of(self.configuration, store, node, self._log)
-            if self._alerts is not None:
-                self._alerts.hear(self._early)
-            self._early.clear()
-            self._main = asyncio.create_task(node.run())
-            await asyncio.sleep(0)  # it runs: from here on it can be shut down
-            self.ready.set_result(None)
-            try:
-                return await self._run_with_others(self._main)
+                return await self._run_on(store)
             finally:
-                self._main.cancel()
-                if self._alerts is not None:
-                    await self._alerts.end()
+                self.step = f"closing the store {store.url}"
+
+    async def _run_on(self, store: Store) -> Ended:
+        self.step = "starting the node"
+        self.undeclared = await register(
+            store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data, home=self._home
+        )
+        router, coroutines = self._executors(store)
+        node = self._node = self._made(store, router, coroutines)
+        self._pass_on_reread()
+        self._desk = Desk(store, node, self._by, self._rules)
+        try:
+            await node.start()
+            self._check_wanted()
+        except GeneratorExit:
+            raise  # the loop is gone, as in a crash that a test plays: nothing can be awaited
+        except BaseException:
+            self.step = "ending its start"
+            await self._undo_start(store, node, router)
+            raise
+        offices = Offices(self._desks, coroutines)
+        self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
+        if self._records is not None:
+            node.stalled = self._records.stalled
+        if self._is_watched:
+            self._alerts = alerts_of(self.configuration, store, node, self._log)
+        if self._alerts is not None:
+            self._alerts.hear(self._early)
+        self._early.clear()
+        self._main = asyncio.create_task(node.run())
+        await asyncio.sleep(0)  # it runs: from here on it can be shut down
+        self.step = "running"
+        self.ready.set_result(None)
+        try:
+            return await self._run_with_others(self._main)
+        finally:
+            self.step = "ending the node"
+            self._main.cancel()
+            await ended_within(_STEP_TIMEOUT, self._main)
+            if self._alerts is not None:
+                await self._alerts.end()
+            offices.close()
+
+    def _check_wanted(self) -> None:
+        """Raise CancelledError if the engine was told to end before it could be cancelled."""
+        if self._is_cut_short:
+            raise asyncio.CancelledError
+
+    async def _undo_start(self, store: Store, node: Node, router: Executor) -> None:
+        """Close what a start has opened, and say that the node leaves, if the store answers soon."""
+        await ended_within(_STEP_TIMEOUT, asyncio.ensure_future(router.close()))
+        if node.number is not None:
+            await ended_within(_STEP_TIMEOUT, asyncio.ensure_future(store.leave(node.number)))
 
     async def _run_with_others(self, main: asyncio.Task[Ended]) -> Ended:
         """The node, its desks and its alerts: if one of them cannot go on, none does."""
@@ -363,19 +459,31 @@ class Engine:
                 if other.done():
                     other.result()  # it runs for ever, so this raises
             self._end_records()
-            if self._records_end is not None:
-                await self._records_end
-            return await main
+            self.step = "waiting for handlers of records"
+            handlers = [] if self._records_end is None else await self._records_end
+            self.step = "waiting for the node"
+            return self._reported(await main, handlers)
         finally:
             for other in others:
                 other.cancel()
-            if others:
-                await asyncio.wait(others)
+            await ended_within(_STEP_TIMEOUT, *others)
+
+    def _reported(self, ended: Ended, handlers: Sequence[str]) -> Ended:
+        """How the node ended, with the handlers that had not; what still ran is in the log."""
+        occurrences = self._running_node().unfinished() if ended.unfinished else []
+        if occurrences or handlers:
+            self._log.warning(
+                "node.ended_unfinished",
+                occurrences=occurrences,
+                handlers=list(handlers),
+                hint="it still ran when the time for the shutdown was over; other nodes or the next start settle it",
+            )
+        return replace(ended, unfinished=ended.unfinished + len(handlers))
 
     def _end_records(self) -> None:
         """Let handlers finish and give partitions back, once."""
         if self._records is not None and self._records_end is None:
-            grace = self.configuration.settings.shutdown_grace_period / SECOND
+            grace = self._running_node().settings.shutdown_grace_period / SECOND
             self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
 
     def _executors(self, store: Store) -> tuple[Executor, CoroutineExecutor]:
@@ -411,6 +519,7 @@ class Engine:
             awake=self._ground.awake,
             elsewhere=self._ground.elsewhere,
             zone_data=self._rules.zone_data,
+            is_gone=is_gone,
         )
 
     def _running_node(self) -> Node:
@@ -452,10 +561,12 @@ class Engine:
         if self._node is None or self._main is None:
             self._cancel()
         else:
+            self.step = "waiting for what runs"
             self._end_records()
             self._node.shut_down(why)
 
     def _cancel(self) -> None:
+        self._is_cut_short = True
         if self._whole is not None:
             self._whole.cancel()
 
@@ -476,5 +587,5 @@ def installed_version() -> str:
 
 
 def _about() -> str:
-    about = {"host": socket.gethostname(), "process": os.getpid(), "version": installed_version()}
+    about = {**this_process(), "version": installed_version()}
     return msgspec.json.encode(about).decode()

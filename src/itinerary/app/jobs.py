@@ -56,7 +56,16 @@ class Job:
     # -- declaring ---------------------------------------------------------------------------------------------------
 
     @overload
-    def task(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    def task(
+        self,
+        function: Callable[P, R],
+        /,
+        *,
+        name: str | None = None,
+        image: str | None = None,
+        pod: PodOptions | None = None,
+        **overrides: Unpack[TaskOptions],
+    ) -> Callable[P, R]: ...
     @overload
     def task(
         self,
@@ -78,7 +87,10 @@ class Job:
         **overrides: Any,
     ) -> Any:
         """One more task: a coroutine function, or a plain one, which runs in a thread. It takes `ctx`, or nothing. With
-        `executor="pod"` it runs in a pod of that `image`, which holds the code; `pod` says more of that."""
+        `executor="pod"` it runs in a pod of that `image`, which holds the code; `pod` says more of that.
+
+        What a factory returns, a `functools.partial` and a method of an object are tasks like any other; a lambda needs
+        a `name`. All of these run in the node itself, since no worker process and no pod could find them."""
         of_pod = pod_of(image, pod)
 
         def declare(declared: Callable[P, R]) -> Callable[P, R]:
@@ -96,9 +108,11 @@ class Job:
         cwd: str | None = None,
         inherit_env: bool = True,
         use_shell: bool = False,
+        input: str | Mapping[str, str] | None = None,  # noqa: A002 - as in a job file
         **overrides: Unpack[TaskOptions],
     ) -> Job:
-        """One more task: a program with its arguments; with `use_shell`, a line for /bin/sh."""
+        """One more task: a program with its arguments; with `use_shell`, a line for /bin/sh. It reads `input` on
+        standard input, and nothing without it."""
         run: dict[str, object] = {"shell": command if isinstance(command, str) else list(command)}
         if env:
             run["env"] = {key: value if isinstance(value, str) else dict(value) for key, value in env.items()}
@@ -108,6 +122,8 @@ class Job:
             run["inherit_env"] = False
         if use_shell:
             run["use_shell"] = True
+        if input is not None:
+            run["input"] = input if isinstance(input, str) else dict(input)
         self._declaration.add_task(name, run, cast("Mapping[str, object]", overrides))
         return self
 
@@ -211,14 +227,39 @@ class Job:
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    async def pause(self, *, reason: str | None = None, until: InstantLike | None = None) -> None:
-        """Skip its instants from now on, until `resume`, or until that instant. None of them is recovered."""
-        at = None if until is None else microseconds_of(until)
-        await self._ask(lambda desk: desk.changes.pause(self.name, reason, at))
+    async def pause(self, *, reason: str | None = None, until: InstantLike | None = None) -> int:
+        """Skip its instants from now on, until `resume`, or until that instant. None of them is recovered.
 
-    async def resume(self, *, reason: str | None = None) -> None:
-        """End a pause. Without one it has no effect."""
-        await self._ask(lambda desk: desk.changes.resume(self.name, reason))
+        Everything of the job that was to run before and has not started is held until then: a recovery backlog, what is
+        queued, what was triggered and waits.
+
+        Returns:
+            How many occurrences are held.
+        """
+        at = None if until is None else microseconds_of(until)
+
+        async def pause(desk: Desk) -> int:
+            await desk.changes.pause(self.name, reason, at)
+            return len(await desk.changes.held(self.name))
+
+        return await self._ask(pause)
+
+    async def resume(self, *, reason: str | None = None, backlog: str = "run") -> int:
+        """End a pause. Without one it has no effect.
+
+        Args:
+            reason: Why; it is kept with who and when.
+            backlog: What becomes of what the pause held: `run` releases it, `skip` skips it.
+
+        Returns:
+            How many occurrences were released or skipped.
+        """
+
+        async def resume(desk: Desk) -> int:
+            _, count = await desk.changes.resume(self.name, reason, backlog=backlog)
+            return count
+
+        return await self._ask(resume)
 
     async def stop(self, *, reason: str | None = None) -> None:
         """Expect nothing of it from now on, and recover nothing, until `start`."""
@@ -240,7 +281,11 @@ class Job:
     async def trigger(
         self, *, key: str | None = None, reason: str | None = None, **overrides: Unpack[RunOptions]
     ) -> Run:
-        """Have it run now. The same `key`, sent twice, is one run."""
+        """Have it run now. The same `key`, sent twice, is one run.
+
+        While another run of the job is in progress, the new one waits for its turn, unless `overlap` says otherwise.
+        `node.wait(run)` waits for its end.
+        """
         options = cast("Mapping[str, object]", overrides)
         return await self._ask(lambda desk: desk.requests.trigger(self.name, key, options, reason))
 

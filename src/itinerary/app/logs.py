@@ -4,7 +4,8 @@ The command line and `app.run()` call `configure_logging`, unless the program ha
 embedded engine leaves a program's logging alone: what it has to say goes to the standard logger `itinerary`, or to
 structlog where the program has configured that.
 
-The values of secrets (`ITINERARY_SECRET_…`) are taken out of every field, whoever put them there.
+The values of secrets (`ITINERARY_SECRET_…`) are taken out of every field, whoever put them there. A field that is too
+large is shown in part (`log_bounds`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final, Literal, TextIO
 
 import structlog
 
+from itinerary.app.log_bounds import FieldsBounded, exception_shown
 from itinerary.executors.references import SECRET_PREFIX
 
 __all__ = ["LogStyle", "SecretsHidden", "configure_logging", "engine_log"]
@@ -35,6 +37,11 @@ class SecretsHidden:
     def __init__(self, environ: Mapping[str, str]) -> None:
         values = {value for name, value in environ.items() if name.startswith(SECRET_PREFIX)}
         self._values = sorted((value for value in values if len(value) >= _SECRET_MIN), key=len, reverse=True)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest secret."""
+        return len(self._values[0]) if self._values else 0
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG002 - structlog's arguments
         return {key: self._hidden(value) for key, value in event.items()} if self._values else event
@@ -73,12 +80,13 @@ def configure_logging(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    secrets = SecretsHidden(os.environ)
+    processors += [structlog.processors.ExceptionRenderer(exception_shown), FieldsBounded(secrets), secrets]
     match style:
         case "json":
-            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ)]
             processors.append(structlog.processors.JSONRenderer(default=str))
         case "human":
-            processors += [structlog.processors.format_exc_info, SecretsHidden(os.environ), _instants_shown]
+            processors.append(_instants_shown)
             processors.append(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0))
     structlog.configure(
         processors=processors,
@@ -102,9 +110,10 @@ def engine_log(level: int | None = None) -> Any:
         if level is None:
             return structlog.get_logger()
         return structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(level))
+    secrets = SecretsHidden(os.environ)
     return structlog.wrap_logger(
         logging.getLogger("itinerary"),
-        processors=[structlog.stdlib.filter_by_level, SecretsHidden(os.environ), _as_text],
+        processors=[structlog.stdlib.filter_by_level, FieldsBounded(secrets), secrets, _as_text],
         wrapper_class=structlog.stdlib.BoundLogger,
     )
 

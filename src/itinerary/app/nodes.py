@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
+from itinerary.app.adjusting import AdjustedRun
 from itinerary.app.declaring import Rules
 from itinerary.app.desk import Desk, NodeStatistics
 from itinerary.app.lending import lent
 from itinerary.app.occurrences import Run, RunLike
-from itinerary.core.answers import ActiveOccurrence
+from itinerary.app.options import RunOptions
+from itinerary.app.undeclared import UndeclaredJobs
+from itinerary.core.answers import ActiveOccurrence, JobStanding
 from itinerary.model.report import Report
 from itinerary.observe.tally import Tally
 from itinerary.observe.watched import Watched
@@ -44,6 +47,12 @@ class RunningNode:
         """Where probes are answered and metrics published: `127.0.0.1:9187`; None: nowhere."""
         at = self._app._engine.health_at  # noqa: SLF001 - a node is a part of its app
         return None if at is None else str(at)
+
+    @property
+    def undeclared(self) -> UndeclaredJobs | None:
+        """The jobs that the source of the app no longer declares, and what became of them at the start; None if the
+        setting `undeclared` is not given."""
+        return self._app._engine.undeclared  # noqa: SLF001 - a node is a part of its app
 
     @property
     def watched(self) -> Watched:
@@ -82,8 +91,39 @@ class RunningNode:
         key: str | None = None,
     ) -> Run:
         """Run an occurrence again, or these tasks of it, as the version that it ran with, or the one in force now. It
-        is a new occurrence, linked to the old one. The same `key`, sent twice, is one replay."""
+        is a new occurrence, linked to the old one, and waits for its turn while another run of the job is in progress.
+        The same `key`, sent twice, is one replay."""
         return await self._ask(lambda desk: desk.requests.replay(occurrence, reason, tasks, version, key))
+
+    async def adjust(
+        self, occurrence: RunLike, *, reason: str | None = None, **overrides: Unpack[RunOptions]
+    ) -> AdjustedRun:
+        """Set values on a run that has not started: `node.adjust(run, priority=9)`. What is not named stays as it is.
+
+        Returns:
+            The run, with every value that is set on it.
+
+        Raises:
+            NodeError: The run has started or ended.
+        """
+        options = cast("Mapping[str, object]", overrides)
+        return await self._ask(lambda desk: desk.requests.adjust(occurrence, options, reason))
+
+    async def occurrence(self, occurrence: RunLike) -> ActiveOccurrence | None:
+        """What this node's loop knows of one run: its state, its start, its last heartbeat, and what it waits for.
+
+        Returns:
+            None if this node does not have the run: another one does, or it has ended a while ago.
+        """
+        return await self._ask(lambda desk: desk.occurrence(occurrence))
+
+    async def job(self, name: str) -> JobStanding | None:
+        """What this node's loop knows of one job: the version in force, and the runs that this node has of it.
+
+        Returns:
+            None if no version of the job is in force.
+        """
+        return await self._ask(lambda desk: desk.standing(name))
 
     async def active(self) -> list[ActiveOccurrence]:
         """What this node has in hand: claimed, waiting, running."""

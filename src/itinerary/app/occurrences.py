@@ -84,8 +84,8 @@ class Finder:
                 return await self._by_id(store, view, wanted)
             case str() if (identity := _as_id(wanted)) is not None:
                 return await self._by_id(store, view, identity)
-            case str() if wanted.isascii() and wanted.isdigit() and len(wanted) <= _DIGITS_MAX:
-                return await _by_number(store, view.timeline, Ref(int(wanted)))
+            case str() if (number := _as_number(wanted)) is not None:
+                return await _by_number(store, view.timeline, number)
             case str():
                 return await _by_run_id(store, view.timeline, wanted)
 
@@ -117,6 +117,13 @@ def _as_id(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def _as_number(text: str) -> Ref | None:
+    """The number that lists print: 412, or #412."""
+    digits = text.removeprefix("#")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX
+    return Ref(int(digits)) if is_number else None
 
 
 async def _by_number(store: Store, timeline: Timeline, wanted: Ref) -> Run:

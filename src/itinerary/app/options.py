@@ -9,15 +9,36 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from itinerary.model.policies import Failure, Mode, OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry, UpdatePolicy
+from itinerary.model.policies import (
+    Failure,
+    Mode,
+    OnOrphan,
+    OnShutdown,
+    Overlap,
+    Recovery,
+    RecoveryPolicy,
+    Retry,
+    Undeclared,
+    UpdatePolicy,
+)
 from itinerary.schedules.durations import DurationLike
 
-__all__ = ["JobOptions", "PodOptions", "RunOptions", "TaskOptions", "UpdatePolicyLike"]
+__all__ = [
+    "DefaultOptions",
+    "JobOptions",
+    "PodOptions",
+    "RunOptions",
+    "TaskOptions",
+    "UndeclaredLike",
+    "UpdatePolicyLike",
+]
 
 ModeLike: TypeAlias = Mode | Literal["sequential", "parallel"]
 FailureLike: TypeAlias = Failure | Literal["fail_fast", "continue", "retry_on_failure"]
 OverlapLike: TypeAlias = Overlap | Literal["skip", "allow", "queue", "replace"]
 OnOrphanLike: TypeAlias = OnOrphan | Literal["leave", "rerun"]
+OnShutdownLike: TypeAlias = OnShutdown | Literal["finish", "cancel", "rerun"]
+UndeclaredLike: TypeAlias = Undeclared | Literal["keep", "stop", "remove"]
 UpdatePolicyLike: TypeAlias = UpdatePolicy | Literal["immediate", "graceful", "windowed"]
 RetryLike: TypeAlias = Retry | Mapping[str, Any]
 RecoveryLike: TypeAlias = (
@@ -67,6 +88,7 @@ class RunOptions(TypedDict, total=False):
     execution_timeout: DurationLike
     priority: int
     on_orphan: OnOrphanLike
+    on_shutdown: OnShutdownLike
 
 
 class JobOptions(TypedDict, total=False):
@@ -85,6 +107,13 @@ class JobOptions(TypedDict, total=False):
     execution_timeout: DurationLike
     priority: int
     on_orphan: OnOrphanLike
+    on_shutdown: OnShutdownLike
     executor: str
     alerts: bool
     alert_after: DurationLike
+
+
+class DefaultOptions(JobOptions, total=False):
+    """What is said of all jobs."""
+
+    env: Mapping[str, str | Mapping[str, str]]

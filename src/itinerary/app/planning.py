@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itinerary.app.sources import Configuration
 from itinerary.core.boot_plan import BootPlan, boot_plan
-from itinerary.core.sweeping import WINDOWS_REACH
-from itinerary.model.queries import Standing
+from itinerary.core.sweeping import ACTIVE_MAX, WINDOWS_REACH
+from itinerary.model.queries import Active, Standing
 from itinerary.ports import Store
 from itinerary.reading import decided_between, read_timeline, windows_after
 from itinerary.stores.opening import open_store
@@ -36,4 +36,5 @@ async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
         grace_period=settings.grace_period,
         takeover_after=settings.takeover_after,
         settings=configuration.defaults,
+        active=await store.read(Active(due_before=status.now, limit=ACTIVE_MAX, with_lines=False)),
     )

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from itinerary.app.declaring import Declaration, Rules
+from itinerary.daemons import DaemonPool
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors import ExecutionContext
 from itinerary.executors.coroutines import CoroutineExecutor
@@ -34,6 +35,7 @@ from itinerary.records.deciding import Cycle, interval_of
 from itinerary.records.declared import DeskDeclaration
 from itinerary.records.ground import Ground
 from itinerary.records.service import RecordsService
+from itinerary.records.zone_lookup import ZONE_CALLS_MAX
 from itinerary.schedules import every
 from itinerary.schedules.durations import format_duration
 
@@ -111,8 +113,11 @@ class Offices:
 
     def __init__(self, desks: Mapping[str, DeskDeclaration], coroutines: CoroutineExecutor) -> None:
         self._desks, self._coroutines = desks, coroutines
-        # Twice as many as there are handlers at a time: some may hang, and be given up.
-        self._threads = Threads(2 * sum(desk.settings.handlers_max for desk in desks.values()))
+        # Twice as many as there are handlers at a time: some may hang, and be given up. Calls for time zones come on
+        # top, so that a hanging one takes no thread from a handler.
+        self._threads = Threads(
+            2 * sum(desk.settings.handlers_max for desk in desks.values()) + ZONE_CALLS_MAX * len(desks)
+        )
 
     def service(self, store: Store, node: NodeNumber | None, clock: Clock, log: Any) -> RecordsService:
         """All desks of this node, which has joined."""
@@ -121,6 +126,10 @@ class Offices:
             log.warning("settings.questionable", what=warning)
         ground = Ground(store, node, clock, log, call=self._call)
         return RecordsService(store, log, [Clerk(desk, ground) for desk in self._desks.values()])
+
+    def close(self) -> None:
+        """End the idle threads of the handlers."""
+        self._threads.close()
 
     async def _call(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call a function of the program: coroutines where its coroutines run, plain functions in a thread."""
@@ -141,21 +150,26 @@ async def _guarded(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 class Threads:
-    """Threads for plain functions, so many at a time. They are daemons: one that never returns must not keep a program
+    """A pool of threads for plain functions. The threads are daemons: one that never returns must not keep a program
     from ending, and counts for as long as it lives."""
 
     def __init__(self, threads_max: int) -> None:
-        self._free = asyncio.Semaphore(max(threads_max, 1))
+        threads_max = max(threads_max, 1)
+        self._free = asyncio.Semaphore(threads_max)
+        self._pool = DaemonPool("itinerary-records", threads_max)
 
     async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """What the function returns, or raises. Who is cancelled meanwhile leaves it to itself."""
+        """Call a function, and return or raise what it does. A caller that is cancelled leaves the function to itself.
+
+        The function sees the context variables of the caller; what it sets there ends with the call.
+        """
         await self._free.acquire()
-        loop = asyncio.get_running_loop()
+        loop, context = asyncio.get_running_loop(), copy_context()
         outcome: asyncio.Future[Any] = loop.create_future()
 
         def live() -> None:
             try:
-                told = partial(_set_result, outcome, function(argument))
+                told = partial(_set_result, outcome, context.run(function, argument))
             except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
                 told = partial(_set_exception, outcome, error)
             except BaseException as error:  # noqa: BLE001 - and this must end nobody but the handler
@@ -165,11 +179,15 @@ class Threads:
                 loop.call_soon_threadsafe(self._free.release)
 
         try:
-            threading.Thread(target=live, name="itinerary-records", daemon=True).start()
+            loop.run_in_executor(self._pool, live)  # through the loop, so that a test's clock waits for the function
         except BaseException:
             self._free.release()
             raise
         return await outcome
+
+    def close(self) -> None:
+        """End the idle threads. Busy ones end with their call, or with the process."""
+        self._pool.shutdown(wait=False)
 
 
 class HandlerLeft(ItineraryError):

@@ -3,7 +3,8 @@
     not stored, or removed            its first version, or its next one (D10)
     stored, and declared the same     nothing
     stored, and declared otherwise    its next version, made from the newest
-    stored, and not declared          stays as it is: another program may be its home
+    stored, and not declared          stays as it is if another source declares it; a job of the same source is kept,
+                                      stopped or removed (see `undeclared`)
 
 What is declared is held against what was declared last, not against what is in force: a job that somebody has updated
 since (`updating`) stays as they left it, until its declaration changes.
@@ -22,23 +23,35 @@ schedule was wrapped in, so that every node and every restart finds the same one
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from itinerary.app.declaring import Declaration
+from itinerary.app.undeclared import (
+    Home,
+    UndeclaredJobs,
+    is_stopped,
+    settling_entry,
+    source_entry,
+    source_of,
+    start_entry,
+    was_undeclared,
+)
 from itinerary.core.bodies import read_definition
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError, NodeError
+from itinerary.model.policies import Undeclared
 from itinerary.model.queries import JobsByName, Standing
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
+from itinerary.model.version_subject import VersionSubject
 from itinerary.ports import Store
-from itinerary.reading import entries_after
+from itinerary.reading import entries_after, jobs_after
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
@@ -65,12 +78,34 @@ class _Newest(msgspec.Struct, frozen=True):
 
 
 async def register(
-    store: Store, declared: Mapping[str, Declaration], *, by: str, log: Any, zone_data: ZoneData | None = None
-) -> None:
-    """Bring the store's timeline to what is declared. `zone_data`: where zones come from, if not from the package."""
+    store: Store,
+    declared: Mapping[str, Declaration],
+    *,
+    by: str,
+    log: Any,
+    zone_data: ZoneData | None = None,
+    home: Home | None = None,
+) -> UndeclaredJobs | None:
+    """Bring the store's timeline to what is declared.
+
+    Args:
+        store: The store.
+        declared: The jobs, by name.
+        by: Who declares them.
+        log: Where it is said.
+        zone_data: Where zones come from, if not from the package.
+        home: The source of the declarations; None if it is not known.
+
+    Returns:
+        The jobs that the source no longer declares, and what became of them; None if `home` does not ask for it.
+
+    Raises:
+        NodeError: Others change the jobs all the time, or an entry was refused.
+    """
     data = packaged_zone_data() if zone_data is None else zone_data
     for _ in range(_ROUNDS_MAX):
-        planned, stored = await _planned(store, declared, by)
+        planned, stored = await _planned(store, declared, by, home)
+        settling = await stored.settling(store, {one.job for one in planned}, declared, by, home)
         needed = {name for one in planned for name in declared[one.job].zone_names()}
         if not await _zones_entered(store, stored.lacking(data, needed, by), stored, log):
             continue
@@ -79,15 +114,36 @@ async def register(
         entered = [await _entered(store, batch, stored, log) for batch in _batches(new)]
         timeline = stored.timeline(changed)
         entered += [await _entered(store, batch, stored, log, timeline) for batch in _batches(changed)]
-        if all(entered):
-            return
+        if not all(entered):
+            continue
+        if settling is None or not settling.entries:
+            return None if settling is None else settling.found
+        if not planned and await _settled(store, settling, stored, log):
+            return settling.found
     raise NodeError(
         f"the jobs could not be registered: {_ROUNDS_MAX} times somebody else changed them meanwhile; "
         "do several programs declare the same names differently?"
     )
 
 
-async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -> tuple[list[NewEntry], _Stored]:
+async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any) -> bool:
+    """Enter what settles undeclared jobs, in one transaction each batch. False: the timeline has changed meanwhile."""
+    timeline = stored.timeline(settling.entries)
+    for batch in _batches(settling.entries):
+        entries = [replace(entry, revision=stored.revision) for entry in batch]
+        answers = await store.amend(entries, judge_by(timeline))
+        if any(isinstance(answer, Denied) for answer in answers):
+            return False
+        stored.revision = max(answer.revision for answer in answers if isinstance(answer, Entered))
+    found = settling.found
+    if found.jobs and found.undeclared is not Undeclared.KEEP:
+        log.info("jobs.undeclared", source=found.source, became=found.undeclared.value, jobs=list(found.jobs))
+    return True
+
+
+async def _planned(
+    store: Store, declared: Mapping[str, Declaration], by: str, home: Home | None
+) -> tuple[list[NewEntry], _Stored]:
     """What is to be entered, and what there is."""
     jobs: dict[str, JobRow] = {}
     names = sorted(declared)
@@ -95,7 +151,8 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
         jobs |= await store.read(JobsByName(tuple(names[first : first + _PAGE])))
     now = (await store.read(Standing())).now
     stored = _Stored(jobs)
-    if jobs or any(declaration.zone_names() - {UTC_NAME} for declaration in declared.values()):
+    settles = home is not None and home.undeclared is not None
+    if jobs or settles or any(declaration.zone_names() - {UTC_NAME} for declaration in declared.values()):
         await stored.read(store)
     planned = []
     for name, declaration in declared.items():
@@ -113,6 +170,7 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
             request=declared_request(body, version),
             by=by,
             from_version=version,
+            subject="" if home is None else VersionSubject(home.source).text,
             body=body,
             reason="declared" if version == 0 else "declared differently",
         )
@@ -120,11 +178,18 @@ async def _planned(store: Store, declared: Mapping[str, Declaration], by: str) -
     return planned, stored
 
 
+class _Settling(msgspec.Struct, frozen=True):
+    """The entries that settle the jobs of a source, and the jobs that it no longer declares."""
+
+    entries: list[NewEntry]
+    found: UndeclaredJobs
+
+
 class _Stored:
     """What the store has of every job."""
 
     def __init__(self, jobs: Mapping[str, JobRow]) -> None:
-        self._jobs = jobs
+        self._jobs = dict(jobs)
         self.revision = 0
         """Up to which it is known, our own entries included."""
         self.newest: dict[JobNumber, _Newest] = {}
@@ -146,9 +211,45 @@ class _Stored:
         elif entry.kind is EntryKind.REMOVE and before is not None:
             self.newest[entry.job] = _Newest(before.body, before.declared, is_removed=True)
 
+    async def settling(
+        self, store: Store, planned: Collection[str], declared: Collection[str], by: str, home: Home | None
+    ) -> _Settling | None:
+        """Return what is to be entered of sources; None if `home` does not ask for it. `planned` jobs get a version,
+        which names their source."""
+        if home is None or home.undeclared is None:
+            return None
+        entries: list[NewEntry] = []
+        for name in declared:
+            row = self._jobs.get(name)
+            of_job = () if row is None else self._entries.get(row.number, ())
+            if was_undeclared(of_job):
+                entries.append(start_entry(name, home.source, by=by, revision=self.revision))
+            if row is not None and name not in planned and source_of(of_job) != home.source:
+                entries.append(source_entry(name, home.source, by=by, revision=self.revision))
+        found = await self._undeclared(store, home)
+        if home.undeclared is not Undeclared.KEEP:
+            entries += [settling_entry(name, home, by=by, revision=self.revision) for name in found]
+        return _Settling(entries, UndeclaredJobs(home.source, home.undeclared, tuple(found)))
+
+    async def _undeclared(self, store: Store, home: Home) -> list[str]:
+        """The names of jobs of a source that it no longer declares, and that are not settled yet."""
+        declared = {row.number for row in self._jobs.values()}
+        numbers = {
+            number
+            for number, newest in self.newest.items()
+            if number not in declared and not newest.is_removed and source_of(self._entries[number]) == home.source
+        }
+        if home.undeclared is Undeclared.STOP:
+            numbers = {number for number in numbers if not is_stopped(self._entries[number])}
+        if not numbers:
+            return []
+        rows = [row for row in await jobs_after(store.read, JobNumber(0)) if row.number in numbers]
+        self._jobs |= {row.name: row for row in rows}
+        return [row.name for row in rows]
+
     def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
         """The timeline of the jobs that are changed, and of no others."""
-        jobs = [self._jobs[entry.job] for entry in changed]
+        jobs = [self._jobs[name] for name in dict.fromkeys(entry.job for entry in changed)]
         numbers = [FOR_ALL, *(job.number for job in jobs)]
         return Timeline.of((entry for number in numbers for entry in self._entries.get(number, ())), jobs)
 

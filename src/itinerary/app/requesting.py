@@ -1,12 +1,14 @@
-"""Runs that people ask for: trigger, replay, backfill; and cancelling one (R4, D1, O5).
+"""Runs that people ask for: trigger, replay, backfill; and cancelling or adjusting one (R4, D1, O5).
 
     trigger     now, once for each request key, whichever node hears of it
     replay      an occurrence again, or some tasks of it: a new one, linked to the old one
     backfill    a range of the past, so many at a time: a replay where there is a row, else an occurrence of its own
 
 Each is a row before anybody hears of it, and nobody's: any node may start it, under its job's overlap policy and
-limits. A replay has the number after the last one of the same occurrence. Two that take the same number at once find
-out by reading what stands there, and one of them takes the next.
+limits. Where that policy is `skip`, a run that was asked for waits for its turn, unless the request says `skip`.
+
+A replay has the number after the last one of the same occurrence. Two that take the same number at once find out by
+reading what stands there, and one of them takes the next.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from itinerary.app.adjusting import AdjustedRun, adjust
 from itinerary.app.backfills import Backfill, BackfillWish, check_version
 from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.keys import check_same
@@ -34,9 +37,11 @@ from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level, Overrides, read_overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByKey, ByRef
+from itinerary.model.queries import ByKey, ByRef, Details
+from itinerary.model.report import Report
 from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.telling import report_of
 from itinerary.model.text import check_name
 from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted
 from itinerary.ports import Store
@@ -47,7 +52,7 @@ from itinerary.schedules.instants import from_seconds, shown_instant
 __all__ = ["Requests"]
 
 _LOOK_AGAIN_AFTER: Final = 0.2
-"""Seconds between two looks at what a backfill has running."""
+"""Seconds between two looks at what a backfill, or a request that is waited for, has running."""
 _ROWS_AT_ONCE: Final = 5_000
 
 
@@ -88,6 +93,21 @@ class Requests:
             check_same(key, None if said is None else said.fingerprint, fingerprint)
         return run
 
+    async def wait(self, run: Run) -> Report:
+        """Wait until an occurrence has ended, on whichever node.
+
+        Raises:
+            NotThere: The occurrence is no longer kept.
+            StoreError: The store cannot be read.
+        """
+        while True:
+            details = await self._store.read(Details((run.ref,)))
+            if not details:
+                raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+            if details[0].row.status in FINAL:
+                return report_of(run.job, details[0])
+            await asyncio.sleep(_LOOK_AGAIN_AFTER)
+
     async def cancel(self, wanted: RunLike, reason: str | None) -> bool:
         """Ask an occurrence to end. False if it has ended otherwise already."""
         run = await self._finder.find(self._store, self._view, wanted)
@@ -97,6 +117,10 @@ class Requests:
             return False
         await self._view.cancelled(run.ref, by)
         return True
+
+    async def adjust(self, wanted: RunLike, options: Mapping[str, object], reason: str | None) -> AdjustedRun:
+        """Set values on a run that has not started. Raises NodeError if it has."""
+        return await adjust(self._store, self._view, self._finder, self._by, wanted, options, reason)
 
     # -- replay ------------------------------------------------------------------------------------------------------
 
@@ -152,7 +176,7 @@ class Requests:
             why = self._why(f"replay {number} of {job.name}:{original.instant // SECOND}, asked for", asked.reason)
             run = await self._made(job.name, lambda: self._asked(key, version, overrides, details, why))  # noqa: B023 - awaited in this turn
             row = (await self._store.read(ByRef((run.ref,))))[run.ref]
-            if row.details == details:
+            if (said := read_asked(row.details)) is not None and asked_json(said) == details:
                 return run, True
         raise NodeError(f"{job.name}:{original.instant // SECOND} was not replayed: others do so all the time")
 
@@ -187,6 +211,17 @@ class Requests:
         request = uuid4().hex if wish.key is None else check_name("request key", wish.key)
         asked = Asked(by=self._by, reason=wish.reason, request=request, fingerprint=wish.fingerprint)
         return await self._worked_off(job, choices, asked, wish, far, progress)
+
+    def one_at_a_time(self, name: str, wish: BackfillWish) -> str | None:
+        """Say why a backfill runs one occurrence at a time though it may have several; None if it does not."""
+        job = self._view.job(name)
+        version = self._view.timeline.newest(job.number)
+        if wish.max_active == 1 or version is None or self._in_line(job, version.version) is None:
+            return None
+        return (
+            f"max_active {wish.max_active} has no effect: job {name!r} lets no two runs overlap, so its runs start one "
+            'after another; overlap = "allow" on the job lets them run at once'
+        )
 
     async def _worked_off(
         self,

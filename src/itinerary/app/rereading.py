@@ -24,6 +24,8 @@ def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Re
     found = reread_settings(now.settings, wanted.settings)
     before, after = _apart(now), _apart(wanted)
     names = [name for name in _BUILT_ON if getattr(before, name) != getattr(after, name)]
+    if before.env != after.env and "defaults" not in names:
+        names.append("defaults")
     return replace(now, settings=found.settings), replace(found, needs_restart=(*names, *found.needs_restart))
 
 

@@ -1,13 +1,17 @@
 """A node that runs until it is told to end (R9).
 
-    SIGTERM or SIGINT      take no new work, give back what has not started, cancel what runs, wait, write everything
+    SIGTERM or SIGINT      take no new work, give back what has not started, end the rest as `on_shutdown` says
     a second one           end at once; other nodes and the next start have the rest
     SIGHUP                 read the settings again (U13)
+
+Signals are taken before the node starts, so that none is lost: a signal that comes during the start ends the start. The
+thread that obeys them, and the deadline that holds from the first one on, are in `signal_thread`. The main thread only
+waits here.
 
 SIGHUP has an older meaning, too: the terminal is gone. A node that somebody started in one ends with it, gracefully,
 unless it was told to stay (`nohup`). A system without SIGHUP has no such signal, and everything else works there.
 
-Exit codes: 0 everything ended; 3 something still ran when its time was over, and the reaper has it; 1 the node could
+Exit codes: 0 everything ended; 3 something still ran when its time was over, and the log says what; 1 the node could
 not go on; 128 and the signal's number after a second signal.
 """
 
@@ -17,12 +21,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
 from contextlib import contextmanager
-from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from itinerary.app.engine import Engine
+from itinerary.app.signal_thread import AT_ONCE, Ending, SignalThread
+from itinerary.schedules.durations import SECOND
+from itinerary.waiting import result_of, wait_for
 
 __all__ = ["EXIT_ERROR", "EXIT_OK", "EXIT_UNFINISHED", "run_until_signalled"]
 
@@ -31,52 +36,56 @@ EXIT_ERROR: Final = 1
 EXIT_UNFINISHED: Final = 3
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
-_AT_ONCE: Final = 5.0
-"""How long ending at once may take: processes are killed, and threads that hang are left behind."""
 
 
-class _Signalled:
-    """What signals have come."""
+class _Hangup:
+    """What SIGHUP means here."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.numbers: list[int] = []
+    def __init__(self) -> None:
         self._has_terminal = _HANGUP is not None and signal.getsignal(_HANGUP) != signal.SIG_IGN and _has_terminal()
 
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if number == _HANGUP:
-            if not self._has_terminal or _has_terminal():
-                self._engine.reread()
-                return
-            if self.numbers:
-                return  # a terminal that goes says so several times, and nobody asks to hurry
-        self.numbers.append(number)
-        if len(self.numbers) == 1:
-            self._engine.shut_down(f"it got {signal.Signals(number).name}")
-        else:
-            self._engine.abandon()
+    def __call__(self, engine: Ending) -> str | None:
+        """Return why to end, if the terminal is gone. Otherwise read the settings again."""
+        if self._has_terminal and not _has_terminal():
+            return "its terminal is gone (SIGHUP)"
+        assert isinstance(engine, Engine), "it was attached here"
+        engine.reread()
+        return None
 
 
-def run_until_signalled(engine: Engine, on_ready: Callable[[], None]) -> int:
-    """Wait for a node to end, whoever ends it. Returns the exit code; raises what its start raised."""
-    signalled = _Signalled(engine)
-    with _handled_by(signalled):
+def run_until_signalled(
+    begin: Callable[[], Engine], on_ready: Callable[[], None], log: Any, *, owns_process: bool = False
+) -> int:
+    """Start a node, wait for its end, and return the exit code. Raises what its start raised, or why it stopped.
+
+    Args:
+        begin: Makes and starts the engine.
+        on_ready: Called when the node has started.
+        log: Where a process that is ended by force says so.
+        owns_process: True if the process ends after this: its deadline then holds until the process is gone.
+    """
+    with _obeyed(owns_process=owns_process) as signals:
+        engine = begin()
+        if signals is not None:
+            signals.attach(engine, log)
         try:
-            engine.ready.result()
+            result_of(engine.ready)
             on_ready()
-            wait([engine.ended])
-        except Exception:
-            if not signalled.numbers:
+        except Exception as error:
+            if signals is None or not signals.numbers:
+                engine.shut_down("the program that runs it could not go on")
+                wait_for(engine.ended, engine.shutdown_timeout / SECOND)
                 raise
-            return 128 + signalled.numbers[-1]  # it was ended while it started, and whatever came of that
-        finally:
-            engine.join(_AT_ONCE)
-    if (failure := engine.failure()) is not None:
-        raise failure
-    ended = engine.ended.result()
-    if ended is None:
-        return 128 + signalled.numbers[-1]
-    return EXIT_UNFINISHED if ended.unfinished else EXIT_OK
+            log.info("start.ended_by_signal", error=str(error))
+        wait_for(engine.ended)
+        engine.join(AT_ONCE)
+        numbers = [] if signals is None else signals.numbers
+        if len(numbers) > 1:
+            return 128 + numbers[-1]
+        if (failure := engine.failure()) is not None:
+            raise failure
+        ended = engine.ended.result()
+        return EXIT_UNFINISHED if ended is not None and ended.unfinished else EXIT_OK
 
 
 def _has_terminal() -> bool:
@@ -89,15 +98,17 @@ def _has_terminal() -> bool:
 
 
 @contextmanager
-def _handled_by(handler: _Signalled) -> Iterator[None]:
-    """Signals go to the handler meanwhile; only the main thread can have them."""
+def _obeyed(*, owns_process: bool) -> Iterator[SignalThread | None]:
+    """Take the signals meanwhile. Only a main thread can; another one yields None."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield None
         return
-    numbers = _SIGNALS if _HANGUP is None else (*_SIGNALS, _HANGUP)
-    before = {number: signal.signal(number, handler) for number in numbers}
+    signals = SignalThread(_Hangup(), EXIT_UNFINISHED)
     try:
-        yield
+        signals.open(_SIGNALS if _HANGUP is None else (*_SIGNALS, _HANGUP))
+        yield signals
     finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        if owns_process:
+            signals.leave(EXIT_ERROR)
+        else:
+            signals.close()

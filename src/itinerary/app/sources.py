@@ -28,12 +28,15 @@ from msgspec.structs import replace
 
 from itinerary.app.options import UpdatePolicyLike
 from itinerary.errors import ConfigError
+from itinerary.executors.definitions import read_environment
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
+from itinerary.model.config import check_timeouts, resolve
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.policies import Undeclared
 from itinerary.model.settings import Settings, check_setting, read_settings
 from itinerary.model.text import check_name, shown
-from itinerary.model.values import check_keys, zone_name
+from itinerary.model.values import check_keys, one_of, zone_name
 from itinerary.observe.addresses import ListenAt, read_listen_at
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
@@ -69,6 +72,7 @@ OWN_KEYS: Final = (
     "web_names",
     "alert_urls",
     "alert_secret",
+    "undeclared",
 )
 """What is said of a node beside the numbers that govern it."""
 SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
@@ -136,9 +140,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Where people are told of what went wrong (U12): URLs, or references to them."""
     alert_secret: str | None
     """The name of the secret that alerts are signed with."""
+    undeclared: Undeclared | None
+    """What becomes of jobs that their source no longer declares; None: nobody says."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
+    env: Mapping[str, object]
+    """Variables of all commands: `[defaults] env`."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -196,8 +204,10 @@ def configured(values: Mapping[str, object]) -> Configuration:
         web_names=_texts("web_names", values.get("web_names", ())),
         alert_urls=_urls(values.get("alert_urls", ())),
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
+        undeclared=_undeclared(values.get("undeclared")),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
+        env=_env(values.get("defaults")),
     )
 
 
@@ -210,13 +220,26 @@ def check_one(key: str, value: object) -> None:
 
 
 def _defaults(given: object, timezone: object) -> Overrides:
+    if isinstance(given, Mapping):
+        given = {key: value for key, value in given.items() if key != "env"}
     try:
         defaults = NOTHING if given is None else read_overrides(given, Level.SETTINGS)
+        check_timeouts(resolve(settings=defaults))
     except ConfigError as error:
         raise ConfigError(f"defaults.{error}") from error
     if defaults.timezone is not None:
         raise ConfigError("defaults.timezone: stands at the top, as timezone, and not among the defaults")
     return defaults if timezone is None else replace(defaults, timezone=_zone(timezone))
+
+
+def _env(given: object) -> Mapping[str, object]:
+    """The variables of all commands, as they are written."""
+    env = given.get("env", {}) if isinstance(given, Mapping) else {}
+    try:
+        read_environment(env)
+    except ConfigError as error:
+        raise ConfigError(f"defaults.{error}") from error
+    return dict(env)
 
 
 def _health(value: object, token: object) -> ListenAt | None:
@@ -259,6 +282,10 @@ def _secret_name(key: str, value: object) -> str | None:
     found = read_value(key, {"secret": value} if isinstance(value, str) else value)
     assert isinstance(found, Secret), "a reference is one"
     return found.name
+
+
+def _undeclared(value: object) -> Undeclared | None:
+    return None if value is None else one_of(Undeclared)("undeclared", value)
 
 
 def _zone(value: object) -> str:
@@ -314,7 +341,7 @@ def _environment(environ: Mapping[str, str]) -> Source:
 def _from_text(variable: str, key: str, text: str) -> object:
     """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
-        case "store" | "timezone" | "name" | "health" | "health_token" | "web" | "alert_secret":
+        case "store" | "timezone" | "name" | "health" | "health_token" | "web" | "alert_secret" | "undeclared":
             return text
         case "allow_modules" | "allow_hosts" | "web_names":
             return [item.strip() for item in text.split(",") if item.strip()]

@@ -9,7 +9,8 @@ is. A request is known by a digest of what it says: made twice, because its answ
 is one change.
 
     immediate    in force from now on
-    graceful     in force after the next instant that the old version runs, or from a given time on
+    graceful     the next instant of the old version still runs; the first new one is the first that lies at least half
+                 of the new schedule's own interval after it. Or from a given time on
     windowed     in force from now on; only the next so many occurrences, or so much time, are compared
 
 Rows exist only for what is claimed already, a few seconds ahead; that is all that any policy has to materialise.
@@ -18,9 +19,9 @@ Rows exist only for what is claimed already, a few seconds ahead; that is all th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -31,20 +32,21 @@ from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, is_same
 from itinerary.app.views import View
 from itinerary.core.bodies import read_definition, read_schedule
-from itinerary.core.changes import INSTANTS_MAX, Difference, compare, graceful_from
+from itinerary.core.changes import INSTANTS_MAX, Difference, Handover, compare, hand_over
 from itinerary.core.stretches import Removed
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import lacking_entries
 from itinerary.errors import ConfigError, NodeError, StaleVersion
 from itinerary.model.codec import to_json
-from itinerary.model.config import resolve
-from itinerary.model.overrides import Level, Overrides, leaves_set, read_overrides
-from itinerary.model.policies import RecoveryPolicy, Retry, UpdatePolicy
+from itinerary.model.config import check_timeouts, resolve
+from itinerary.model.overrides import Level, laid_over, read_overrides
+from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobRow
 from itinerary.model.text import shown
 from itinerary.model.timeline import Denial, Denied, NewEntry
 from itinerary.model.values import one_of
+from itinerary.model.version_subject import VersionSubject
 from itinerary.ports import Store
 from itinerary.schedules import Binding, Schedule
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
@@ -67,6 +69,8 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """The one that it makes, or has made; the same if it says nothing new."""
     effective_from: datetime | None
     """When that is in force; None if it says nothing new."""
+    first_at: datetime | None = None
+    """The first instant that runs from then on; None if there is none, or it says nothing new."""
     window_start: datetime
     window_end: datetime
     added: tuple[datetime, ...] = ()
@@ -120,15 +124,18 @@ class Updates:
                 return terms.nothing(job, newest.version, self._view.now())
             if is_plan:
                 self._check_newest(job, newest, base)
-                planned = self._planned(timeline, job, newest, body, terms)
-                entries = (*timeline.entries_for(job.number), *self._planned_zones(timeline, body), planned)
+                zones = self._planned_zones(timeline, body)
+                planned = self._planned(timeline, job, newest, body, terms, zones)
+                entries = (*timeline.entries_for(job.number), *zones, planned)
                 return terms.diff(job, entries, planned, is_applied=False)
+            beginning = terms.beginning(timeline, job, self._view.now(), body, self._planned_zones(timeline, body))
             entry = NewEntry(
                 job=name,
                 kind=EntryKind.VERSION,
                 request=request,
                 by=self._by,
-                effective_from=terms.effective_from(timeline, job, self._view.now()),
+                effective_from=beginning.effective_from,
+                subject=VersionSubject(first_at=beginning.first_at).text,
                 from_version=base.version,
                 revision=timeline.revision,
                 body=body,
@@ -172,20 +179,29 @@ class Updates:
                 f"due then is decided; give an instant from {shown_instant(denied.earliest)} on"
             )
 
-    def _planned(self, timeline: Timeline, job: JobRow, newest: EntryRow, body: str, terms: Terms) -> EntryRow:
+    def _planned(
+        self,
+        timeline: Timeline,
+        job: JobRow,
+        newest: EntryRow,
+        body: str,
+        terms: Terms,
+        zones: Sequence[EntryRow],
+    ) -> EntryRow:
         now = self._view.now()
-        effective_from = terms.effective_from(timeline, job, now)
+        beginning = terms.beginning(timeline, job, now, body, zones)
         return EntryRow(
             timeline.revision + 1,
             0,
             job.number,
             EntryKind.VERSION,
             "planned",
-            now if effective_from is None else effective_from,
+            now if beginning.effective_from is None else beginning.effective_from,
             now,
             self._by,
             newest.version + 1,
-            body=body,
+            VersionSubject(first_at=beginning.first_at).text,
+            body,
         )
 
     def _zones(self, timeline: Timeline, body: str) -> list[NewEntry]:
@@ -220,10 +236,14 @@ class Updates:
             return _version(timeline, job, change.to_version).body or ""
         definition = read_definition(base.body)
         try:
-            overrides = _over(definition.overrides, read_overrides(change.options, Level.JOB))
+            overrides = laid_over(definition.overrides, read_overrides(change.options, Level.JOB))
         except ConfigError as error:
             raise ConfigError(f"job {job.name!r}: {error}") from error
-        resolve(settings=self._rules.defaults, job=overrides)
+        effective = resolve(settings=self._rules.defaults, job=overrides)
+        try:
+            check_timeouts(effective)
+        except ConfigError as error:
+            raise ConfigError(f"job {job.name!r}: {error}") from error
         for limit in overrides.limits or ():
             if limit not in self._rules.shares:
                 raise ConfigError(f"job {job.name!r}: limits: nobody says how many shares {limit!r} has")
@@ -251,6 +271,20 @@ def is_removed(timeline: Timeline, job: JobRow) -> bool:
     return not stretches or isinstance(stretches[-1].standing, Removed)
 
 
+class Beginning(NamedTuple):
+    """When a version takes effect, as its entry stores it."""
+
+    effective_from: int | None = None
+    """None: from the moment on in which it is entered."""
+    first_at: int = 0
+    """Where its instants begin, if that is later."""
+
+    @classmethod
+    def of(cls, handover: Handover | None) -> Beginning:
+        """Write down how a graceful change replaces a schedule."""
+        return cls() if handover is None else cls(handover.effective_from, handover.first_at or 0)
+
+
 class Terms:
     """From when on a change counts, and how far it is looked at."""
 
@@ -270,13 +304,13 @@ class Terms:
             raise ConfigError(f"window: {window} occurrences are out of range 1-{INSTANTS_MAX}; or give a time: '7d'")
         return window, None
 
-    def effective_from(self, timeline: Timeline, job: JobRow, now: int) -> int | None:
-        """When it counts; None: from the moment on in which it is entered."""
+    def beginning(self, timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow]) -> Beginning:
+        """Decide when a version with this body takes effect. `zones` is zone data that is entered with it."""
         if self.policy is not UpdatePolicy.GRACEFUL:
-            return None
+            return Beginning()
         if self.change.effective_from is not None:
-            return microseconds_of(self.change.effective_from)
-        return graceful_from(timeline, job, now)
+            return Beginning(microseconds_of(self.change.effective_from))
+        return Beginning.of(hand_over(timeline, job, now, body, zones))
 
     def diff(self, job: JobRow, entries: tuple[EntryRow, ...], made: EntryRow, *, is_applied: bool) -> Diff:
         """What a version changes, made or planned."""
@@ -290,6 +324,7 @@ class Terms:
             from_version=made.version - 1,
             version=made.version,
             effective_from=_moment(made.effective_from),
+            first_at=None if found.first_at is None else _moment(found.first_at),
             window_start=_moment(found.start),
             window_end=_moment(found.end),
             added=tuple(_moment(instant) for instant in found.added),
@@ -328,22 +363,6 @@ def _stale(job: JobRow, made_from: int, newest: EntryRow) -> StaleVersion:
         f"{newest.entered_by}{why}; this change was made from version {made_from}: look at what has changed, and make "
         f"it from {newest.version}"
     )
-
-
-def _over(stored: Overrides, given: Overrides) -> Overrides:
-    """The overrides of a job with those that are given over them, leaf by leaf (X5)."""
-    values: dict[str, Any] = {}
-    groups: dict[str, dict[str, Any]] = {}
-    for key, value in leaves_set(given):
-        group, _, field = key.rpartition(".")
-        if group:
-            groups.setdefault(group, {})[field] = value
-        else:
-            values[field] = value
-    for group, fields in groups.items():
-        policy: Retry | RecoveryPolicy = getattr(stored, group)
-        values[group] = replace(policy, **fields)
-    return replace(stored, **values)
 
 
 def _request(version: int, body: str, terms: Terms) -> str:

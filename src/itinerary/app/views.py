@@ -12,11 +12,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
-from itinerary.core.messages import CancelRequested, WorkOffered
+from itinerary.core.messages import CancelRequested, ConfigurationUpdated, WorkOffered
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NotThere
 from itinerary.model.queries import ByRef, Standing, Status
-from itinerary.model.rows import JobNumber, JobRow, NodeNumber, Ref
+from itinerary.model.rows import JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
 from itinerary.reading import news_since
@@ -67,6 +67,9 @@ class View(ABC):
     async def cancelled(self, ref: Ref, by: str) -> None:  # noqa: B027 - its owner has mail
         """Somebody wants an occurrence to end, and that is written."""
 
+    async def adjusted(self, row: OccurrenceRow, overrides: str, adjustments: int) -> None:  # noqa: B027 - its owner has mail
+        """A run that has not started was given other overrides, and that is written. `row` is as it was before."""
+
     def job(self, name: str) -> JobRow:
         """The job of that name, from any thread. Raises NotThere where there is none."""
         timeline = self.timeline
@@ -110,6 +113,10 @@ class NodeView(View):
 
     async def cancelled(self, ref: Ref, by: str) -> None:
         await self._node.inbox.deliver(CancelRequested(ref, by))
+
+    async def adjusted(self, row: OccurrenceRow, overrides: str, adjustments: int) -> None:
+        if row.owner == self._node.number:
+            await self._node.inbox.deliver(ConfigurationUpdated(row.ref, overrides, adjustments))
 
 
 class StoreView(View):

@@ -1,24 +1,27 @@
-"""`itinerary doctor`, `migrate` and `prune`: looking after a store."""
+"""`itinerary status`, `doctor`, `alert`, `migrate` and `prune`: looking after a store."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from itinerary.app.doctoring import Examined, examined
+from itinerary.app.alerting import send_test
+from itinerary.app.doctoring import Examined, Finding, examined
+from itinerary.app.doctoring.overview import Overview, overview
 from itinerary.app.signals import EXIT_ERROR
-from itinerary.app.sources import read_configuration
 from itinerary.cli.bars import Hear, progress
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.listing import existing_store
+from itinerary.cli.loading import load_app
 from itinerary.cli.output import counted, draws, one_line, print_json, say, screen, shown_state, width_of, wrapped
-from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.cli.shared import AsJson, Store, configured, errors_told, store_url
+from itinerary.errors import ConfigError
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.schedules.durations import format_duration, parse_duration
 from itinerary.stores.base import SchemaSeen
@@ -28,12 +31,52 @@ __all__ = ["add_caring", "print_findings"]
 
 _RULES = Retention()
 _LEVEL_WIDTH = 10
+_NODES_SHOWN = 5
 
 
 def add_caring(app: typer.Typer) -> None:
     """Add these commands to the others."""
-    for command in (doctor, migrate, prune):
+    for command in (status, doctor, alert, migrate, prune):
         app.command()(command)
+
+
+# -- status ----------------------------------------------------------------------------------------------------------
+
+
+def status(
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Is everything fine? Nodes, jobs, runs of the last hour, and everything that is wrong, on one screen.
+
+    Nothing is written. The exit code is 0 if nothing is wrong, and 1 if something is. A warning does not count.
+    """
+    with errors_told():
+        found = run_command(overview(configured(store)))
+        if as_json:
+            print_json(found)
+        else:
+            print_overview(found)
+    if not found.is_fine:
+        raise typer.Exit(EXIT_ERROR)
+
+
+def print_overview(found: Overview) -> None:
+    """Print the figures of a store, what is wrong with it, and whether everything is fine."""
+    console = screen()
+    say(f"store      {found.store}", console)
+    if (figures := found.figures) is not None:
+        nodes = ", ".join(one_line(name) for name in figures.nodes[:_NODES_SHOWN])
+        nodes = f"{nodes}, …" if len(figures.nodes) > _NODES_SHOWN else nodes
+        say(f"nodes      {len(figures.nodes):,}{': ' if nodes else ''}{nodes}", console)
+        say(f"jobs       {figures.jobs:,}", console)
+        say(f"runs       {figures.running:,} running, {figures.waiting:,} waiting", console)
+        ended = ", ".join(f"{count:,} {state}" for state, count in figures.ended.items()) or "none ended"
+        say(f"last hour  {ended}", console)
+    for finding in (*found.errors, *found.warnings):
+        _print_finding(finding, console)
+    errors, warnings = counted(len(found.errors), "error"), counted(len(found.warnings), "warning")
+    say("everything is fine" if not found.errors and not found.warnings else f"{errors}, {warnings}", console)
 
 
 # -- doctor ----------------------------------------------------------------------------------------------------------
@@ -45,10 +88,11 @@ def doctor(
 ) -> None:
     """See whether everything is as it should be: the store, its files and clock, zone data, nodes, jobs, what waits.
 
+    Of the last hour it says what failed, what was orphaned, which nodes died, and which alerts have not arrived.
     Nothing is written. The exit code is 1 if something is wrong; what is only doubtful is said.
     """
     with errors_told():
-        found = asyncio.run(examined(read_configuration({"store": store}, os.environ, Path.cwd())))
+        found = run_command(examined(configured(store)))
         if as_json:
             print_json(found)
         else:
@@ -61,18 +105,53 @@ def print_findings(found: Examined) -> None:
     """What a doctor has found, a sentence each, with what to do below it."""
     console = screen()
     for finding in found.findings:
-        level = shown_state(finding.level.value)
-        level.pad_right(_LEVEL_WIDTH - len(level))
-        words = Text.assemble((f"{finding.about}: ", "bold"), one_line(finding.words))
-        first, *rest = wrapped(words, width_of(console) - _LEVEL_WIDTH)
-        for line in (Text.assemble(level, first), *(Text.assemble(" " * _LEVEL_WIDTH, part) for part in rest)):
-            console.print(line, soft_wrap=True)
-        if finding.advice:
-            arrow = "→" if draws(console) else "->"
-            say(f"{arrow} {finding.advice}", console, indent=_LEVEL_WIDTH, hanging=_LEVEL_WIDTH + 2)
+        _print_finding(finding, console)
     wrong = sum(finding.level == "wrong" for finding in found.findings)
     doubtful = sum(finding.level == "doubtful" for finding in found.findings)
     say(f"{wrong} wrong, {doubtful} doubtful, {len(found.findings) - wrong - doubtful} well", console)
+
+
+def _print_finding(finding: Finding, console: Console) -> None:
+    level = shown_state(finding.level.value)
+    level.pad_right(_LEVEL_WIDTH - len(level))
+    words = Text.assemble((f"{finding.about}: ", "bold"), one_line(finding.words))
+    first, *rest = wrapped(words, width_of(console) - _LEVEL_WIDTH)
+    for line in (Text.assemble(level, first), *(Text.assemble(" " * _LEVEL_WIDTH, part) for part in rest)):
+        console.print(line, soft_wrap=True)
+    if finding.advice:
+        arrow = "→" if draws(console) else "->"
+        say(f"{arrow} {finding.advice}", console, indent=_LEVEL_WIDTH, hanging=_LEVEL_WIDTH + 2)
+
+
+# -- alert -----------------------------------------------------------------------------------------------------------
+
+
+def alert(
+    target: Annotated[
+        str | None, typer.Argument(metavar="APP", help="A file or a module whose settings count; else itinerary.toml.")
+    ] = None,
+    test: Annotated[bool, typer.Option("--test", help="Send a test alert to every receiver.")] = False,  # noqa: FBT002 - a switch
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Send a test alert to every receiver of alert_urls, and say which of them have it.
+
+    The exit code is 1 if one of them has not, or if there is no receiver. Run it where the node runs: secrets and
+    networks may differ elsewhere.
+    """
+    with errors_told():
+        if not test:
+            raise ConfigError("alert: say what to send: itinerary alert --test")
+        configuration = configured(None) if target is None else load_app(target)[0].configuration
+        if not configuration.alert_urls:
+            raise ConfigError("alert: there is no receiver; set alert_urls in the settings")
+        tested = run_command(send_test(configuration, time.time_ns() // 1_000))
+        if as_json:
+            print_json(tested)
+        else:
+            for one in tested:
+                say(f"receiver {one.receiver} of alert_urls has the test alert" if one.why is None else one.sentence)
+    if any(one.why is not None for one in tested):
+        raise typer.Exit(EXIT_ERROR)
 
 
 # -- migrate ---------------------------------------------------------------------------------------------------------
@@ -107,7 +186,7 @@ def migrate(
 
     with errors_told():
         url = store_url(store)
-        seen = asyncio.run(run(url))
+        seen = run_command(run(url))
         done = Migrated(open_store(url).url, seen.found, max(seen.known, seen.found or 0), seen.pending, dry_run)
         if as_json:
             print_json(done)
@@ -161,7 +240,7 @@ def prune(
         rules = Retention(
             keep_for=parse_duration(keep_for), keep_failed_for=parse_duration(keep_failed_for), keep_max=keep_max
         )
-        done = asyncio.run(_pruned(store_url(store), rules, is_dry=dry_run))
+        done = run_command(_pruned(store_url(store), rules, is_dry=dry_run))
         if as_json:
             print_json(done)
             return

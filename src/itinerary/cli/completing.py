@@ -14,6 +14,7 @@ from typing import Final
 import typer
 
 from itinerary.app.sources import read_configuration
+from itinerary.cli.interrupting import run_command
 from itinerary.model.queries import Jobs
 from itinerary.model.rows import JobNumber
 from itinerary.stores.opening import open_store, schema_at
@@ -30,7 +31,7 @@ def complete_job(context: typer.Context, incomplete: str) -> list[str]:
     """The jobs whose names begin like this, as far as they can be had quickly."""
     try:
         url = read_configuration({"store": context.params.get("store")}, os.environ, Path.cwd()).store
-        return asyncio.run(_offered(_impatient(url), incomplete))
+        return run_command(_offered(_impatient(url), incomplete))
     except Exception:  # noqa: BLE001 - a shell that completes has nobody to tell an error
         return []
 

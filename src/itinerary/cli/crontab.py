@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -50,7 +51,8 @@ def import_crontab(
         name = "the crontab" if file == _STDIN else file
         is_system = True if system is None and file.startswith(_SYSTEM) else system
         zone = _zone(timezone)
-        done = translate(_read(file), name, timezone=zone, is_system=is_system)
+        accounts = [one.pw_name for one in pwd.getpwall()]
+        done = translate(_read(file), name, timezone=zone, is_system=is_system, users=accounts)
         _write(output, done.text, force=force)
     for note in done.notes:
         typer.echo(_told(name, note), err=True)

@@ -13,7 +13,6 @@ Sentences are wrapped at spaces to the width of the terminal, and never cut.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from itertools import groupby
@@ -22,11 +21,15 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
+from itinerary.app.views import StoreView
 from itinerary.cli.completing import complete_job
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.output import print_json, screen, width_of, wrapped
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.cli.times import TIMES, TimeZone, job_zone, moment_of
 from itinerary.observe.explaining import Explanation, Fact, explain
 from itinerary.schedules.instants import Moment
+from itinerary.schedules.wallclock import instant_of as instant_on
 from itinerary.stores.opening import open_store
 
 __all__ = ["add_explain", "in_lines"]
@@ -52,9 +55,10 @@ def _explain(
         str | None,
         typer.Argument(
             metavar="TIME",
-            help="Which instant: 2026-03-01T05:00 by the clock of the job's zone, or with an offset; else the last.",
+            help=f"Which instant, by the clock of the job's zone: {TIMES}; else the last.",
         ),
     ] = None,
+    tz: TimeZone = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -65,8 +69,7 @@ def _explain(
     nearly right finds the nearest instant, and says so. Nothing is written, and no node is needed.
     """
     with errors_told():
-        name, when = _meant(job, time)
-        found = asyncio.run(_explained(store_url(store), name, when))
+        found = run_command(_explained(store_url(store), job, time, tz))
         if as_json:
             print_json(found)
             return
@@ -77,18 +80,18 @@ def _explain(
             console.print(Text(line), soft_wrap=True)
 
 
-async def _explained(url: str, job: str, when: Moment | None) -> Explanation:
+async def _explained(url: str, job: str, time: str | None, tz: str | None) -> Explanation:
     async with open_store(url) as store:
-        return await explain(store, job, when)
-
-
-def _meant(job: str, time: str | None) -> tuple[str, Moment | None]:
-    """A job and a time, as they were typed; a run id is both."""
-    if time is not None:
-        return job, Moment.of(time, "TIME")
-    if (run := _RUN_ID.fullmatch(job)) is not None:
-        return run["job"], Moment(int(run["seconds"]))
-    return job, None
+        if time is None and (run := _RUN_ID.fullmatch(job)) is not None:
+            return await explain(store, run["job"], Moment(int(run["seconds"])))
+        if time is None:
+            return await explain(store, job)
+        view = await StoreView.of(store)
+        zone = job_zone(view, job, tz)
+        when = moment_of("TIME", time, now=view.now(), zone=zone)
+        if tz is not None:
+            when = Moment(instant_on(zone, when))
+        return await explain(store, job, when, view.timeline)
 
 
 # -- lines -----------------------------------------------------------------------------------------------------------

@@ -4,32 +4,36 @@
     itinerary plan jobs.toml      what would change in a store: jobs that are new or different, and which occurrences
     itinerary apply jobs.toml     the same, done, in one transaction
 
+Jobs that the file declared earlier and no longer declares are stopped, removed (`--prune`) or kept (`--keep`).
+
 Wherever they take a job file they take an app, too: what is declared in Python can be planned and applied as well.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import typer
 
 from itinerary.app import Diff, Itinerary
+from itinerary.app.alerting import reachable
 from itinerary.app.applying import Application, AppliedJob, Outcome, Wish, apply_jobs
 from itinerary.app.jobfiles import Problem
 from itinerary.app.operators import local_user
 from itinerary.app.signals import EXIT_ERROR
+from itinerary.app.undeclared import Home
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.loading import load_app
 from itinerary.cli.output import counted, print_json, say, screen
 from itinerary.cli.shared import AsJson, Store, errors_told
-from itinerary.errors import JobFileError
-from itinerary.model.policies import UpdatePolicy
+from itinerary.errors import ConfigError, JobFileError
+from itinerary.model.policies import Undeclared, UpdatePolicy
 from itinerary.stores.opening import open_store
 
-__all__ = ["add_job_files"]
+__all__ = ["Keep", "Prune", "add_job_files", "undeclared_choice"]
 
 _OTHERS_SHOWN: Final = 20
 _INSTANTS_SHOWN: Final = 3
@@ -48,6 +52,8 @@ Remove = Annotated[
         "--remove", metavar="JOB", help="Remove this job, which is not in the file; may be given several times."
     ),
 ]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove jobs that the file declared and no longer declares.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep jobs that the file declared and no longer declares.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
 
 
@@ -63,7 +69,8 @@ def check(
 ) -> None:
     """Is a job file right? Nothing is stored, and no code that it names is run.
 
-    Each mistake is a line with file, line and key, and the exit code is 1. Otherwise its jobs are shown.
+    Each mistake is a line with file, line and key, and the exit code is 1. Otherwise its jobs are shown. A receiver of
+    alerts that cannot be reached from here is a warning.
     """
     with errors_told():
         try:
@@ -71,7 +78,7 @@ def check(
         except JobFileError as error:
             _print_mistakes(file, error, as_json=as_json)
             raise typer.Exit(EXIT_ERROR) from error
-    warnings = _warnings(found)
+    warnings = [*_warnings(found), *_undeliverable(file, found)]
     if as_json:
         told = {"file": file, "jobs": list(_jobs(found)), "errors": [], "warnings": [_plain(one) for one in warnings]}
         print_json(told)
@@ -89,55 +96,82 @@ def plan(
     policy: Policy = None,
     window: Window = None,
     remove: Remove = None,
+    prune: Prune = False,  # noqa: FBT002 - a switch
+    keep: Keep = False,  # noqa: FBT002 - a switch
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Which occurrences would a job file add and remove? Nothing is changed.
 
-    What is in the store and not in the file stays as it is; `--remove` shows what its removal would take away.
+    Jobs that the file declared earlier and no longer declares are shown with what becomes of them; `--prune`, `--keep`
+    or the setting `undeclared` decides. Jobs of other files stay as they are; `--remove` shows what the removal of one
+    would take away.
     """
-    _applied(file, policy, window, remove, None, store, as_json=as_json, is_plan=True)
+    wanted = _Wanted(policy, window, remove, None, undeclared_choice(prune=prune, keep=keep))
+    _applied(file, wanted, store, as_json=as_json, is_plan=True)
 
 
-def apply(
+def apply(  # noqa: PLR0913, PLR0917 - the options of a command
     file: Target,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, as `plan` does.")] = False,  # noqa: FBT002 - a switch
     policy: Policy = None,
     window: Window = None,
     remove: Remove = None,
+    prune: Prune = False,  # noqa: FBT002 - a switch
+    keep: Keep = False,  # noqa: FBT002 - a switch
     reason: Reason = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Bring a store to what a job file says, in one transaction. Applied twice, it changes nothing.
 
-    What is in the store and not in the file stays as it is, unless `--remove` names it. No node is needed; those that
-    run hear of it within a second. They must be able to run it: functions have to be where they look for them.
+    Jobs that the file declared earlier and no longer declares are stopped; `--prune` removes them, `--keep` keeps them,
+    and the setting `undeclared` decides if neither is given. Jobs of other files stay as they are, unless `--remove`
+    names them. No node is needed; those that run hear of it within a second. They must be able to run it: functions
+    have to be where they look for them.
     """
-    _applied(file, policy, window, remove, reason, store, as_json=as_json, is_plan=dry_run)
+    wanted = _Wanted(policy, window, remove, reason, undeclared_choice(prune=prune, keep=keep))
+    _applied(file, wanted, store, as_json=as_json, is_plan=dry_run)
 
 
-def _applied(
-    file: str,
-    policy: UpdatePolicy | None,
-    window: str | None,
-    remove: list[str] | None,
-    reason: str | None,
-    store: str | None,
-    *,
-    as_json: bool,
-    is_plan: bool,
-) -> None:
+class _Wanted(NamedTuple):
+    """The options that `plan` and `apply` share."""
+
+    policy: UpdatePolicy | None
+    window: str | None
+    remove: list[str] | None
+    reason: str | None
+    undeclared: Undeclared | None
+
+
+def undeclared_choice(*, prune: bool, keep: bool) -> Undeclared | None:
+    """Return what the options say about undeclared jobs; None: the setting decides."""
+    if prune and keep:
+        with errors_told():
+            raise ConfigError("--prune and --keep contradict each other; give one of them")
+    if prune:
+        return Undeclared.REMOVE
+    return Undeclared.KEEP if keep else None
+
+
+def _applied(file: str, wanted: _Wanted, store: str | None, *, as_json: bool, is_plan: bool) -> None:
     with errors_told():
         found, _ = load_app(file)
-        found.reconfigure(store=store)
-        chosen = found.configuration.settings.update_policy if policy is None else policy
-        wish = Wish(policy=chosen, reason=reason, window=_window(window), remove=tuple(remove or ()))
-        done = asyncio.run(_ask(found, wish, is_plan=is_plan))
+        found.reconfigure(store=store, undeclared=wanted.undeclared)
+        configuration = found.configuration
+        undeclared = Undeclared.STOP if configuration.undeclared is None else configuration.undeclared
+        wish = Wish(
+            policy=configuration.settings.update_policy if wanted.policy is None else wanted.policy,
+            reason=wanted.reason,
+            window=_window(wanted.window),
+            remove=tuple(wanted.remove or ()),
+            home=None if found.source is None else Home(found.source, undeclared),
+        )
+        done = run_command(_ask(found, wish, is_plan=is_plan))
     if as_json:
         print_json(_as_json(done))
     else:
-        _print(done)
+        _print(done, file)
 
 
 async def _ask(found: Itinerary, wish: Wish, *, is_plan: bool) -> Application:
@@ -163,6 +197,15 @@ def _warnings(found: Itinerary) -> list[Problem]:
     return [] if found.job_file is None else found.job_file.warnings(list(found.declared.values()))
 
 
+def _undeliverable(file: str, found: Itinerary) -> list[Problem]:
+    """The receivers of alerts that cannot be reached from here."""
+    configuration = found.configuration
+    if not configuration.alert_urls:
+        return []
+    tested = run_command(reachable(configuration))
+    return [Problem(file, None, "alert_urls", one.sentence) for one in tested if one.why is not None]
+
+
 def _jobs(found: Itinerary) -> Iterator[dict[str, Any]]:
     for name, declaration in found.declared.items():
         definition = declaration.definition(registered_at=0)
@@ -177,7 +220,7 @@ def _plain(problem: object) -> dict[str, Any]:
 # -- what people read --------------------------------------------------------------------------------------------------
 
 
-def _print(done: Application) -> None:
+def _print(done: Application, file: str) -> None:
     console = screen()
     for job in done.jobs:
         if job.outcome is not Outcome.SAME:
@@ -185,22 +228,32 @@ def _print(done: Application) -> None:
             for line in _lines(job):
                 say(line, console, indent=2, hanging=4)
     say(_summary(done), console, hanging=2)
-    if done.others:
-        names = ", ".join(done.others[:_OTHERS_SHOWN])
-        more = len(done.others) - _OTHERS_SHOWN
-        rest = f" and {more} more" if more > 0 else ""
-        say(f"not in the file, and left as they are: {names}{rest}", console, hanging=2)
+    others = [name for name in done.others if name not in done.undeclared]
+    if done.undeclared:
+        kept = f"no longer in {file}, and kept: {_named(done.undeclared)}; --prune removes them"
+        say(kept, console, hanging=2)
+    if others:
+        say(f"not in the file, and left as they are: {_named(others)}", console, hanging=2)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _OTHERS_SHOWN
+    return ", ".join(names[:_OTHERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _headline(job: AppliedJob) -> str:
     match job.outcome:
         case Outcome.NEW:
             return f"{job.job}: new, {job.schedule}"
-        case Outcome.REMOVED:
-            return f"{job.job}: removed"
+        case Outcome.REMOVED | Outcome.STOPPED | Outcome.STARTED:
+            return f"{job.job}: {job.outcome}" + (f", {job.why}" if job.why else "")
         case _:
-            since = "" if job.diff is None else f", from {_shown(job.diff.effective_from)} on"
-            return f"{job.job}: version {job.version}{since}"
+            return f"{job.job}: version {job.version}{'' if job.diff is None else _since(job.diff)}"
+
+
+def _since(diff: Diff) -> str:
+    first = f", first run {_shown(diff.first_at)}" if diff.policy is UpdatePolicy.GRACEFUL and diff.first_at else ""
+    return f", from {_shown(diff.effective_from)} on{first}"
 
 
 def _lines(job: AppliedJob) -> Iterator[str]:

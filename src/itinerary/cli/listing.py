@@ -6,11 +6,8 @@ brings it.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -19,16 +16,16 @@ from rich.text import Text
 
 from itinerary.app.looking.ground import Ground
 from itinerary.app.looking.jobs import JobSeen, JobsSeen, JobState, jobs_seen
-from itinerary.app.looking.nodes import NodeSeen, NodeState, nodes_seen
+from itinerary.app.looking.nodes import NodeSeen, NodeState, heard_of, nodes_seen
 from itinerary.app.looking.upcoming import Upcoming, upcoming
-from itinerary.app.sources import read_configuration
 from itinerary.cli.completing import complete_job
 from itinerary.cli.drawing import drawn_timeline, parts_for
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
 from itinerary.cli.output import counted, one_line, print_json, say, screen, shown_state, told_at, told_for
-from itinerary.cli.shared import AsJson, Store, errors_told
+from itinerary.cli.shared import AsJson, Store, configured, errors_told
 from itinerary.errors import ConfigError
-from itinerary.model.queries import PAGE_MAX
+from itinerary.model.queries import PAGE_MAX, Nodes
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.opening import open_store, schema_at
@@ -64,14 +61,14 @@ def add_listing(app: typer.Typer) -> None:
 
 def looked_at(url: str | None, look: Callable[[Ground], Awaitable[T]]) -> T:
     """What somebody sees who looks at a store."""
-    configuration = read_configuration({"store": url}, os.environ, Path.cwd())
+    configuration = configured(url)
 
     async def looking() -> T:
         await existing_store(configuration.store)
         async with open_store(configuration.store) as store:
             return await look(await Ground.of(store, configuration))
 
-    return asyncio.run(looking())
+    return run_command(looking())
 
 
 async def existing_store(url: str) -> None:
@@ -101,6 +98,8 @@ def list_jobs(
             print_json(found)
         elif found.jobs:
             print_jobs(ground, found)
+            if not any(heard_of(row, ground.now) for row in await ground.store.read(Nodes())):
+                say("no node runs on this store, so no job runs; start one: `itinerary up APP`", screen(errors=True))
         else:
             say(_no_jobs(ground, pattern, state))
 
@@ -227,7 +226,7 @@ def _print_next(ground: Ground, found: Upcoming, console: Console) -> None:
 
 
 def list_nodes(
-    everyone: Annotated[bool, typer.Option("--all", help="Those that have left, too.")] = False,  # noqa: FBT002 - a switch
+    everyone: Annotated[bool, typer.Option("--all", help="Those that have left or died long ago, too.")] = False,  # noqa: FBT002 - a switch
     limit: Limit = 50,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -274,7 +273,8 @@ def _node_row(ground: Ground, node: NodeSeen) -> list[Cell]:
         jumps = f"{node.clock_jumps}, the last by {told_for(int(jump.by_seconds * SECOND))}: {jump.why}"
     heard = None if node.silent_seconds is None else f"{told_for(max(int(node.silent_seconds * SECOND), 0))} ago"
     since = None if node.joined_at is None else f"{told_at(microseconds_of(node.joined_at))} UTC"
-    left = None if node.left_at is None else f"left {told_for(ground.now - microseconds_of(node.left_at))} ago"
+    how = "found dead" if node.state is NodeState.DIED else "left"
+    left = None if node.left_at is None else f"{how} {told_for(ground.now - microseconds_of(node.left_at))} ago"
     return [
         node.node,
         shown_state(node.state.value),

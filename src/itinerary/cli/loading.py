@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Final
 
 from itinerary.app import Itinerary
+from itinerary.app.undeclared import logical_path
 from itinerary.errors import ConfigError
 
 __all__ = ["load_app", "load_job_file"]
@@ -33,7 +34,10 @@ def load_app(target: str) -> tuple[Itinerary, dict[str, str]]:
     is_file = place.endswith(".py") or "/" in place
     module = _from_file(Path(place)) if is_file else _imported(place)
     paths = {module.__name__: str(Path(place).resolve())} if is_file else {}
-    return _app_in(module, place, name), paths
+    app = _app_in(module, place, name)
+    if is_file and app.source == str(Path(place).resolve()):
+        app.source = logical_path(place)
+    return app, paths
 
 
 def load_job_file(path: str) -> Itinerary:

@@ -11,22 +11,23 @@
     itinerary explain JOB            why it ran, ran late, or did not
 
 Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
-2 the command was not understood; 3 `up` ended while something still ran; 128 and the signal's number after a second
-signal.
+2 the command was not understood; 3 `up` ended while something still ran; 4 `audit` did not look at a part of its
+window; 128 and the signal's number after a second signal.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from itinerary.app import Itinerary, RunningNode
 from itinerary.app.engine import installed_version
 from itinerary.app.logs import configure_logging, engine_log
+from itinerary.app.process_one import leave_process_one
 from itinerary.app.signals import EXIT_ERROR, EXIT_OK
 from itinerary.audit import Audited, audit_store
 from itinerary.cli.auditing import heard_by, words
@@ -34,26 +35,34 @@ from itinerary.cli.bars import progress
 from itinerary.cli.caring import add_caring
 from itinerary.cli.crontab import add_crontab
 from itinerary.cli.explaining import add_explain
-from itinerary.cli.jobfiles import add_job_files
+from itinerary.cli.interrupting import obey_as_first_process, run_command
+from itinerary.cli.jobfiles import Keep, Prune, add_job_files, undeclared_choice
 from itinerary.cli.listing import add_listing
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
-from itinerary.cli.output import print_json, print_lines, screen, survive_any_encoding
+from itinerary.cli.output import print_json, print_lines, say, screen, survive_any_encoding
 from itinerary.cli.planning import plan_as_json, print_plan
 from itinerary.cli.records import add_records
-from itinerary.cli.shared import AsJson, Store, errors_told, instant_of, store_url
+from itinerary.cli.shared import AsJson, Store, configured, errors_told
 from itinerary.cli.showing import add_showing
 from itinerary.cli.simulating import add_simulate
+from itinerary.cli.suggesting import Commands
+from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.cli.tokens import add_tokens
-from itinerary.cli.watching import Ticker, header
+from itinerary.cli.watching import Ticker, header, undeclared_line
 from itinerary.cli.webbing import web_server
 from itinerary.errors import ConfigError
+from itinerary.model.policies import Undeclared
 from itinerary.runtime.garbage import relax_collector
 from itinerary.stores.opening import open_store
 
 __all__ = ["app", "main"]
 
+_EXIT_INCOMPLETE: Final = 4
+"""An audit found nothing wrong, and a part of its window is not decided yet."""
+
 app = typer.Typer(
+    cls=Commands,
     name="itinerary",
     help="Cron that never loses a run, never starts one twice, and can always say why.",
     no_args_is_help=True,
@@ -102,8 +111,10 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="No dashboard, and no HTTP API.")] = False,  # noqa: FBT002 - a switch
     log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show occurrences.")] = False,  # noqa: FBT002 - a switch
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only failures and warnings.")] = False,  # noqa: FBT002 - a switch
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
+    prune: Prune = False,  # noqa: FBT002 - a switch
+    keep: Keep = False,  # noqa: FBT002 - a switch
     plan: Annotated[bool, typer.Option("--plan", help="Show what recovery would do, and do not start.")] = False,  # noqa: FBT002 - a switch
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -111,40 +122,50 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
 
     SIGTERM or Ctrl-C ends it: it takes no new work, gives what runs its time, and writes everything. A second one ends
     it at once. SIGHUP has it read its settings again.
+
+    Jobs that APP declared at an earlier start and no longer declares are stopped, and the start says so. `--prune`
+    removes them, `--keep` keeps them, and the setting `undeclared` decides if neither is given.
     """
+    leave_process_one()
     configure_logging(log.value)
     with errors_told():
         found, paths = load_app(target)
         if web is not None and no_web:
             raise ConfigError("--web and --no-web contradict each other; give one of them")
-        found.reconfigure(store=store, name=name, health=health, web="" if no_web else web, paths=paths)
+        undeclared = undeclared_choice(prune=prune, keep=keep) or found.configuration.undeclared or Undeclared.STOP
+        web = "" if no_web else web
+        found.reconfigure(store=store, name=name, health=health, web=web, undeclared=undeclared, paths=paths)
         if plan:
-            recovery = asyncio.run(found.boot_plan())
+            recovery = run_command(found.boot_plan())
             if as_json:
                 print_json(plan_as_json(recovery))
             else:
                 print_plan(recovery)
             return
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
+        # For people each end is shown once: as a line, or, without those, as an event of the log.
+        found.logs_runs = quiet or log is LogChoice.JSON
         raise typer.Exit(_run(found, quiet=quiet))
 
 
 def _run(found: Itinerary, *, quiet: bool) -> int:
     console = screen()
+    web = web_server(found)
     ticker = None if quiet else Ticker(console)
     if ticker is not None:
         found.observe(ticker.hear)
-    web = web_server(found)
 
     def greet(node: RunningNode) -> None:
-        if not quiet:
-            console.print(header(found, node, None if web is None else web.at), end="", soft_wrap=True)
+        if (told := undeclared_line(node.undeclared)) is not None:
+            say(told, console, hanging=2)
         if web is not None:
             web.start(node, found.configuration)
+        if not quiet:
+            console.print(header(found, node, None if web is None else web.at), end="", soft_wrap=True)
         relax_collector()
 
     try:
-        return found.run(greet)
+        return found.run(greet, owns_process=True)
     finally:
         if web is not None:
             web.stop()
@@ -156,11 +177,12 @@ def _run(found: Itinerary, *, quiet: bool) -> int:
 def audit(
     since: Annotated[
         str | None,
-        typer.Option("--since", "--from", metavar="TIME", help="From when on: 2026-03-01T00:00:00Z; else all of it."),
+        typer.Option("--since", "--from", metavar="TIME", help="From when on: yesterday, 2h ago; else all of it."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", "--to", metavar="TIME", help="Before when; else as far as all is decided.")
+        str | None, typer.Option("--until", "--to", metavar="TIME", help="Before when; else a minute ago.")
     ] = None,
+    tz: SettingZone = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -168,19 +190,23 @@ def audit(
 
     Every instant that was expected in a past window is held against what the store says became of it, and what the
     store says of each occurrence is held against itself. Nothing is written, and nodes may be running. The exit code
-    is 1 if anything is lost, doubled or wrong.
+    is 1 if anything is lost, doubled or wrong, and 4 if a part of the window is not decided yet and was not looked at.
     """
     with errors_told():
-        first = None if since is None else instant_of("--since", since)
-        last = None if until is None else instant_of("--until", until)
+        configuration = configured(store)
+        zone, now = named_zone(tz or configuration.timezone), time.time_ns() // 1_000
+        first = None if since is None else instant_of("--since", since, now=now, zone=zone)
+        last = None if until is None else instant_of("--until", until, now=now, zone=zone)
         if first is not None and last is not None and last <= first:
             raise ConfigError(f"--until {until} is not later than --since {since}")
-        found = asyncio.run(_audited(store_url(store), first, last))
+        found = run_command(_audited(configuration.store, first, last))
         if as_json:
             print_json(found)
         else:
             print_lines(words(found))
-    raise typer.Exit(EXIT_OK if found.is_clean else EXIT_ERROR)
+    if not found.is_clean:
+        raise typer.Exit(EXIT_ERROR)
+    raise typer.Exit(EXIT_OK if found.is_complete else _EXIT_INCOMPLETE)
 
 
 async def _audited(url: str, start: int | None, end: int | None) -> Audited:
@@ -204,4 +230,5 @@ add_tokens(app)
 def main() -> None:
     """What the `itinerary` command runs."""
     survive_any_encoding()
+    obey_as_first_process()
     app(prog_name="itinerary")

@@ -65,6 +65,7 @@ _BAD: Final = frozenset(
         TaskState.TIMEOUT,
         "quarantined",
         "dead",
+        "died",
         "wrong",
     }
 )

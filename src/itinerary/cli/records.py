@@ -10,7 +10,7 @@ No node is needed for any of them.
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import uuid4
@@ -19,9 +19,11 @@ import msgspec
 import typer
 
 from itinerary import ports
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
 from itinerary.cli.output import one_line, print_json, say
-from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.cli.shared import AsJson, Store, configured, errors_told, store_url
+from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.errors import RecordError
 from itinerary.model.queries import Partitions
 from itinerary.model.rows import EventRow
@@ -31,12 +33,14 @@ from itinerary.records.declared import ONE_PARTITION
 from itinerary.records.kinds import produced
 from itinerary.records.looking import DeskSeen, PartitionSeen, desks, followed, partitions_of
 from itinerary.records.producing import appended
+from itinerary.schedules.instants import shown_instant
+from itinerary.schedules.zones import Zone
 from itinerary.stores.opening import open_store
 
 __all__ = ["add_records"]
 
 Desk = Annotated[str, typer.Argument(metavar="DESK", help="The name of a desk.")]
-_TIME = "2026-03-01T09:00:00Z"
+_TIME = "2026-03-01T09:00, tomorrow 09:00, in 2h"
 
 records = typer.Typer(
     help="Desks and their logs: list them, look at one, append an event, follow.",
@@ -66,7 +70,7 @@ def listed(
             return await desks(opened)
 
     with errors_told():
-        found = asyncio.run(look(store_url(store)))
+        found = run_command(look(store_url(store)))
         if as_json:
             print_json(found)
         elif found:
@@ -88,12 +92,13 @@ def show(
             return await partitions_of(opened, desk)
 
     with errors_told():
-        found = asyncio.run(look(store_url(store)))
+        found = run_command(look(store_url(store)))
         if as_json:
             print_json(found)
         elif found:
             columns = "partition records new queue callbacks verifications sequence holder lease_until"
-            _print_table(found, columns.split())
+            is_stalled = any(one.stalled is not None for one in found)
+            _print_table(found, [*columns.split(), *(["stalled"] if is_stalled else [])])
         else:
             say(f"desk {desk} has no partition")
 
@@ -122,14 +127,17 @@ def append(  # noqa: PLR0913, PLR0917 - what an event may say
     final_status: Annotated[
         str | None, typer.Option("--final-status", metavar="TEXT", help="Of RecordCompleted.")
     ] = None,
+    tz: SettingZone = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Append an event to the log of a desk."""
     with errors_told():
+        configuration = configured(store)
+        zone = named_zone(tz or configuration.timezone)
         fields: dict[str, object] = {
-            "target_time": target_time,
-            "check_time": check_time,
+            "target_time": _typed("--target-time", target_time, zone),
+            "check_time": _typed("--check-time", check_time, zone),
             "verification": verification,
             "final_status": final_status,
         }
@@ -144,7 +152,7 @@ def append(  # noqa: PLR0913, PLR0917 - what an event may say
                 home = await _only_partition(opened, desk) if partition is None else partition
                 return await appended(opened, desk, event, home)
 
-        number = asyncio.run(add(store_url(store)))
+        number = run_command(add(configuration.store))
         told = {"desk": desk, "sequence": number, "kind": kind, "record": record, "key": key}
         if as_json:
             print_json(told)
@@ -170,7 +178,7 @@ def follow(
 
     with errors_told():
         try:
-            asyncio.run(tell(store_url(store)))
+            run_command(tell(store_url(store)))
         except KeyboardInterrupt:
             return
 
@@ -218,3 +226,10 @@ def _print_table(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> Non
 
 def _cell(value: object) -> Cell:
     return value if isinstance(value, str | int) or value is None else str(msgspec.to_builtins(value))
+
+
+def _typed(option: str, text: str | None, zone: Zone) -> str | None:
+    """A time as it was typed, as an event has it."""
+    if text is None:
+        return None
+    return shown_instant(instant_of(option, text, now=time.time_ns() // 1_000, zone=zone))

@@ -9,7 +9,15 @@ from rich.console import Console
 from rich.text import Text
 
 from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.runs import AttemptSeen, HistoryPage, RunDetail, RunSeen, SettingSeen, TaskSeen
+from itinerary.app.looking.runs import (
+    AdjustmentSeen,
+    AttemptSeen,
+    HistoryPage,
+    RunDetail,
+    RunSeen,
+    SettingSeen,
+    TaskSeen,
+)
 from itinerary.cli.drawing import drawn_strip
 from itinerary.cli.layout import Cell, Column, print_facts, print_table
 from itinerary.cli.listing import at_in_zone
@@ -47,6 +55,7 @@ def print_run(ground: Ground, detail: RunDetail) -> None:
     asked = detail.asked
     print_facts(
         [
+            ("number", str(run.number)),
             ("id", str(run.id)),
             ("reason", run.reason),
             ("asked for by", None if asked is None else f"{asked.by}{(asked.reason and f': {asked.reason}') or ''}"),
@@ -59,6 +68,7 @@ def print_run(ground: Ground, detail: RunDetail) -> None:
             ("recovery", "yes" if run.is_recovery else None),
             ("node", run.node),
             ("cancelled by", detail.cancelled_by),
+            *(("adjusted", _adjusted(ground, one, zone)) for one in detail.adjusted),
         ],
         console,
         indent=2,
@@ -68,6 +78,11 @@ def print_run(ground: Ground, detail: RunDetail) -> None:
         _print_task(ground, task, zone, console)
     set_ones = [one for one in detail.configuration if one.source is not Level.DEFAULT]
     print_section(console, "configuration that was set", set_ones, lambda: print_settings(set_ones, console))
+
+
+def _adjusted(ground: Ground, adjusted: AdjustmentSeen, zone: str) -> str:
+    why = f": {adjusted.reason}" if adjusted.reason else ""
+    return f"{adjusted.words}, by {adjusted.by}, {at_of(ground, adjusted.at, zone)}{why}"
 
 
 def _started(ground: Ground, run: RunSeen, zone: str) -> str | None:
@@ -147,6 +162,7 @@ def print_runs(
     reasons = [run.reason for run in runs] if why is None else why
     rows: list[Sequence[Cell]] = [
         (
+            str(run.number),
             on_the_wall(ground, run.instant, zone),
             shown_state(run.state),
             None if run.took_seconds is None else _took(run.took_seconds),
@@ -159,6 +175,7 @@ def print_runs(
         for run, reason in zip(runs, reasons, strict=True)
     ]
     columns = (
+        Column("number", is_number=True),  # what `show`, `cancel` and `replay` find it by
         Column(f"instant, {zone}"),
         Column("state"),
         Column("took", 1),

@@ -1,23 +1,26 @@
-"""What several commands share: where the store is, instants as they are typed, and how errors are told."""
+"""What several commands share: where the store is, and how errors are told."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import parse_qsl
 
 import typer
+from msgspec.structs import replace
 
 from itinerary.app.signals import EXIT_ERROR
-from itinerary.app.sources import read_configuration
+from itinerary.app.sources import Configuration, read_configuration
 from itinerary.cli.output import lines
-from itinerary.errors import ConfigError, ItineraryError, WindowError
-from itinerary.schedules.instants import microseconds_of
+from itinerary.errors import ItineraryError
 
-__all__ = ["AsJson", "Store", "errors_told", "instant_of", "store_url"]
+__all__ = ["AsJson", "Store", "configured", "errors_told", "store_url"]
+
+_PATIENCE: Final = 10
+"""Seconds that a command asks a server again that does not answer. A node asks for a minute, and then goes on."""
 
 Store = Annotated[
     str | None,
@@ -28,15 +31,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def store_url(given: str | None) -> str:
     """The store that is meant: the option, else the environment, else itinerary.toml, else the default."""
-    return read_configuration({"store": given}, os.environ, Path.cwd()).store
+    return configured(given).store
 
 
-def instant_of(option: str, text: str) -> int:
-    """An instant as somebody typed it, in microseconds."""
-    try:
-        return microseconds_of(datetime.fromisoformat(text))
-    except (ValueError, WindowError) as error:
-        raise ConfigError(f"{option} {text}: {error}; write 2026-03-01T00:00:00Z, or with another offset") from error
+def configured(store: str | None) -> Configuration:
+    """The configuration of a command: as that of a node, but it waits less long for a server that does not answer."""
+    found = read_configuration({"store": store}, os.environ, Path.cwd())
+    return replace(found, store=_impatient(found.store))
+
+
+def _impatient(url: str) -> str:
+    address, _, options = url.partition("?")
+    if not address.startswith("postgres") or "patience" in dict(parse_qsl(options, keep_blank_values=True)):
+        return url
+    return f"{address}?{options}{'&' if options else ''}patience={_PATIENCE}"
 
 
 @contextmanager

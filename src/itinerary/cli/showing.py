@@ -1,6 +1,6 @@
 """`itinerary show` and `history`: one job, or one occurrence, with everything; and what a job's occurrences came to.
 
-`show` takes the name of a job, or an occurrence by its id or run id. A name that is both is the job.
+`show` takes the name of a job, or an occurrence by its number, its id or its run id. A name that is both is the job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def show(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="JOB|RUN", help="A job, or an occurrence: its id, or etl:1767225600.", autocompletion=complete_job
+            metavar="JOB|RUN",
+            help="A job, or an occurrence: its number, its id, or etl:1767225600.",
+            autocompletion=complete_job,
         ),
     ],
     limit: Limit = 5,
@@ -68,7 +70,7 @@ async def _run_called(ground: Ground, what: str) -> Run | None:
     """The occurrence of that id or run id, unless a job is called so, or nothing could be."""
     names = {row.name for row in ground.timeline.jobs.values()}
     job, _, seconds = what.rpartition(":")
-    is_run = (job in names and seconds.isdigit()) or _is_id(what)
+    is_run = (job in names and seconds.isdigit()) or what.removeprefix("#").isdigit() or _is_id(what)
     if what in names or not is_run:
         return None
     return await Finder().find(ground.store, await StoreView.of(ground.store), what)

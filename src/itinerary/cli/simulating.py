@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated, Any, Final
 
@@ -11,15 +10,18 @@ import typer
 
 from itinerary.app import Itinerary
 from itinerary.cli.bars import progress
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.loading import load_app
 from itinerary.cli.output import counted, print_json, print_lines
-from itinerary.cli.shared import AsJson, errors_told, instant_of
+from itinerary.cli.shared import AsJson, errors_told
+from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
 from itinerary.forecast.reporting import OutageTold
 from itinerary.runtime.garbage import relax_collector
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import shown_instant
+from itinerary.schedules.zones import Zone
 
 __all__ = ["add_simulate", "forecast_in_words"]
 
@@ -33,12 +35,13 @@ def add_simulate(app: typer.Typer) -> None:
     app.command()(simulate)
 
 
-def simulate(
+def simulate(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
     lasting: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long: 30d, 12h, 2m.")] = "24h",
     since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="From when on: 2026-03-01T00:00:00Z; else from now on.")
+        str | None, typer.Option("--from", metavar="TIME", help="From when on: 2026-03-01, tomorrow; else from now on.")
     ] = None,
+    tz: SettingZone = None,
     outage: Annotated[
         list[str] | None, typer.Option("--outage", metavar="FROM..TO", help="A time in which no node is there.")
     ] = None,
@@ -61,9 +64,10 @@ def simulate(
     with errors_told():
         found, paths = load_app(target)
         found.reconfigure(paths=paths)
-        start = time.time_ns() // 1_000_000_000 * SECOND if since is None else instant_of("--from", since)
+        zone, now = named_zone(tz or found.configuration.timezone), time.time_ns() // 1_000_000_000 * SECOND
+        start = now if since is None else instant_of("--from", since, now=now, zone=zone)
         end = start + _duration("--for", lasting)
-        outages = [_outage(text) for text in outage or ()]
+        outages = [_outage(text, now, zone) for text in outage or ()]
         said = dict(_said(text, [job.name for job in found]) for text in takes or ())
         relax_collector()
         forecast, rows = _foreseen(found, start, end, outages, said, store)
@@ -77,7 +81,7 @@ def simulate(
 def _foreseen(
     found: Itinerary, start: int, end: int, outages: list[Outage], said: dict[str, int], store: str | None
 ) -> tuple[Forecast, list[Any]]:
-    stage, takes = asyncio.run(found.stage(start, said, store))
+    stage, takes = run_command(found.stage(start, said, store))
     with progress("simulating") as hear:
         foreseen = foresee(stage, start, end, outages, lambda part: hear(round(part * 100), 100))
     return told(stage, foreseen, outages, takes), occurrences(stage, foreseen)
@@ -96,11 +100,11 @@ def _duration(option: str, text: str) -> int:
     return duration // SECOND * SECOND
 
 
-def _outage(text: str) -> Outage:
+def _outage(text: str, now: int, zone: Zone) -> Outage:
     first, separator, last = text.partition("..")
     if not separator:
         raise ConfigError(f"--outage {text}: write FROM..TO, 2026-03-01T00:00:00Z..2026-03-01T06:00:00Z")
-    return Outage(*(instant_of("--outage", part) // SECOND * SECOND for part in (first, last)))
+    return Outage(*(instant_of("--outage", part, now=now, zone=zone) // SECOND * SECOND for part in (first, last)))
 
 
 def _said(text: str, jobs: list[str]) -> tuple[str, int]:

@@ -10,7 +10,6 @@ No node is needed for any of them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from itinerary.app.operators import local_user
 from itinerary.app.tokens import Listed, Made, create, listed, revoke
+from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
 from itinerary.cli.listing import existing_store
 from itinerary.cli.output import print_json, say, screen, told_at
@@ -68,7 +68,7 @@ def make(
         return await create(opened, name, scope, by=local_user(), expires=expires)
 
     with errors_told():
-        made = asyncio.run(_on(store, run, makes=True))
+        made = run_command(_on(store, run, makes=True))
         if as_json:
             print_json({**msgspec.structs.asdict(made.token), "token": made.text})
             return
@@ -91,7 +91,7 @@ def show(
         return await listed(opened.read)
 
     with errors_told():
-        found = asyncio.run(_on(store, look))
+        found = run_command(_on(store, look))
         if as_json:
             print_json(found)
         elif found:
@@ -115,7 +115,7 @@ def withdraw(
         return await revoke(opened, name, by=local_user(), reason=reason)
 
     with errors_told():
-        found = asyncio.run(_on(store, run))
+        found = run_command(_on(store, run))
         if as_json:
             print_json(found)
             return

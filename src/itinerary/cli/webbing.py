@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from itinerary.app import Itinerary
 from itinerary.app.logs import engine_log
+from itinerary.cli.interrupting import run_command
 
 if TYPE_CHECKING:
     from itinerary.web.server import WebServer
@@ -14,7 +15,15 @@ __all__ = ["web_server"]
 
 
 def web_server(app: Itinerary) -> WebServer | None:
-    """The web server of an app, with its address taken; None if there is to be none. Raises NodeError."""
+    """The web server of an app, checked and with its address taken; None if the app has no web server.
+
+    Everything that can keep the server from answering is an error here, before the node claims its first run.
+
+    Raises:
+        ConfigError: One of `web_names` is no name of a host.
+        NodeError: The address is taken, or other machines can reach it and there is no token.
+        StoreError: The tokens cannot be read.
+    """
     at = app.configuration.web
     if at is None:
         return None
@@ -22,4 +31,9 @@ def web_server(app: Itinerary) -> WebServer | None:
 
     server = WebServer(at, log=app.log or engine_log(), may_move=app.configuration.web_may_move)
     server.bind()
+    try:
+        run_command(server.check(app.configuration))
+    except BaseException:
+        server.stop()
+        raise
     return server

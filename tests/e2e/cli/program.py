@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, Self
@@ -21,13 +21,14 @@ PATIENCE = 60.0
 class Program:
     """A running `itinerary …`. It is killed when the test is done with it, if it has not ended by then."""
 
-    def __init__(self, directory: Path, *arguments: str, web: str = "") -> None:
-        """`web` is where its dashboard is; there is none otherwise, since loading it takes a second."""
+    def __init__(self, directory: Path, *arguments: str, web: str = "", within: Sequence[str] = ()) -> None:
+        """`web` is where its dashboard is; there is none otherwise, since loading it takes a second. `within` is the
+        command that runs it, if it is not run directly."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")}
         environment["ITINERARY_WEB"] = web
         environment["PYTHONPATH"] = str(Path(itinerary.__file__).parent.parent)
         self.process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "itinerary", *arguments],
+            [*within, sys.executable, "-m", "itinerary", *arguments],
             cwd=directory,
             env=environment,
             stdout=subprocess.PIPE,

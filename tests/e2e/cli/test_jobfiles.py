@@ -73,6 +73,33 @@ def test_what_is_applied_reaches_a_node_that_runs(tmp_path: Path) -> None:
         assert node.end() == 0
 
 
+@pytest.mark.spec("D10", "undeclared jobs")
+def test_a_job_that_is_deleted_from_the_file_or_renamed_stops_at_the_next_start(tmp_path: Path) -> None:
+    store = f'store = "{STORE}"\n'
+    other = LATER.replace("later", "other")
+    (tmp_path / "jobs.toml").write_text(store + LATER + other, "utf-8")
+    with Program(tmp_path, "up", "jobs.toml") as first:
+        first.until(lambda line: "  other " in line and "completed" in line)
+        first.signal(signal.SIGTERM)
+        assert first.end() == 0
+    (tmp_path / "jobs.toml").write_text(store + LATER.replace("later", "renamed"), "utf-8")
+    with Program(tmp_path, "up", "jobs.toml") as second:
+        second.until(lambda line: "  renamed " in line and "completed" in line)
+        second.signal(signal.SIGTERM)
+        assert second.end() == 0
+    file = tmp_path / "jobs.toml"
+    said = " ".join(second.output)
+    assert f"no longer in {file}, stopped: later, other (--prune removes them" in said
+    with Program(tmp_path, "explain", "other", "--store", STORE) as explain:
+        assert explain.end() == 0
+    assert f"no longer declared in {file}" in " ".join(" ".join(explain.output).split())
+    with Program(tmp_path, "up", "jobs.toml", "--prune", "--quiet") as third:
+        third.until(lambda line: "removed" in line)
+        third.signal(signal.SIGTERM)
+        assert third.end() == 0
+    assert " ".join(third.output) == f"no longer in {file}, removed: later, other (their history stays)"
+
+
 def test_the_example_runs(tmp_path: Path) -> None:
     with Program(tmp_path, "check", str(EXAMPLE)) as check:
         assert check.end() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -53,3 +54,50 @@ def test_what_is_asked_from_another_process_reaches_the_node(tmp_path: Path) -> 
         node.signal(signal.SIGTERM)
         assert node.end() == 0
     assert told(tmp_path, url, "audit")[0] == 0
+
+
+BLOCKED = """
+import asyncio
+from pathlib import Path
+
+from itinerary import Itinerary, every
+
+app = Itinerary()
+
+@app.job(every("1h"), overlap="skip")
+async def etl():
+    print("began", flush=True)
+    while not Path("go").exists():
+        await asyncio.sleep(0.05)
+    if Path("broken").exists():
+        raise ValueError("the source is empty")
+"""
+
+
+@pytest.mark.spec("R4", "a run that was asked for waits for its turn")
+def test_a_replay_waits_for_the_run_in_progress_and_its_outcome_is_the_exit_code(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    (tmp_path / "app.py").write_text(BLOCKED, "utf-8")
+    (tmp_path / "go").touch()
+    (tmp_path / "broken").touch()
+    with Program(tmp_path, "up", "app.py", "--store", url) as node:
+        node.until(lambda line: "next: etl" in line)
+        code, output = told(tmp_path, url, "trigger", "etl", "--wait")
+        assert code == 1
+        assert re.fullmatch(r"etl failed after \d+\.\d s: .*the source is empty", output[-1])
+        failed = output[0].removeprefix("triggered etl: ")
+        (tmp_path / "go").unlink()
+        (tmp_path / "broken").unlink()
+        assert told(tmp_path, url, "trigger", "etl")[0] == 0
+        node.until(lambda line: line.startswith("began"))
+        with Program(tmp_path, "replay", failed, "--wait", "--json", "--store", url) as replay:
+            while not any(
+                run["kind"] == "replay" and run["state"] != "prerun"
+                for run in msgspec.json.decode(told(tmp_path, url, "history", "etl", "--json")[1][-1])["active"]
+            ):
+                assert replay.process.poll() is None, replay.output
+            (tmp_path / "go").touch()
+            assert replay.end() == 0
+        assert msgspec.json.decode(replay.output[-1])["outcome"] == "completed"
+        node.signal(signal.SIGTERM)
+        assert node.end() == 0

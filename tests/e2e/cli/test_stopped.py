@@ -12,11 +12,24 @@ import pytest
 
 from itinerary.audit import audit_store
 from itinerary.model.queries import History, Jobs, Nodes
+from itinerary.model.rows import OccurrenceRow
 from itinerary.runtime.standstill import STOPPED
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
-from tests.e2e.cli.program import Program
+from tests.e2e.cli.program import PATIENCE, Program
 from tests.e2e.cli.test_up import STORE, TICKING
+from tests.servers import PostgresServer, postgres_server
+
+JOBS = 25
+MANY = "from itinerary import Itinerary, every\n\napp = Itinerary(max_concurrent_jobs=100)\n" + "".join(
+    f"""
+@app.job(every("1s"))
+async def tick_{number}(ctx):
+    pass
+"""
+    for number in range(JOBS)
+)
+__all__ = ["postgres_server"]
 
 STOPPED_FOR = 4.0
 """Seconds: more than others would wait before they take over, and less than the grace period."""
@@ -61,3 +74,52 @@ async def completed(tmp_path: Path) -> set[int]:
         (job,) = await store.read(Jobs())
         rows = (await store.read(History(job.number))).rows
     return {row.instant // 1_000_000 for row in rows if row.status == "completed"}
+
+
+@pytest.mark.spec("X6", "what is late together runs in order")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_after_a_stop_each_job_runs_all_its_late_instants_in_order(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "sqlite":
+        stopped_and_judged(tmp_path, f"sqlite:///{tmp_path}/runs.db")
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        with server.database() as url:
+            stopped_and_judged(tmp_path, url)
+
+
+def stopped_and_judged(tmp_path: Path, url: str) -> None:
+    """Stop a node with many jobs for a while, and look at what it made of the instants of that time."""
+    (tmp_path / "app.py").write_text(MANY, "utf-8")
+    with Program(tmp_path, "up", "app.py", "--store", url) as program:
+        program.until(lambda line: "completed" in line)
+        program.signal(signal.SIGSTOP)
+        stopped_at = int(time.time()) + 1
+        time.sleep(STOPPED_FOR)  # nothing but real time passes for a process that stands still
+        until = int(time.time())
+        program.signal(signal.SIGCONT)
+        deadline = time.monotonic() + PATIENCE
+        rows: list[OccurrenceRow] = []
+        while len(rows) < JOBS * (until - stopped_at):
+            assert time.monotonic() < deadline, f"{len(rows)} have ended"
+            rows = asyncio.run(ended(url, stopped_at, until))
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
+    assert {str(row.status) for row in rows} == {"completed"}, "no policy demands that one be skipped"
+    by_job: dict[int, list[OccurrenceRow]] = {}
+    for row in sorted(rows, key=lambda row: row.instant):
+        by_job.setdefault(row.job, []).append(row)
+    assert len(by_job) == JOBS
+    for of_job in by_job.values():
+        assert [row.instant // SECOND for row in of_job] == list(range(stopped_at, until))
+        begun = [row.started_at or 0 for row in of_job]
+        assert begun == sorted(begun), "in order"
+        assert all((one.ended_at or 0) <= two for one, two in zip(of_job, begun[1:], strict=False)), "one by one"
+
+
+async def ended(url: str, start: int, end: int) -> list[OccurrenceRow]:
+    """What has ended of the instants from one second to another."""
+    async with open_store(url) as store:
+        found = [row for job in await store.read(Jobs()) for row in (await store.read(History(job.number))).rows]
+    return [row for row in found if start * SECOND <= row.instant < end * SECOND]

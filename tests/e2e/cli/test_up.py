@@ -49,6 +49,7 @@ def test_a_node_shows_what_happens_and_ends_gracefully(tmp_path: Path, number: s
     assert re.match(r"\d\d:\d\d:\d\d  tick +completed +(on time|[\d.]+ s late) +\d+ ms", line)
     assert re.match(r"Itinerary node first on sqlite:///.*runs\.db", program.output[0])
     assert program.output[1].startswith("1 job; next: tick ")
+    assert program.output[2] == "Ctrl-C: stop after running tasks finish (20 s); twice: stop now"
     assert any("ticking" in line and "attempt=1" in line for line in program.errors)
 
     async def told() -> None:
@@ -60,6 +61,34 @@ def test_a_node_shows_what_happens_and_ends_gracefully(tmp_path: Path, number: s
             assert [(node.name, node.left_at is not None) for node in await store.read(Nodes())] == [("first", True)]
 
     asyncio.run(told())
+
+
+FINISHING = """
+import asyncio
+from itinerary import Itinerary, every
+
+app = Itinerary(shutdown_grace_period="90s")
+
+@app.job(every("1h", start="2026-01-01T00:00:00Z"))
+async def nightly(ctx):
+    ctx.log.info("it has begun")
+    await asyncio.sleep(3)
+    ctx.log.info("it has finished")
+"""
+
+
+@pytest.mark.spec("R9", "finish")
+def test_what_runs_finishes_before_the_node_ends_as_its_greeting_says(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FINISHING, "utf-8")
+    with Program(tmp_path, "up", "app.py", "--store", STORE) as program:
+        program.until(lambda line: "twice: stop now" in line)
+        with Program(tmp_path, "trigger", "nightly", "--store", STORE) as trigger:
+            assert trigger.end() == 0, trigger.errors
+        program.until(lambda line: "it has begun" in line)
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
+    assert "Ctrl-C: stop after running tasks finish (1 min 20 s); twice: stop now" in program.output
+    assert any("it has finished" in line for line in program.errors)
 
 
 @pytest.mark.spec("R9", "a second signal")
@@ -166,11 +195,11 @@ def test_audit_reads_a_store_and_says_what_it_found(tmp_path: Path) -> None:
     ) as program:
         assert program.end() == 0
         assert '"expected":0' in program.output[0]
-    with Program(tmp_path, "audit", "--from", "2020-01-01", "--to", "2020-01-02T00:00Z", "--store", STORE) as program:
+    with Program(tmp_path, "audit", "--from", "2020-13-01", "--to", "2020-01-02T00:00Z", "--store", STORE) as program:
         assert program.end() == 1
-        assert "has no time zone" in program.errors[0]
+        assert "2020-13-01: this is not a time" in program.errors[0]
     with Program(
         tmp_path, "audit", "--from", "2020-01-01T00:00Z", "--to", "2190-01-01T00:00Z", "--store", STORE
     ) as late:
-        assert late.end() == 1
-        assert "up to where everything is decided" in late.errors[0]
+        assert late.end() == 4
+        assert any("not looked at: " in line for line in late.output)

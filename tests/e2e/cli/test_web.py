@@ -81,3 +81,61 @@ def test_two_answers_to_where_the_dashboard_is_are_an_error(tmp_path: Path) -> N
     with Program(tmp_path, "up", "app.py", "--web", "127.0.0.1:0", "--no-web") as node:
         assert node.end() == 1
     assert node.errors[0] == "itinerary: --web and --no-web contradict each other; give one of them"
+
+
+RUNS = """
+import pathlib
+
+from itinerary import Itinerary, every
+
+app = Itinerary()
+
+
+@app.job(every("1s"))
+def ticks() -> None:
+    with pathlib.Path("ran").open("a") as file:
+        file.write("x")
+"""
+
+
+@pytest.mark.spec("Q1", "refuses before anything runs")
+def test_an_address_that_others_can_reach_without_a_token_ends_the_node_before_it_starts_anything(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "app.py").write_text(RUNS, "utf-8")
+    with Program(tmp_path, "up", "app.py", "--store", STORE, "--web", "0.0.0.0:0") as node:
+        assert node.end() == 1
+    assert re.fullmatch(
+        r"itinerary: web: 0\.0\.0\.0:\d+ can be reached from elsewhere, and there is no token yet that could keep"
+        r" others out; make one with `itinerary token create NAME --scope admin`, or listen on loopback: 127\.0\.0\.1",
+        node.errors[0],
+    )
+    assert node.output == []
+    assert not (tmp_path / "ran").exists()
+    with Program(tmp_path, "nodes", "--json", "--store", STORE) as nodes:
+        assert nodes.end() == 0
+    assert "".join(nodes.output) == "[]"
+
+
+@pytest.mark.spec("Q1", "refuses before anything runs")
+def test_a_name_of_the_server_that_is_none_ends_the_node_before_it_starts_anything(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(RUNS, "utf-8")
+    (tmp_path / "itinerary.toml").write_text('web_names = ["https://jobs.example.com"]\n', "utf-8")
+    with Program(tmp_path, "up", "app.py", "--store", STORE, "--web", "127.0.0.1:0") as node:
+        assert node.end() == 1
+    assert "is no name of a host; write jobs.example.com, without https://" in node.errors[0]
+    assert node.output == []
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.spec("Q1", "listens elsewhere with a token")
+def test_an_address_that_others_can_reach_is_served_once_there_is_a_token(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP, "utf-8")
+    with Program(tmp_path, "token", "create", "me", "--scope", "admin", "--store", STORE) as made:
+        assert made.end() == 0
+    with Program(tmp_path, "up", "app.py", "--store", STORE, web="0.0.0.0:0") as node:
+        line = node.until(lambda line: "dashboard on" in line)
+        port = line.strip().rpartition(":")[2]
+        assert asked(f"127.0.0.1:{port}", "/")[0] in {303, 401}
+        node.signal(signal.SIGTERM)
+        assert node.end() == 0

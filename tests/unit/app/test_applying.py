@@ -307,7 +307,7 @@ def test_differences_are_told_part_by_part() -> None:
         "execution_timeout: not set -> 2h",
         "task four: added",
         "task three: removed",
-        "task one: runs something else",
+        "task one: shell: 1 -> uno",
         "task two: failure: not set -> continue",
         "order of tasks: one, two, three -> two, one, four",
         "requires: job b -> nothing",

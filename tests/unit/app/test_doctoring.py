@@ -9,8 +9,10 @@ import pytest
 
 from itinerary.app.doctoring import Finding, Level
 from itinerary.app.doctoring.place import clock, files, schema, set_up
+from itinerary.app.doctoring.recent import failures, orphans, recent_runs
 from itinerary.app.doctoring.work import jobs, nodes, overtime, undecided, waiting, zone_data
 from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.nodes import nodes_seen
 from itinerary.core.timeline import Timeline
 from itinerary.core.zoning import newer_entries
 from itinerary.model.overrides import Overrides
@@ -172,5 +174,97 @@ def test_what_nobody_ends_is_wrong() -> None:
         await world.sleep_until(600.5)
         (found,) = wrong(await seen(world, overtime))
         assert found == "1 occurrence has run too long, and nobody has ended it: slow"
+
+    played(story)
+
+
+@pytest.mark.spec("U8", "overload says so")
+def test_a_node_that_cannot_keep_up_is_wrong_with_how_far_since_when_and_for_lack_of_what() -> None:
+    async def story(world: World) -> None:
+        await world.register("quick", world.task(), schedule=every("5s"))
+        await world.register("hog", world.task(100.0), schedule=every("1h"), overrides=Overrides(priority=9))
+        async with world.running(world.node("a", max_concurrent_jobs=1)):
+            await world.sleep_until(4.5)
+            assert not wrong(await seen(world, nodes))
+            await world.sleep_until(30.0)
+            (found,) = [one for one in await seen(world, nodes) if one.level is Level.WRONG]
+            assert found.words.startswith("node a is ")
+            assert "s behind since 2026-03-28T12:00:00Z: all of its slots are in use (bottleneck: slots)" in found.words
+            assert found.advice == "raise max_concurrent_jobs, add a node, or shorten the tasks"
+            await world.sleep_until(150.0)
+            assert not wrong(await seen(world, nodes))
+
+    played(story)
+
+
+# -- the last hour ---------------------------------------------------------------------------------------------------
+
+
+async def last_hour(world: World) -> list[Finding]:
+    ground = await Ground.of(world.store)
+    runs = await recent_runs(ground)
+    return [*failures(ground, runs), *orphans(ground, runs)]
+
+
+@pytest.mark.spec("U3", "doctor looks at the last hour")
+def test_a_failure_of_the_last_hour_is_wrong_until_the_job_succeeds_and_then_doubtful() -> None:
+    async def story(world: World) -> None:
+        is_broken = True
+
+        async def work(_: object) -> None:
+            if is_broken:
+                raise ValueError("no")
+
+        await world.register("etl", work)
+        async with world.running(world.node()):
+            await world.sleep_until(150.0)
+            assert wrong(await last_hour(world)) == ["failed in the last hour, and has not succeeded since: etl (3)"]
+            is_broken = False
+            await world.sleep_until(200.0)
+            found = await last_hour(world)
+            assert (wrong(found), doubtful(found)) == (
+                [],
+                ["failed in the last hour, and has succeeded since: etl (3)"],
+            )
+            await world.sleep_until(4_000.0)
+            found = await last_hour(world)
+            assert (wrong(found), doubtful(found)) == ([], [])
+
+    played(story)
+
+
+@pytest.mark.spec("U3", "doctor looks at the last hour")
+@pytest.mark.spec("N3", "a dead node is told apart from one that left")
+def test_a_node_that_was_killed_has_died_and_one_that_ended_has_left() -> None:
+    async def story(world: World) -> None:
+        await world.register("slow", world.task(3_000.0), overrides=Overrides(task_timeout="1h"))
+        async with world.running(world.node("b")):
+            async with world.running(world.node("left")):
+                await world.sleep_until(30.0)
+            async with world.dying(world.node("killed")):
+                await world.sleep_until(130.0)
+            await world.sleep_until(300.0)
+            everyone = await nodes_seen(world.store, world.now(), {}, limit=9, gone=True)
+            states = {one.node: one.state.value for one in everyone}
+            assert states == {"b": "running", "left": "left", "killed": "died"}
+            shown = [one.node for one in await nodes_seen(world.store, world.now(), {}, limit=9)]
+            assert shown == ["killed", "b"], "a node that died is listed for an hour"
+            (found,) = doubtful(await seen(world, nodes))
+            assert found.startswith("node killed (number 3) died, and was found dead 2m")
+
+    played(story)
+
+
+@pytest.mark.spec("U3", "doctor looks at the last hour")
+def test_a_run_that_was_lost_with_its_node_is_wrong() -> None:
+    async def story(world: World) -> None:
+        await world.register("slow", world.task(300.0), schedule=every("24h", start="2026-03-28T12:00:10Z"))
+        async with world.dying(world.node("killed")):
+            await world.sleep_until(30.0)
+        async with world.running(world.node("b")):
+            await world.sleep_until(200.0)
+            assert wrong(await last_hour(world)) == [
+                "lost a run with its node in the last hour, and has not succeeded since: slow (1)"
+            ]
 
     played(story)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 import structlog
 
+from itinerary.app.log_bounds import FIELD_MAX
 from itinerary.app.logs import SecretsHidden, configure_logging, engine_log
 
 
@@ -93,3 +96,57 @@ def test_what_the_driver_says_of_lost_connections_is_left_to_the_store(capsys: p
     configure_logging("json")
     logging.getLogger("psycopg").warning("error ignored terminating a pipeline")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("style", ["human", "json"])
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 50_000_000, [None] * 3_000_000, {"rows": ["y" * 50_000_000]}, ("z" * 50_000_000,), b"b" * 50_000_000],
+    ids=["text", "list", "dict", "tuple", "bytes"],
+)
+def test_a_field_that_is_huge_is_shown_in_part_and_never_rendered_whole(value: object, style: str) -> None:
+    stream = io.StringIO()
+    configure_logging("json" if style == "json" else "human", stream=stream)
+    tracemalloc.start()
+    try:
+        structlog.get_logger().info("done", rows=value, count=3)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 1024 * 1024
+    assert len(stream.getvalue()) < 100_000
+    assert "done" in stream.getvalue()
+    assert "count" in stream.getvalue()
+    assert "left out" in stream.getvalue() or "in part" in stream.getvalue()
+
+
+def test_an_exception_with_a_huge_message_is_logged_in_part() -> None:
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    error = ValueError("x" * 50_000_000)
+    tracemalloc.start()
+    structlog.get_logger().error("failed", exc_info=error)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * 1024 * 1024
+    assert json.loads(stream.getvalue())["exception"].startswith("ValueError: xxx")
+
+
+def test_very_many_fields_are_counted_and_left_out() -> None:
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    structlog.get_logger().info("done", **{f"field {number}": number for number in range(1_000)})
+    event = json.loads(stream.getvalue())
+    assert event["event"] == "done"
+    assert event["fields_left_out"] > 800
+
+
+@pytest.mark.spec("Q7", "secrets in the log")
+def test_no_part_of_a_secret_is_left_where_a_field_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "".join(chr(ord("A") + number) for number in range(26))
+    monkeypatch.setenv("ITINERARY_SECRET_TOKEN", secret)
+    for shift in range(FIELD_MAX // 2 - 30, FIELD_MAX // 2 + 5):
+        stream = io.StringIO()
+        configure_logging("json", stream=stream)
+        structlog.get_logger().info("done", text="." * shift + secret + "." * 100_000 + secret + "." * shift)
+        assert not re.search("[A-Z]{4}", json.loads(stream.getvalue())["text"]), shift

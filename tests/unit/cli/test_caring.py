@@ -66,6 +66,9 @@ def test_a_store_with_a_node_that_runs_is_well(url: str) -> None:
         "decided",
         "waiting",
         "overtime",
+        "failures",
+        "orphans",
+        "alerts",
     ]
 
 
@@ -78,7 +81,7 @@ def test_a_doctor_says_what_is_wrong_in_a_sentence_and_what_to_do_about_it(url: 
     code, output = said(url, "doctor")
     assert code == 1
     assert "wrong     nodes: no node runs on this store, so no job runs\n          → `itinerary up APP`" in output
-    assert output.splitlines()[-1] == "1 wrong, 0 doubtful, 10 well"
+    assert output.splitlines()[-1] == "1 wrong, 0 doubtful, 13 well"
 
 
 @pytest.mark.spec("U3", "doctor")
@@ -145,6 +148,7 @@ def test_migrate_makes_a_store_and_says_from_what_to_what(url: str, path: Path) 
         f"sqlite:///{path} was made, with schema {planned['after']}:",
         "  0001 first tables",
         "  0002 tokens",
+        "  0003 last runs",
     ]
     assert told(url, "migrate")[1]["ran"] == []
     assert said(url, "migrate")[1] == f"sqlite:///{path} has schema {planned['after']}; there is nothing to run"

@@ -209,6 +209,8 @@ def test_a_policy_says_when_a_change_counts() -> None:
     (_, report) = told("plan", "jobs.toml", "--policy", "graceful")["jobs"]
     assert report["diff"]["effective_from"] > report["diff"]["window_start"]
     assert report["diff"]["policy"] == "graceful"
+    assert report["diff"]["first_at"] > report["diff"]["effective_from"]
+    assert f"first run {report['diff']['first_at']}" in said("plan", "jobs.toml", "--policy", "graceful")[1]
     assert told("plan", "jobs.toml", "--policy", "windowed")["jobs"][1]["diff"]["policy"] == "windowed"
     write('update_policy = "graceful"\n' + TWO.replace('"6h"', '"8h"'))
     assert told("apply", "jobs.toml")["jobs"][1]["diff"]["policy"] == "graceful"
@@ -217,10 +219,9 @@ def test_a_policy_says_when_a_change_counts() -> None:
 
 @pytest.mark.spec("D10", "apply")
 def test_what_is_not_in_the_file_stays_unless_it_is_named() -> None:
-    write(TWO)
-    told("apply", "jobs.toml")
-    only = TWO.partition("[jobs.report]")[0]
-    write(only)
+    write(TWO, "both.toml")
+    told("apply", "both.toml")
+    write(TWO.partition("[jobs.report]")[0])
     code, output, _ = said("apply", "jobs.toml")
     assert code == 0
     assert output == "nothing changes: 1 job the same\nnot in the file, and left as they are: report\n"
@@ -238,6 +239,70 @@ def test_what_is_not_in_the_file_stays_unless_it_is_named() -> None:
     write(TWO)
     assert [job["outcome"] for job in told("apply", "jobs.toml")["jobs"]] == ["same", "new"]
     assert versions()[-1] == ("report", 2, "applied")
+
+
+@pytest.mark.spec("D10", "undeclared jobs")
+def test_a_job_that_was_deleted_from_the_file_is_planned_and_stopped_and_starts_again_with_its_line() -> None:
+    write(TWO)
+    told("apply", "jobs.toml")
+    write(TWO.partition("[jobs.report]")[0])
+    why = f"no longer declared in {Path.cwd() / 'jobs.toml'}"
+    _, output, _ = said("plan", "jobs.toml")
+    assert output.replace("\n  ", " ").splitlines()[0].startswith(f"report: stopped, {why}")
+    assert output.splitlines()[-1] == "would be applied: 1 same, 1 stopped"
+    assert len(entries()) == 3, "a zone and two versions: nothing is changed"
+    (_, stopped) = told("apply", "jobs.toml")["jobs"]
+    assert (stopped["outcome"], stopped["why"], len(stopped["diff"]["removed"])) == ("stopped", why, 4)
+    assert (entries()[-1].kind, entries()[-1].reason) == (EntryKind.STOP, why)
+    assert told("apply", "jobs.toml")["is_change"] is False
+
+    write(TWO)
+    (_, started) = told("apply", "jobs.toml")["jobs"]
+    assert (started["outcome"], len(started["diff"]["added"])) == ("started", 4)
+    assert told("apply", "jobs.toml")["is_change"] is False
+
+
+@pytest.mark.spec("D10", "undeclared jobs")
+def test_jobs_that_were_deleted_from_the_file_are_pruned_or_kept_if_that_is_chosen() -> None:
+    write(TWO)
+    told("apply", "jobs.toml")
+    only = TWO.partition("[jobs.report]")[0]
+    write(only)
+    code, output, _ = said("apply", "jobs.toml", "--keep")
+    assert (code, output) == (
+        0,
+        "nothing changes: 1 job the same\nno longer in jobs.toml, and kept: report; --prune removes them\n",
+    )
+    write('undeclared = "keep"\n' + only)
+    assert told("apply", "jobs.toml")["undeclared"] == ["report"]
+    code, _, errors = said("apply", "jobs.toml", "--keep", "--prune")
+    assert (code, errors) == (1, "itinerary: --prune and --keep contradict each other; give one of them\n")
+    assert told("apply", "jobs.toml", "--prune")["counts"]["removed"] == 1
+    assert entries()[-1].kind is EntryKind.REMOVE
+    write('undeclared = "delete"\n' + only)
+    code, _, errors = said("check", "jobs.toml")
+    assert (code, errors) == (
+        1,
+        "jobs.toml:1: undeclared: 'delete' is unknown; allowed: keep, stop, remove\n",
+    )
+
+
+@pytest.mark.spec("R7", "shown before it is applied")
+def test_the_plan_shows_the_commands_that_change() -> None:
+    write(TWO)
+    told("apply", "jobs.toml")
+    write(TWO.replace('shell = ["pg_dump"]', 'shell = ["pg_dump", "--clean", "my db"], cwd = "/srv"'))
+    (backup, _) = told("plan", "jobs.toml")["jobs"]
+    assert backup["differences"] == [
+        "task dump: shell: pg_dump -> pg_dump --clean 'my db'",
+        "task dump: cwd: not set -> /srv",
+    ]
+    long = "x" * 400
+    write(TWO.replace('["pg_dump"]', f'["{long}", "a"]'))
+    told("apply", "jobs.toml")
+    write(TWO.replace('["pg_dump"]', f'["{long}", "b"]'))
+    (line,) = told("plan", "jobs.toml")["jobs"][0]["differences"]
+    assert line == f"task dump: shell: …{'x' * 39} a -> …{'x' * 39} b"
 
 
 @pytest.mark.parametrize(

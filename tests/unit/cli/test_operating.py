@@ -80,6 +80,22 @@ def test_a_pause_without_a_node_is_an_entry_with_who_when_and_why(url: str) -> N
     assert told(url, "pause", "etl", "--reason", "again")["reason"] == "again"
 
 
+@pytest.mark.spec("S11", "a pause holds what has not started")
+def test_a_pause_says_how_many_runs_it_holds_and_resume_releases_or_skips_them(url: str) -> None:
+    for key in ("first", "second"):
+        said(url, "trigger", "etl", "--key", key)
+    assert said(url, "pause", "etl") == (0, "paused etl, 2 runs that had not started held")
+    listed = told(url, "jobs", "etl")["jobs"][0]
+    assert listed["why"].endswith("; 2 that had not started are held")
+    active = told(url, "history", "etl")["active"]
+    assert [run["reason"].startswith("held: its job is paused by ") for run in active] == [True, True]
+    assert said(url, "resume", "etl") == (0, "resumed etl, 2 runs that had not started released")
+    assert told(url, "pause", "etl")["held"] == 2
+    assert said(url, "resume", "etl", "--skip-backlog") == (0, "resumed etl, 2 runs that had not started skipped")
+    assert [run["state"] for run in told(url, "history", "etl")["runs"]] == ["skipped", "skipped"]
+    assert told(url, "resume", "etl")["released"] == 0
+
+
 @pytest.mark.spec("S11", "pause and resume")
 def test_a_pause_that_was_entered_while_no_node_ran_holds_when_one_comes(url: str) -> None:
     said(url, "pause", "etl", "--reason", "migration")
@@ -128,6 +144,37 @@ def test_a_trigger_waits_for_a_node_and_can_be_cancelled(url: str) -> None:
         assert app.blocking(node.wait(again["id"])).replay_of is not None
 
 
+@pytest.mark.spec("U3", "adjust")
+@pytest.mark.spec("L6", "update")
+def test_a_run_that_waits_is_adjusted_and_shows_by_whom_and_why(url: str) -> None:
+    waiting = told(url, "trigger", "etl", "--reason", "by hand")
+    words = ("adjust", waiting["id"], "priority=9", "retry.max_retries=3", "--reason", "month end")
+    assert said(url, *words) == (0, f"adjusted {waiting['id']}: retry.max_retries=3, priority=9")
+    done = told(url, "adjust", waiting["id"], "task_timeout=7s")
+    assert done["values"] == {"retry.max_retries": 3, "task_timeout": "7s", "priority": 9}
+    _, shown = said(url, "show", waiting["id"])
+    assert "retry.max_retries=3, priority=9, by " in shown
+    assert ": month end" in shown
+    first, second = told(url, "show", waiting["id"])["adjusted"]
+    assert (first["values"], first["reason"]) == ({"retry.max_retries": 3, "priority": 9}, "month end")
+    assert second["values"] == {"task_timeout": "7s"}
+    for values, why in (
+        ("prioritty=9", "'prioritty' cannot be adjusted; did you mean 'priority'"),
+        ("priority", "'priority' sets nothing; write key=value"),
+        ("priority=5000", "priority: "),
+    ):
+        code, error = said(url, "adjust", waiting["id"], values)
+        assert (code, why in error) == (1, True), error
+    app = Itinerary(store=url, name="here")
+    app.job("etl", HOURLY).task(work)
+    with app.running() as node:
+        app.blocking(node.wait(waiting["id"]))
+    settings = {one["key"]: one["value"] for one in told(url, "show", waiting["id"])["configuration"]}
+    assert (settings["priority"], settings["retry.max_retries"], settings["task_timeout"]) == ("9", "3", "7s")
+    code, error = said(url, "adjust", waiting["id"], "priority=1")
+    assert (code, "has ended already, completed; replay it" in error) == (1, True)
+
+
 @pytest.mark.spec("R4", "dry run")
 def test_a_dry_backfill_says_what_would_run_and_writes_nothing(url: str) -> None:
     end = LAST_HOUR - HOUR
@@ -143,7 +190,7 @@ def test_a_dry_backfill_says_what_would_run_and_writes_nothing(url: str) -> None
 def test_what_cannot_be_done_is_told_in_a_line_with_exit_code_1(url: str) -> None:
     for words, why in (
         (("pause", "elt"), "there is no job 'elt' in the store"),
-        (("pause", "etl", "--until", "tomorrow"), "--until tomorrow"),
+        (("pause", "etl", "--until", "soon"), "--until soon: this is not a time"),
         (("pause", "etl", "--until", "2020-01-01T00:00:00Z"), "is past"),
         (("cancel", "etl:1"), "has no occurrence of its schedule at 1"),
         (("replay", "nobody:1"), "not the run id of a job"),

@@ -3,6 +3,7 @@
     findings    what a finding is, and how bad
     place       where the store is: reachable, its schema, its set-up, its files, its disk, its clock
     work        what is in it: zone data, the watermark, what is undecided, nodes, jobs, what waits
+    recent      the last hour: failures, orphans, alerts that have not arrived
 
 Nothing is written, and a store that is not there or has an older schema is not opened, since opening would make or
 migrate it. With a hundred thousand jobs it takes seconds: no job is asked one by one.
@@ -14,6 +15,7 @@ import time
 
 from itinerary.app.doctoring.findings import Examined, Finding, Level
 from itinerary.app.doctoring.place import clock, files, schema, set_up
+from itinerary.app.doctoring.recent import alerts, failures, orphans, recent_runs
 from itinerary.app.doctoring.work import jobs, nodes, overtime, undecided, waiting, zone_data
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import Configuration
@@ -42,6 +44,10 @@ async def examined(configuration: Configuration, data: ZoneData | None = None) -
                 found += await undecided(ground)
                 found += await waiting(ground)
                 found += await overtime(ground)
+                runs = await recent_runs(ground)
+                found += failures(ground, runs)
+                found += orphans(ground, runs)
+                found += await alerts(ground, configuration)
     except StoreBusy as error:
         found.append(Finding("store", Level.DOUBTFUL, str(error), "nothing more could be looked at; try again then"))
     except ItineraryError as error:

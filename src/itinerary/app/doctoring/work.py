@@ -22,6 +22,7 @@ from itinerary.model.states import OccurrenceState
 from itinerary.reading import decided_between, windows_after
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND, format_duration
+from itinerary.schedules.instants import microseconds_of
 
 __all__ = ["jobs", "nodes", "overtime", "undecided", "waiting", "zone_data"]
 
@@ -30,6 +31,9 @@ _UNDECIDED_FOR: Final = 60 * SECOND
 _LOOKED_AT: Final = 3_600 * SECOND
 """How far from the watermark on undecided instants are looked for: the oldest is what matters."""
 _WAITED_FOR: Final = 600 * SECOND
+"""How long a run may wait for its turn, or for a limit, before that is worth a word."""
+_OVERDUE: Final = 60 * SECOND
+"""How long a run that does not wait for its turn may take to begin."""
 _ACTIVE_MAX: Final = 10_000
 _NAMED_MAX: Final = 5
 """How many names a sentence has."""
@@ -124,7 +128,13 @@ async def nodes(ground: Ground) -> list[Finding]:
     else:
         found.append(Finding("nodes", Level.WELL, "none, and there are no jobs"))
     found += [_silent(node, has_others=bool(there)) for node in seen if node.state is NodeState.SILENT]
+    found += [_died(node, ground.now, has_others=bool(there)) for node in seen if node.state is NodeState.DIED]
     found += [finding for node in there if (finding := _jumped(node, ground.now)) is not None]
+    found += [
+        Finding("nodes", Level.WRONG, f"node {node.node} is {node.behind.sentence}", node.behind.advice)
+        for node in there
+        if node.behind is not None
+    ]
     versions = sorted({node.version for node in there if node.version is not None})
     if len(versions) > 1:
         advice = "finish the upgrade; until then both versions work on one store"
@@ -139,6 +149,18 @@ def _silent(node: NodeSeen, *, has_others: bool) -> Finding:
     if has_others:
         return Finding("nodes", Level.DOUBTFUL, words, "the others take over its work; see what became of it")
     return Finding("nodes", Level.WRONG, words, "start it again, or another one: that takes over its work")
+
+
+def _died(node: NodeSeen, now: int, *, has_others: bool) -> Finding:
+    words = f"node {node.node} (number {node.number}) died"
+    if node.left_at is None:
+        held = "1 run" if node.runs == 1 else f"{node.runs:,} runs"
+        words = f"{words}: its process is gone, and {held} of it had not ended"
+        advice = "start a node: it takes over the work" if not has_others else "the others take over its work"
+        return Finding("nodes", Level.WRONG, words, advice)
+    words = f"{words}, and was found dead {_for(now - microseconds_of(node.left_at))} ago"
+    level = Level.DOUBTFUL if has_others else Level.WRONG
+    return Finding("nodes", level, words, "its work was taken over; see its log, and what killed it")
 
 
 def _jumped(node: NodeSeen, now: int) -> Finding | None:
@@ -189,6 +211,13 @@ async def waiting(ground: Ground) -> list[Finding]:
     by_job = Counter(ground.timeline.jobs[row.job].name for row in late).most_common()
     most = _named([f"{job} ({many:,})" for job, many in by_job])
     words = f"{count} not begun, the first for {_for(waited)}: {most}"
+    overdue = [row for row in late if row.status is not OccurrenceState.QUEUED and ground.now - row.due_at > _OVERDUE]
+    if overdue:
+        count = "1 run is" if len(overdue) == 1 else f"{len(overdue):,}{more} runs are"
+        names = _named(sorted({ground.timeline.jobs[row.job].name for row in overdue}))
+        words = f"{count} overdue, the first for {_for(ground.now - overdue[0].due_at)}: {names}"
+        advice = "`itinerary explain JOB` says what it waits for; no node may run, or none may have a free slot"
+        return [Finding("waiting", Level.DOUBTFUL, words, advice)]
     if waited < _WAITED_FOR:
         return [Finding("waiting", Level.WELL, words)]
     advice = "`itinerary show JOB` says why each waits: for its job's turn, a slot of a node, or a limit"

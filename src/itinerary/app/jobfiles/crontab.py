@@ -6,10 +6,15 @@
     CRON_TZ               the time zone of the jobs below it
     HOME                  the working directory, and a variable, of the commands below it
     MAILTO, RANDOM_DELAY  nothing: told
-    any other             a variable of the commands below it, as it stands: cron expands nothing either
-    %                     the first begins the command's input, the others end its lines; `\\%` is a percent sign
+    any other             a variable of the commands below it, as it stands: cron expands nothing either. Variables that
+                          all commands share stand once, in `[defaults] env`
+    %                     the first begins the command's `input`, the others end its lines; `\\%` is a percent sign
     @reboot               nothing: told. A node's start is not the machine's
     the user              nothing: told. Who a task runs as is for the node's operator to say (Q7)
+
+A job is named by the comment above it, if that comment is about this line alone; else by its script. Jobs that would
+share a name get a digest of their line. So a name depends on no other line's place, and a job keeps its history when
+lines are moved.
 
 The jobs keep cron's ways, so that nothing behaves otherwise the morning after: runs may overlap, what was missed stays
 missed, and nothing is ended because it takes long. All of that stands in one place, `[defaults]`, to be improved upon.
@@ -18,9 +23,11 @@ What cannot be translated is left out, stands in the file as a comment, and is t
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -38,7 +45,6 @@ _LINE_END: Final = re.compile(r"\\%|%")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NAME_MAX: Final = 60
-_WITH_INPUT: Final = """printf '%s\\n' "$2" | "$0" -c "$1\""""
 # fmt: off
 _WRAPPERS: Final = frozenset({
     "[", "bash", "cd", "chronic", "command", "dash", "env", "exec", "flock", "ionice", "java", "ksh",
@@ -56,9 +62,23 @@ _DEFAULTS: Final = """\
 [defaults]
 overlap = "allow"               # a run begins though the one before still runs; "skip" and "queue" prevent that
 recovery = "mark_as_missed"     # what was due while nothing ran is not made up for; "execute_last" does it once
-task_timeout = "7d"             # nothing is ended because it takes long
-execution_timeout = "7d"
+execution_timeout = "7d"        # nothing is ended because it takes long
 """
+_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+_USERS: Final = frozenset({
+    "apache", "git", "gitlab-runner", "jenkins", "mysql", "nginx", "nobody", "postgres", "root", "www-data",
+})  # fmt: skip
+"""Users that are found on many machines, and that no command is called after."""
+_ALSO_COMMANDS: Final = frozenset({"at", "backup", "daemon", "list", "lp", "mail", "man", "news", "proxy", "sync"})
+"""Users of many machines that may as well be commands."""
+_USER_HEADING: Final = re.compile(r"\buser(?:-?name)?\s+command\b")
+"""The comment above the lines of a system crontab: `m h dom mon dow user command`."""
+_NAME_GIVEN: Final = re.compile(r"(?:name|job)\s*[:=]\s*(\S+)\s*", re.IGNORECASE)
+_NAME_WORDS: Final = re.compile(r"[^\W\d_][\w '.,&/()-]*")
+"""A comment that may name a job: not a line that was commented out."""
+_NAME_WORDS_MAX: Final = 5
+_NAME_COMMENT_MAX: Final = 40
+_DIGEST_LENGTH: Final = 6
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -85,11 +105,20 @@ class Translated(msgspec.Struct, frozen=True):
         return not any(note.is_left_out for note in self.notes)
 
 
-def translate(text: str, name: str, *, timezone: str, is_system: bool | None = None) -> Translated:
-    """The job file that does what a crontab does. `timezone` is the one of the machine. `is_system`: whether lines name
-    a user; None: if they all name root, they do."""
+def translate(
+    text: str, name: str, *, timezone: str, is_system: bool | None = None, users: Collection[str] = ()
+) -> Translated:
+    """Return the job file that does what a crontab does.
+
+    Args:
+        text: The crontab.
+        name: What errors call it.
+        timezone: The time zone of the machine.
+        is_system: Whether lines name a user; None: it is told from the lines.
+        users: The users of the machine.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
-    named = _names_users(lines) if is_system is None else is_system
+    named = _names_users(lines, users) if is_system is None else is_system
     return _Translator(name, timezone, is_system=named).translated(lines)
 
 
@@ -102,26 +131,58 @@ class _State(msgspec.Struct):
     env: dict[str, str] = {}
 
 
+class _Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One line that runs a command."""
+
+    number: int
+    schedule: str
+    timezone: str | None
+    user: str | None
+    command: str
+    arguments: list[str]
+    given: str | None
+    cwd: str | None
+    env: dict[str, str]
+    comments: list[str]
+
+    @property
+    def digest(self) -> str:
+        """What tells this line from others, wherever it stands."""
+        said = "\0".join((self.schedule, self.timezone or "", self.user or "", self.command, self.given or ""))
+        return hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_LENGTH]
+
+
 class _Translator:
     """Goes through a crontab once."""
 
     def __init__(self, name: str, timezone: str, *, is_system: bool) -> None:
         self._is_system, self._state = is_system, _State()
         self._notes: list[Note] = []
-        self._names: set[str] = set()
+        self._jobs: list[_Job] = []
         self._users: set[str] = set()
         self._comments: list[str] = []
         head = [writing.comment(line) for line in (f"Made from {name} by `itinerary import-crontab`.", *_HEADER)]
         zone = f"timezone = {writing.text(timezone)}".ljust(31) + " # cron goes by the clock of the machine"
-        self._text = [*head, "", zone, "", _DEFAULTS]
+        self._head = [*head, "", zone, "", _DEFAULTS]
 
     def translated(self, lines: list[str]) -> Translated:
         for number, line in enumerate(lines, 1):
             self._take(number, line.strip(" \t"))
-        self._text += ["", *self._comments]
-        return Translated(
-            "\n".join(self._text).rstrip("\n") + "\n", len(self._names), self._is_system, tuple(self._notes)
-        )
+        shared = self._shared_env()
+        names = _names(self._jobs, lines)
+        text = [*self._head]
+        if shared:
+            text[-1] += f"env = {writing.inline_table(shared)}\n"
+        for job, name in zip(self._jobs, names, strict=True):
+            text += _written(job, name, shared)
+        text += ["", *self._comments]
+        return Translated("\n".join(text).rstrip("\n") + "\n", len(self._jobs), self._is_system, tuple(self._notes))
+
+    def _shared_env(self) -> dict[str, str]:
+        """The variables that all commands have, with the same value."""
+        envs = [job.env for job in self._jobs]
+        first = envs[0] if envs else {}
+        return {key: value for key, value in first.items() if all(env.get(key) == value for env in envs)}
 
     def _take(self, number: int, line: str) -> None:
         if not line:
@@ -184,16 +245,31 @@ class _Translator:
         if not run:
             raise ConfigError("there is no command on this line")
         shell = self._state.shell
-        arguments = ["/bin/sh", "-c", _WITH_INPUT, shell, run, given] if given else [shell, "-c", run]
+        arguments = [shell, "-c", run]
         definition: dict[str, object] = {"shell": arguments, "env": self._state.env}
         if self._state.cwd is not None:
             definition["cwd"] = self._state.cwd
+        if given is not None:
+            definition["input"] = given
         read_shell(definition)
         if user is not None and user not in self._users:
             self._users.add(user)
             told = f"cron ran this as {shown(user)}, and a task runs as its node does: start a node as that user"
             self._notes.append(Note(number, told))
-        self._write(number, schedule, user, run, arguments)
+        job = _Job(
+            number=number,
+            schedule=schedule,
+            timezone=self._state.timezone,
+            user=user,
+            command=run,
+            arguments=arguments,
+            given=given,
+            cwd=self._state.cwd,
+            env=self._state.env,
+            comments=self._comments,
+        )
+        self._jobs.append(job)
+        self._comments = []
 
     def _parts(self, line: str) -> tuple[str, str | None, str]:
         fields = 1 if line.startswith("@") else 5
@@ -209,28 +285,63 @@ class _Translator:
             case _:
                 raise ConfigError("there is no command after the user on this line")
 
-    def _write(self, number: int, schedule: str, user: str | None, command: str, arguments: list[str]) -> None:
-        name = self._unique(_name_of(command))
-        ran_as = "" if user is None else f", as {user}"
-        lines = ["", *self._comments, f"[jobs.{writing.key(name)}]", f"schedule = {writing.text(schedule)}"]
-        if self._state.timezone is not None:
-            lines.append(f"timezone = {writing.text(self._state.timezone)}")
-        lines += ["", f"[[jobs.{writing.key(name)}.tasks]]", 'name = "run"']
-        lines += [writing.comment(f"line {number} of the crontab{ran_as}"), f"shell = {writing.text_list(arguments)}"]
-        if self._state.cwd is not None:
-            lines.append(f"cwd = {writing.text(self._state.cwd)}")
-        if self._state.env:
-            lines.append(f"env = {writing.inline_table(self._state.env)}")
-        self._text += lines
-        self._comments = []
 
-    def _unique(self, name: str) -> str:
+def _written(job: _Job, name: str, shared: dict[str, str]) -> list[str]:
+    """The lines of a job in the job file. `shared` variables stand among the defaults."""
+    ran_as = "" if job.user is None else f", as {job.user}"
+    lines = ["", *job.comments, f"[jobs.{writing.key(name)}]", f"schedule = {writing.text(job.schedule)}"]
+    if job.timezone is not None:
+        lines.append(f"timezone = {writing.text(job.timezone)}")
+    lines += ["", f"[[jobs.{writing.key(name)}.tasks]]", 'name = "run"']
+    lines.append(writing.comment(f"line {job.number} of the crontab{ran_as}"))
+    lines.append(f"shell = {writing.text_list(job.arguments)}")
+    if job.given is not None:
+        lines.append(f"input = {writing.text(job.given)}")
+    if job.cwd is not None:
+        lines.append(f"cwd = {writing.text(job.cwd)}")
+    if env := {key: value for key, value in job.env.items() if key not in shared}:
+        lines.append(f"env = {writing.inline_table(env)}")
+    return lines
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def _names(jobs: list[_Job], lines: list[str]) -> list[str]:
+    """A name for each job, which depends on no other job's place."""
+    wanted = [_comment_name(job, lines) or _name_of(job.command) or f"job-{job.digest}" for job in jobs]
+    counts = Counter(wanted)
+    digested = [name if counts[name] == 1 else f"{name}-{job.digest}" for job, name in zip(jobs, wanted, strict=True)]
+    names: list[str] = []
+    for name in digested:  # lines that are the same, letter by letter, are interchangeable
         found, number = name, 1
-        while found in self._names:
+        while found in names or (number > 1 and found in digested):
             number += 1
             found = f"{name}-{number}"
-        self._names.add(found)
-        return found
+        names.append(found)
+    return names
+
+
+def _comment_name(job: _Job, lines: list[str]) -> str | None:
+    """The name in the comment above a job: `name: backup`, or a few words that are about this line alone."""
+    above = lines[job.number - 2].strip(" \t") if job.number > 1 else ""
+    if not above.startswith("#"):
+        return None
+    comment = above.lstrip("#").strip()
+    if (given := _NAME_GIVEN.fullmatch(comment)) is not None:
+        return _cleaned(given[1]) or None
+    below = lines[job.number].strip(" \t") if job.number < len(lines) else ""
+    is_alone = not below or below.startswith("#") or _VARIABLE.fullmatch(below) is not None
+    is_one_line = job.number < 3 or not lines[job.number - 3].strip(" \t").startswith("#")
+    words = comment.split()
+    is_short = len(words) <= _NAME_WORDS_MAX and len(comment) <= _NAME_COMMENT_MAX
+    if not (is_alone and is_one_line and is_short) or not _NAME_WORDS.fullmatch(comment):
+        return None
+    return _cleaned("-".join(words)).lower() or None
+
+
+def _cleaned(text: str) -> str:
+    return _NOT_IN_NAMES.sub("-", text).strip("-_")[:_NAME_MAX].rstrip("-_")
 
 
 def _unquoted(value: str) -> str:
@@ -239,8 +350,8 @@ def _unquoted(value: str) -> str:
     return value
 
 
-def _split_input(command: str) -> tuple[str, str]:
-    """The command, and what it is given to read."""
+def _split_input(command: str) -> tuple[str, str | None]:
+    """The command, and what it is given to read; None: nothing."""
     run, given, at = "", None, 0
     for found in _LINE_END.finditer(command):
         before, at = command[at : found.start()], found.end()
@@ -250,13 +361,27 @@ def _split_input(command: str) -> tuple[str, str]:
         added = before + ("\n" if found[0] == "%" else "%")
         run, given = (run + added, None) if given is None else (run, given + added)
     rest = command[at:]
-    return (run + rest, "") if given is None else (run, (given + rest).removesuffix("\n"))
+    if given is None:
+        return run + rest, None
+    text = (given + rest).removesuffix("\n")
+    return run, f"{text}\n" if text else None
 
 
-def _names_users(lines: list[str]) -> bool:
-    """Whether every line that has a schedule goes on with `root` and a command: a command of that name there is not."""
+def _names_users(lines: list[str], users: Collection[str]) -> bool:
+    """True if every line that has a schedule goes on with a user and a command.
+
+    A word is a user if the machine has one of that name and no command is usually called so. One such line shows what
+    the column is; then other lines may name any user before a path. A heading such as `m h dom mon dow user command`
+    shows it for all of them.
+    """
     found = [rest for line in lines if (rest := _rest_of(line.strip(" \t"))) is not None]
-    return bool(found) and all(rest[:1] == ["root"] and len(rest) > 1 for rest in found)
+    if not found or not all(len(rest) > 1 and _USER.fullmatch(rest[0]) for rest in found):
+        return False
+    if any(line.lstrip(" \t").startswith("#") and _USER_HEADING.search(line) for line in lines):
+        return True
+    known = _USERS | (set(users) - _ALSO_COMMANDS)
+    is_known = [rest[0] in known for rest in found]
+    return any(is_known) and all(one or rest[1].startswith("/") for one, rest in zip(is_known, found, strict=True))
 
 
 def _rest_of(line: str) -> list[str] | None:
@@ -266,11 +391,11 @@ def _rest_of(line: str) -> list[str] | None:
     return line.split()[1 if line.startswith("@") else 5 :]
 
 
-def _name_of(command: str) -> str:
-    """What a job may be called: the first word of its command that says something."""
+def _name_of(command: str) -> str | None:
+    """What a job may be called: the first word of its command that says something; None if there is none."""
     words = list(_words(command))
     telling = [word for word in words if word not in _WRAPPERS]
-    return (telling or words or ["job"])[0]
+    return next(iter(telling or words), None)
 
 
 def _words(command: str) -> Iterator[str]:

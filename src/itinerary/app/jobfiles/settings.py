@@ -45,8 +45,8 @@ def settings_in(document: Document, problems: Problems) -> Source:
 
 def _check(problems: Problems, key: str, value: object) -> None:
     if key == "defaults" and isinstance(value, dict) and "timezone" not in value:
-        checked_options(problems, (key,), value, Level.SETTINGS)
-        return
+        checked_options(problems, (key,), {name: one for name, one in value.items() if name != "env"}, Level.SETTINGS)
+        value = {name: one for name, one in value.items() if name == "env"}
     try:
         check_one(key, value)
     except ConfigError as error:
@@ -60,7 +60,10 @@ def _check_together(problems: Problems, values: dict[str, Any]) -> None:
     except ConfigError as error:
         key = blamed_key(str(error), values)
         assert key is not None, "each of them is right by itself"
-        problems.add((key,), str(error))
+        if str(error).startswith(f"{key}."):
+            problems.blame((), values, str(error))
+        else:
+            problems.add((key,), str(error))
         del values[key]
 
 

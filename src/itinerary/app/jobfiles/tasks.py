@@ -151,7 +151,7 @@ def _jsonable(problems: Problems, path: Path, run: Mapping[str, Any]) -> dict[st
 
 
 _NEVER_DATES: Final = frozenset(
-    {"python", "shell", "http", "env", "headers", "cwd", "inherit_env", "use_shell", "method"}
+    {"python", "shell", "http", "env", "headers", "cwd", "inherit_env", "use_shell", "input", "method"}
 )
 
 

@@ -17,6 +17,7 @@ import msgspec
 from itinerary.app.looking.ground import Ground, moment
 from itinerary.app.looking.nodes import lacked_by_all
 from itinerary.app.looking.runs import is_waiting
+from itinerary.core.holding import held_row
 from itinerary.core.stretches import Active, Paused, Removed, Stopped, Stretch
 from itinerary.errors import ItineraryError
 from itinerary.model.queries import Active as ActiveRuns
@@ -90,6 +91,7 @@ class Looker:
         self._ground, self._lacked = ground, lacked
         self._running = Counter(row.job for row in active if row.started_at is not None)
         self._waiting = Counter(row.job for row in active if row.started_at is None and is_waiting(row, ground.now))
+        self._active = active
 
     @classmethod
     async def at(cls, ground: Ground, job: JobNumber | None = None, limit: int = ACTIVE_COUNTED_MAX) -> Looker:
@@ -132,6 +134,8 @@ class Looker:
     async def seen(self, job: JobRow) -> JobSeen:
         """A job in a line."""
         state, why, following = self.state(job)
+        if state is JobState.PAUSED and (held := self._held(job)):
+            why = f"{why}; {held} that had not started {'is' if held == 1 else 'are'} held"
         stretch, words = self._described(job.number)
         return JobSeen(
             job=job.name,
@@ -145,6 +149,11 @@ class Looker:
             last=await self._last(job),
             next_at=moment(following),
         )
+
+    def _held(self, job: JobRow) -> int:
+        """How many occurrences the pause of a job holds."""
+        timeline, now = self._ground.timeline, self._ground.now
+        return sum(row.job == job.number and held_row(timeline, row, now) is not None for row in self._active)
 
     def _described(self, job: JobNumber) -> tuple[Stretch | None, str | None]:
         """What is in force, and its schedule in words; whatever of it can be read."""

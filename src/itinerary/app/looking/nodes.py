@@ -15,6 +15,9 @@ from typing import Final
 import msgspec
 
 from itinerary.app.looking.ground import moment, seconds
+from itinerary.app.machine import is_gone
+from itinerary.model.nodes import has_died
+from itinerary.model.overload import Behind
 from itinerary.model.queries import Active, Nodes
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.model.states import OccurrenceState
@@ -22,10 +25,23 @@ from itinerary.ports import Store
 from itinerary.runtime.jumps import ClockJumps
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["SILENT_FOR", "JumpSeen", "NodeSeen", "NodeState", "heard_of", "lacked_by_all", "nodes_seen"]
+__all__ = [
+    "DIED_FOR",
+    "SILENT_FOR",
+    "BehindSeen",
+    "JumpSeen",
+    "NodeSeen",
+    "NodeState",
+    "died_since",
+    "heard_of",
+    "lacked_by_all",
+    "nodes_seen",
+]
 
 SILENT_FOR: Final = 30 * SECOND
 """A node that has not been heard of for so long is taken for gone, as far as it matters to who looks."""
+DIED_FOR: Final = 3_600 * SECOND
+"""For how long a node that died is still listed."""
 _WAITING: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
@@ -36,6 +52,8 @@ class NodeState(StrEnum):
     SILENT = "silent"
     """It has not left, and nothing has been heard of it for half a minute."""
     LEFT = "left"
+    DIED = "died"
+    """It was killed, or its machine was lost: other nodes found it dead, or its process is gone."""
 
 
 class JumpSeen(msgspec.Struct, frozen=True):
@@ -44,6 +62,19 @@ class JumpSeen(msgspec.Struct, frozen=True):
     at: datetime | None
     by_seconds: float
     why: str
+
+
+class BehindSeen(msgspec.Struct, frozen=True):
+    """A node that cannot keep up."""
+
+    by_seconds: float
+    since: datetime | None
+    waiting: int
+    """Runs that are due and have not started."""
+    bottleneck: str
+    """`slots`, `cpu`, `store` or `unknown`."""
+    sentence: str
+    advice: str
 
 
 class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +100,8 @@ class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs whose code it has not; None if there are too many to say."""
     clock_jumps: int
     last_jumps: tuple[JumpSeen, ...]
+    behind: BehindSeen | None = None
+    """How far it is behind what is due, if it runs and cannot keep up."""
 
 
 class _About(msgspec.Struct):
@@ -77,13 +110,15 @@ class _About(msgspec.Struct):
     version: str | None = None
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
     clock_jumps: ClockJumps = msgspec.field(default_factory=ClockJumps)
+    behind: Behind | None = None
 
 
 async def nodes_seen(
     store: Store, now: int, names: dict[JobNumber, str], *, limit: int, gone: bool = False
 ) -> list[NodeSeen]:
-    """The nodes that joined last, newest first: those that have not left, or with `gone` all of them."""
-    rows = [row for row in await store.read(Nodes()) if gone or row.left_at is None]
+    """The nodes that joined last, newest first: those that have not left, and those that died within the last hour; or
+    with `gone` all of them."""
+    rows = [row for row in await store.read(Nodes()) if gone or row.left_at is None or died_since(row, now - DIED_FOR)]
     held: Counter[NodeNumber] = Counter()
     begun: Counter[NodeNumber] = Counter()
     for occurrence in await store.read(Active(with_lines=False)):
@@ -113,6 +148,20 @@ def _seen(row: NodeRow, now: int, names: dict[JobNumber, str], holds: int, runs:
         lacks=None if about.lacks is None else tuple(names[job] for job in about.lacks if job in names),
         clock_jumps=jumps.count,
         last_jumps=tuple(JumpSeen(moment(jump.at), jump.by / SECOND, jump.why) for jump in jumps.last),
+        behind=_behind(about.behind) if heard_of(row, now) else None,
+    )
+
+
+def _behind(behind: Behind | None) -> BehindSeen | None:
+    if behind is None:
+        return None
+    return BehindSeen(
+        behind.by / SECOND,
+        moment(behind.since),
+        behind.waiting,
+        behind.bottleneck.value,
+        behind.sentence,
+        behind.advice,
     )
 
 
@@ -122,7 +171,9 @@ def _heard(row: NodeRow) -> int:
 
 def _state(row: NodeRow, now: int) -> NodeState:
     if row.left_at is not None:
-        return NodeState.LEFT
+        return NodeState.DIED if has_died(row) else NodeState.LEFT
+    if is_gone(row.about):
+        return NodeState.DIED
     return NodeState.RUNNING if heard_of(row, now) else NodeState.SILENT
 
 
@@ -135,7 +186,12 @@ def _about(row: NodeRow) -> _About:
 
 def heard_of(row: NodeRow, now: int) -> bool:
     """Whether a node is there, as far as one can see."""
-    return row.left_at is None and _heard(row) > now - SILENT_FOR
+    return row.left_at is None and _heard(row) > now - SILENT_FOR and not is_gone(row.about)
+
+
+def died_since(row: NodeRow, since: int) -> bool:
+    """True if other nodes found this one dead at that moment or later."""
+    return row.left_at is not None and row.left_at >= since and has_died(row)
 
 
 def lacked_by_all(rows: Sequence[NodeRow], now: int) -> frozenset[JobNumber]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
 from itinerary.app.looking.ground import Ground, moment, seconds
 from itinerary.app.occurrences import Run
+from itinerary.core.holding import held_row
 from itinerary.errors import ItineraryError, NotThere
-from itinerary.model.asked import Asked, read_asked
+from itinerary.model.asked import Asked, read_adjusted, read_asked
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
 from itinerary.model.occurrence import Kind
@@ -23,6 +24,7 @@ from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, Occu
 from itinerary.model.states import OccurrenceState, TaskState
 
 __all__ = [
+    "AdjustmentSeen",
     "AttemptSeen",
     "HistoryPage",
     "RunDetail",
@@ -129,6 +131,20 @@ class SettingSeen(msgspec.Struct, frozen=True):
     source: Level
 
 
+class AdjustmentSeen(msgspec.Struct, frozen=True):
+    """Values that somebody set on a run before it started."""
+
+    at: datetime | None
+    by: str
+    reason: str | None
+    values: dict[str, Any]
+
+    @property
+    def words(self) -> str:
+        """The values in a line: `priority=9, retry.max_retries=3`."""
+        return ", ".join(f"{key}={value}" for key, value in self.values.items())
+
+
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     """One occurrence with everything."""
 
@@ -138,6 +154,8 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_by: str | None
     asked: Asked | None
     """Who wanted it, if somebody did."""
+    adjusted: tuple[AdjustmentSeen, ...]
+    """What was set on it before it started, by whom and why."""
     trail: tuple[StepSeen, ...]
     tasks: tuple[TaskSeen, ...]
     configuration: tuple[SettingSeen, ...]
@@ -175,8 +193,16 @@ async def active_runs(
     found = await ground.store.read(Active(job.number, limit=limit))
     rows = sorted(found, key=lambda row: (row.due_at, row.ref), reverse=True)
     if states:
-        return [run_seen(row, job, names) for row in rows if row.status in states]
-    return [run_seen(row, job, names) for row in rows if row.started_at is not None or is_waiting(row, ground.now)]
+        shown = [row for row in rows if row.status in states]
+    else:
+        shown = [row for row in rows if row.started_at is not None or is_waiting(row, ground.now)]
+    return [_with_hold(run_seen(row, job, names), row, ground) for row in shown]
+
+
+def _with_hold(seen: RunSeen, row: OccurrenceRow, ground: Ground) -> RunSeen:
+    """An occurrence with the pause that holds it as the reason, if one does."""
+    pause = held_row(ground.timeline, row, ground.now)
+    return seen if pause is None else msgspec.structs.replace(seen, reason=f"held: its job is {pause}")
 
 
 def is_waiting(row: OccurrenceRow, now: int) -> bool:
@@ -221,6 +247,9 @@ async def run_detail(ground: Ground, run: Run) -> RunDetail:
         priority=detail.row.priority,
         cancelled_by=detail.row.cancelled_by,
         asked=read_asked(detail.row.details),
+        adjusted=tuple(
+            AdjustmentSeen(moment(one.at), one.by, one.reason, one.values) for one in read_adjusted(detail.row.details)
+        ),
         trail=tuple(
             StepSeen(
                 moment(line.at),

@@ -72,7 +72,7 @@ def test_variables_count_for_the_lines_below_them() -> None:
 def test_some_variables_mean_something_to_cron_itself() -> None:
     assert run_of("SHELL=/bin/bash\n0 1 * * * a")["shell"] == ["/bin/bash", "-c", "a"]
     assert run_of("HOME=/srv\n0 1 * * * a")["cwd"] == "/srv"
-    assert run_of("TZ=UTC\n0 1 * * * a")["env"] == {"TZ": "UTC"}
+    assert run_of("0 1 * * * b\nTZ=UTC\n0 1 * * * a")["env"] == {"TZ": "UTC"}
     found = jobs("0 1 * * * a\nCRON_TZ=Asia/Tokyo\n0 1 * * * b\nCRON_TZ=\n0 1 * * * c")
     assert [job.get("timezone") for job in found.values()] == [None, "Asia/Tokyo", None]
     assert tomllib.loads(translated("0 1 * * * a").text)["timezone"] == "Europe/Berlin"
@@ -119,8 +119,8 @@ def test_variables_that_cannot_be_translated_are_told(line: str, note: Note) -> 
     ],
 )
 def test_what_follows_a_percent_sign_is_read_by_the_command(command: str, output: str | None) -> None:
-    arguments = run_of(f"0 1 * * * {command}")["shell"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - ours
+    run = run_of(f"0 1 * * * {command}")
+    done = subprocess.run(run["shell"], capture_output=True, text=True, check=False, input=run.get("input", ""))  # noqa: S603 - ours
     if output is None:
         assert done.returncode == 3
     else:
@@ -173,10 +173,18 @@ def test_a_system_crontab_names_users_and_a_task_runs_as_its_node_does() -> None
         ("0 1 * * * root a\n@daily b c\n", False),
         ("0 1 * * * root\n", False),
         ("# nothing\n", False),
+        ("0 1 * * * root a\n0 2 * * * anna /usr/bin/b\n", True),
+        ("0 1 * * * www-data php x\n0 2 * * * postgres vacuumdb\n", True),
+        ("0 1 * * * ben sync now\n@daily ben x\n", True),
+        ("# m h dom mon dow user\tcommand\n0 1 * * * carl sync\n", True),
+        ("# *  *  *  *  * user-name  command to be executed\n0 1 * * * carl sync\n", True),
+        ("0 1 * * * carl sync\n", False),
+        ("0 1 * * * mail -s x anna\n0 2 * * * backup /srv\n", False),
+        ("0 1 * * * root a\n0 2 * * * /usr/bin/b c\n", False),
     ],
 )
 def test_whether_lines_name_users_is_found_out(text: str, is_system: bool) -> None:
-    assert translated(text).is_system is is_system
+    assert translated(text, users=["root", "ben", "mail", "backup"]).is_system is is_system
 
 
 def test_comments_stay_above_what_they_are_about() -> None:
@@ -198,16 +206,51 @@ def test_comments_stay_above_what_they_are_about() -> None:
         ("[ -x /usr/bin/certbot ] && certbot renew", "certbot"),
         ("sh -c 'echo hi'", "echo-hi"),
         ("echo 'unfinished", "echo"),
-        ("( ; )", "job"),
-        ("é", "job"),
+        ("( ; )", "job-568410"),
+        ("é", "job-1c1bb2"),
     ],
 )
 def test_a_job_is_named_after_its_command(command: str, name: str) -> None:
     assert list(jobs(f"0 1 * * * {command}")) == [name]
 
 
-def test_names_are_made_unique() -> None:
-    assert list(jobs("0 1 * * * a\n0 2 * * * a\n0 3 * * * a-2\n0 4 * * * a\n")) == ["a", "a-2", "a-2-2", "a-3"]
+@pytest.mark.spec("U2", "names of imported jobs")
+def test_a_name_does_not_change_with_the_order_of_the_lines() -> None:
+    lines = ["0 1 * * * a", "0 2 * * * a", "0 3 * * * b", "30 4 * * * ( ; )", "0 4 * * * a"]
+    names = {job["schedule"]: name for name, job in jobs("\n".join(lines)).items()}
+    assert names["0 3 * * *"] == "b"
+    assert len(set(names.values())) == 5
+    assert all(name.startswith(("a-", "b", "job-")) for name in names.values())
+    turned = {job["schedule"]: name for name, job in jobs("\n".join(reversed(lines))).items()}
+    assert turned == names
+    same = list(jobs("0 1 * * * a\n0 1 * * * a\n"))
+    assert same[1] == f"{same[0]}-2", "two lines that are the same are two jobs"
+
+
+@pytest.mark.spec("U2", "names of imported jobs")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("# Nightly backup\n0 1 * * * /opt/run.sh\n", ["nightly-backup"]),
+        ("# name: shop-sync\n0 1 * * * a\n0 2 * * * b\n", ["shop-sync", "b"]),
+        ("# Backups\n0 1 * * * a\n0 2 * * * b\n", ["a", "b"]),
+        ("# Nightly backup\n\n0 1 * * * a\n", ["a"]),
+        ("# 0 2 * * * off\n0 1 * * * a\n", ["a"]),
+        ("# one line\n# and another\n0 1 * * * a\n", ["a"]),
+        ("# this explains at length what the line below is for\n0 1 * * * a\n", ["a"]),
+    ],
+    ids=["words", "a name", "a heading", "elsewhere", "a line switched off", "two lines", "a sentence"],
+)
+def test_a_job_is_named_after_a_comment_that_is_about_its_line_alone(text: str, names: list[str]) -> None:
+    assert list(jobs(text)) == names
+
+
+@pytest.mark.spec("U2", "one environment for all jobs")
+def test_variables_that_all_commands_share_stand_once() -> None:
+    text = translated("PATH=/bin\nA=1\n0 1 * * * a\nA=2\nB=3\n0 2 * * * b\n").text
+    table = tomllib.loads(text)
+    assert table["defaults"]["env"] == {"PATH": "/bin"}
+    assert [job["tasks"][0]["env"] for job in table["jobs"].values()] == [{"A": "1"}, {"A": "2", "B": "3"}]
 
 
 @pytest.mark.spec("U2", "a crontab can be imported")
@@ -215,7 +258,7 @@ def test_the_jobs_keep_the_ways_of_cron(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(translated("0 1 * * * a").text, "utf-8")
     defaults = Itinerary(job_file=tmp_path / "jobs.toml").configuration.defaults
     assert (defaults.overlap, defaults.recovery.strategy) == ("allow", "mark_as_missed")
-    assert (defaults.task_timeout, defaults.execution_timeout) == ("1w", "1w")
+    assert (defaults.task_timeout, defaults.execution_timeout) == (None, "1w")
 
 
 LINES = st.lists(

@@ -12,10 +12,12 @@ from itinerary import Calendar, Itinerary, Retry, cron, every, excluding, iso860
 from itinerary.app.declaring import TASKS_MAX
 from itinerary.app.jobfiles.problems import Problem
 from itinerary.errors import ConfigError, JobFileError
+from itinerary.model.config import resolve
 from itinerary.model.policies import RecoveryPolicy
 from itinerary.schedules import Schedule
 
 TASK = '[[jobs.a.tasks]]\nname = "t"\nshell = ["true"]\n'
+JOB = f'[jobs.a]\nschedule = "@daily"\n{TASK}'
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +55,7 @@ mode = "parallel"
 failure = "continue"
 priority = 7
 on_orphan = "rerun"
+on_shutdown = "cancel"
 timezone = "America/New_York"
 task_timeout = 300
 execution_timeout = "2h"
@@ -116,6 +119,7 @@ expect = [200, 204]
         failure="continue",
         priority=7,
         on_orphan="rerun",
+        on_shutdown="cancel",
         timezone="America/New_York",
         task_timeout="5m",
         execution_timeout="2h",
@@ -338,3 +342,82 @@ def test_a_requirement_of_a_job_that_is_not_there_is_told_with_its_line() -> Non
 def test_the_time_of_a_moment_in_toml_is_kept() -> None:
     app = app_of("[jobs.a]\nschedule = { once = 2026-12-31T23:59:00-05:00 }\n" + TASK)
     assert app["a"].schedule.next_after(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2027, 1, 1, 4, 59, tzinfo=UTC)
+
+
+@pytest.mark.spec("U2", "one environment for all jobs")
+def test_the_environment_of_the_defaults_is_that_of_every_command_and_its_own_variables_come_first() -> None:
+    app = app_of("""
+[defaults]
+env = { PATH = "/opt/bin", TOKEN = { secret = "API" } }
+
+[jobs.a]
+schedule = "@daily"
+tasks = [{ name = "plain", shell = ["a"], input = "x" }, { name = "own", shell = ["b"], env = { PATH = "/bin" } }]
+
+[jobs.b]
+schedule = "@daily"
+tasks = [{ name = "call", http = "https://example.com" }]
+""")
+    tasks = {
+        task.name: task.definition
+        for declaration in app.declared.values()
+        for task in declaration.definition(registered_at=0).tasks
+    }
+    assert tasks == {
+        "plain": {"shell": ["a"], "env": {"PATH": "/opt/bin", "TOKEN": {"secret": "API"}}, "input": "x"},
+        "own": {"shell": ["b"], "env": {"PATH": "/bin", "TOKEN": {"secret": "API"}}},
+        "call": {"http": "https://example.com"},
+    }
+    python = Itinerary(defaults={"env": {"PATH": "/opt/bin", "TOKEN": {"secret": "API"}}})
+    python.job("a", cron("@daily")).shell("plain", ["a"], input="x").shell("own", ["b"], env={"PATH": "/bin"})
+    python.job("b", cron("@daily")).http("call", "https://example.com")
+    assert bodies(python) == bodies(app)
+
+
+@pytest.mark.spec("U2", "errors name file, line and key")
+@pytest.mark.spec("X4", "timeouts that contradict each other")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            f'[defaults]\nenv = {{ "A=B" = "1" }}\n{JOB}',
+            "jobs.toml:2: defaults.env: 'A=B' is not the name of a variable",
+        ),
+        (
+            f'[defaults]\ntask_timeout = "2h"\n{JOB}',
+            (
+                "jobs.toml:2: defaults.task_timeout: 2h is longer than execution_timeout, 1h, which ends the run "
+                "first; set a longer execution_timeout, or leave task_timeout out"
+            ),
+        ),
+        (
+            f'[jobs.a]\nschedule = "@daily"\nexecution_timeout = "1h"\ntask_timeout = "2h"\n{TASK}',
+            (
+                "jobs.toml:4: jobs.a.task_timeout: 2h is longer than execution_timeout, 1h, which ends the run first; "
+                "set a longer execution_timeout, or leave task_timeout out"
+            ),
+        ),
+        (
+            f'[jobs.a]\nschedule = "@daily"\n{TASK}task_timeout = "90m"\n',
+            (
+                "jobs.toml:6: jobs.a.tasks[0].task_timeout: 1h30m is longer than execution_timeout, 1h, which ends "
+                "the run first; set a longer execution_timeout, or leave task_timeout out"
+            ),
+        ),
+        (
+            f'[jobs.a]\nschedule = "@daily"\n{TASK}input = 3\n',
+            'jobs.toml:6: jobs.a.tasks[0].input: 3 is neither text nor a reference such as {"secret": "NAME"}',
+        ),
+    ],
+    ids=["env", "defaults", "job", "task", "input"],
+)
+def test_what_is_wrong_with_the_environment_timeouts_and_input_is_told_with_its_line(text: str, problem: str) -> None:
+    with pytest.raises(JobFileError) as caught:
+        app_of(text)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.spec("X4", "timeouts that contradict each other")
+def test_a_backup_whose_timeout_line_is_removed_may_take_as_long_as_its_run() -> None:
+    app = app_of(f'[defaults]\nexecution_timeout = "7d"\n[jobs.a]\nschedule = "@daily"\n{TASK}')
+    assert ("task_timeout", "1w", "settings") in resolve(settings=app.configuration.defaults).rows()

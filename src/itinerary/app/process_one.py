@@ -1,0 +1,76 @@
+"""Process 1 of a container: reaps what others leave behind, and passes signals on.
+
+    process 1 (this script)  ── SIGTERM, SIGHUP, … ──►  the node, which has become its child
+         └── waitpid(-1): collects every process whose parent has died
+
+In a container the first process inherits every process whose parent has died, and must collect it when it ends, or it
+stays a zombie for ever. A node cannot do that itself: it cannot tell an inherited process from one that a task of it
+has started with `subprocess` and waits for, and must not collect that one. So `itinerary up` that finds that it is
+process 1 forks. The child goes on as the node, and process 1 becomes this script, a small one.
+
+Signals are blocked before the fork and stay so in process 1, which takes them one by one: none is lost meanwhile. What
+the terminal sends (Ctrl-C) reaches the node by itself, since both are in the foreground, and is not passed on again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+__all__ = ["leave_process_one"]
+
+_TERMINAL = 0x80
+"""The `si_code` of a signal that the kernel has sent, such as that of Ctrl-C."""
+_NOT_PASSED_ON = {signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+
+
+def leave_process_one() -> None:
+    """If this is process 1, go on as its child. Call it before a program's own code is loaded: threads stay behind.
+
+    Numpy's threads, which are there already, are prepared for a fork.
+    """
+    if os.getpid() != 1 or not hasattr(signal, "sigwaitinfo") or threading.active_count() != 1:
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return
+    try:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", __file__, str(child)])  # noqa: S606 - our own
+    except OSError:
+        os._exit(_serve(child))  # there is no interpreter to be started: do it here
+
+
+def _serve(child: int) -> int:
+    """Collect processes and pass on signals until the child has ended. Returns its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    while True:
+        found = signal.sigwaitinfo(signal.valid_signals())
+        if found.si_signo == signal.SIGCHLD:
+            status = _collect(child)
+            if status is not None:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+        elif found.si_signo not in _NOT_PASSED_ON and found.si_code != _TERMINAL:
+            os.kill(child, found.si_signo)
+
+
+def _collect(child: int) -> int | None:
+    """Collect all processes that have ended. Returns the status of the child, if it is among them."""
+    status = None
+    while True:
+        try:
+            pid, ended_with = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if pid == 0:
+            return status
+        if pid == child:
+            status = ended_with
+
+
+if __name__ == "__main__":
+    sys.exit(_serve(int(sys.argv[1])))

@@ -1,0 +1,53 @@
+"""A command that does not exist: the error names commands that were perhaps meant, and never one that deletes."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, Final
+
+from typer.core import TyperGroup
+
+__all__ = ["Commands"]
+
+_DELETING: Final = frozenset({"prune"})
+_MEANT: Final = {
+    "add": ("apply",),
+    "delete": (),
+    "kill": ("cancel",),
+    "list": ("jobs",),
+    "log": ("show", "history"),
+    "logs": ("show", "history"),
+    "ls": ("jobs",),
+    "ps": ("jobs", "history"),
+    "remove": (),
+    "rerun": ("replay",),
+    "retry": ("replay",),
+    "run": ("up", "trigger"),
+    "serve": ("up",),
+    "start": ("up", "resume"),
+    "stop": ("pause", "cancel"),
+    "validate": ("check",),
+    "why": ("explain",),
+}
+"""Words of other programs, and the commands that do the same here."""
+
+
+class Commands(TyperGroup):
+    """The commands of the program."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"suggest_commands": False})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that was typed. One that does not exist is a usage error with a suggestion."""
+        word = args[0] if args else ""
+        is_unknown = bool(word) and not word.startswith("-") and self.get_command(ctx, word) is None
+        if is_unknown and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {word!r}.{self._hint(word)}")
+        return super().resolve_command(ctx, args)
+
+    def _hint(self, word: str) -> str:
+        safe = [name for name in self.commands if name not in _DELETING]
+        meant = _MEANT.get(word.lower())
+        found = get_close_matches(word, safe) if meant is None else [name for name in meant if name in self.commands]
+        return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
