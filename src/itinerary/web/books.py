@@ -39,6 +39,11 @@ class DeskNow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it never will be, here."""
         return self.last - self.upto > LOG_MAX
 
+    @property
+    def stalled(self) -> int:
+        """The number of partitions that their nodes do not schedule, for lack of a time zone."""
+        return sum(partition.stalled is not None for partition in self.partitions)
+
     def total(self, what: str) -> int:
         """A figure, over all partitions: new, queue, callbacks, verifications, records."""
         return sum(getattr(partition, what) for partition in self.partitions)

@@ -1,6 +1,7 @@
 """The web server of a node: a thread with an event loop of its own, beside the engine's.
 
     bind()      before the node starts: an address that cannot be listened on is an error of the command
+    check()     before the node starts: the names of the server, and a token if other machines can reach it
     start()     when the node runs
     stop()      when it has ended; whoever follows a page is let go
 
@@ -19,8 +20,14 @@ import uvicorn
 
 from itinerary.app.nodes import RunningNode
 from itinerary.app.sources import Configuration
+from itinerary.app.tokens import has_tokens
+from itinerary.daemons import DaemonPool
 from itinerary.errors import NodeError
 from itinerary.observe.addresses import ListenAt
+from itinerary.stores.opening import open_store
+from itinerary.waiting import join_thread, result_of
+from itinerary.web.access import check_listening
+from itinerary.web.access.hosts import Hosts
 from itinerary.web.serving import Serving
 
 __all__ = ["WebServer"]
@@ -73,13 +80,26 @@ class WebServer:
         assert self._socket is not None, "bound before"
         return ListenAt(self._wanted.host, self._socket.getsockname()[1])
 
+    async def check(self, configuration: Configuration) -> None:
+        """Check the names and the tokens, so that a node that may not be reached there starts nothing.
+
+        Raises:
+            ConfigError: One of `web_names` is no name of a host.
+            NodeError: Other machines can reach the address, and no token is valid.
+            StoreError: The tokens cannot be read.
+        """
+        Hosts(self.at, configuration.web_names)
+        if not self.at.is_loopback:
+            async with open_store(configuration.store) as store:
+                check_listening(self.at, has_tokens=await has_tokens(store.read))
+
     def start(self, node: RunningNode, configuration: Configuration) -> None:
         """Begin to answer. Raises what kept it from that."""
         self._thread = threading.Thread(
             target=self._live, args=(node, configuration), name="itinerary-web", daemon=True
         )
         self._thread.start()
-        self._started.result(_START_TIMEOUT)
+        result_of(self._started, _START_TIMEOUT)
         self._log.info("web.listening", at=str(self.at))
 
     def stop(self) -> None:
@@ -87,7 +107,7 @@ class WebServer:
         if self._server is not None:
             self._server.should_exit = self._server.force_exit = True
         if self._thread is not None:
-            self._thread.join(_STOP_TIMEOUT)
+            join_thread(self._thread, _STOP_TIMEOUT)
         if self._socket is not None:
             self._socket.close()
 
@@ -103,6 +123,7 @@ class WebServer:
 
     async def _run(self, node: RunningNode, configuration: Configuration) -> None:
         assert self._socket is not None, "bound before"
+        asyncio.get_running_loop().set_default_executor(DaemonPool("itinerary-web-helper"))
         async with Serving(node, configuration, self.at, self._log) as app:
             config = uvicorn.Config(
                 app,

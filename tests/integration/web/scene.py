@@ -122,7 +122,7 @@ async def _played() -> Scene:
         await _ran(app, node, scene)
         first = scene.runs["first"] = await app["slow"].trigger()
         await _until(client, f"/runs/{first.ref}", "state-running")
-        second = scene.runs["second"] = await app["slow"].trigger()
+        second = scene.runs["second"] = await app["slow"].trigger(overlap="skip")
         await node.wait(second)
         await look("running", f"/runs/{first.ref}")
         await look("slow while it runs", "/jobs/slow")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from itinerary import Itinerary, every
+from itinerary.app import Run
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Entries
 from tests.integration.web.visiting import Visitor, run, text_of, visiting
@@ -54,6 +55,7 @@ async def entries(visitor: Visitor) -> list[tuple[str, str, str | None]]:
         ("pause", {"until": IN_TEN_DAYS}, "Paused daily"),
         ("pause", {}, "Paused daily"),
         ("resume", {}, "Resumed daily"),
+        ("resume", {"backlog": "skip"}, "Resumed daily"),
         ("stop", {}, "Stopped daily"),
         ("start", {}, "Started daily"),
         ("remove", {}, "Removed daily"),
@@ -111,6 +113,47 @@ def test_a_run_that_is_asked_for_runs_and_can_be_cancelled_and_replayed() -> Non
             assert again.headers["location"] != f"/runs/{number}"
 
     run(program())
+
+
+@pytest.mark.spec("U10", "adjust")
+@pytest.mark.spec("L6", "update")
+def test_a_run_that_waits_can_be_adjusted() -> None:
+    app = quiet_app()
+    app.job("lined", DAILY, overlap="queue").task(_endless)
+
+    async def program() -> None:
+        async with visiting(app) as visitor:
+            first, second = [await app["lined"].trigger(key=key) for key in ("first", "second")]
+            await _started(visitor, first)
+            page = await visitor.get(f"/runs/{second.ref}")
+            assert f"/actions/adjust?run={second.ref}" in page.text
+            assert f"/actions/adjust?run={first.ref}" not in (await visitor.get(f"/runs/{first.ref}")).text
+            address = f"/actions/adjust?run={second.ref}"
+            done = await visitor.act(address, **{"priority": "9", "retry.max_retries": "3", "reason": "month end"})
+            assert done.headers["location"] == f"/runs/{second.ref}"
+            page = await visitor.get(f"/runs/{second.ref}")
+            assert "retry.max_retries=3, priority=9, by" in text_of(page)
+            assert "month end" in page.text
+            wrong = await visitor.act(address, priority="soon")
+            assert wrong.status_code == 400
+            assert "priority" in text_of(wrong)
+            nothing = await visitor.act(address, reason="nothing typed")
+            assert "nothing is to be adjusted" in text_of(nothing)
+            late = await visitor.act(f"/actions/adjust?run={first.ref}", priority="1")
+            assert "has started already" in text_of(late)
+
+    run(program())
+
+
+async def _started(visitor: Visitor, one: Run) -> None:
+    while True:
+        found = await visitor.node.occurrence(one)
+        if found is not None and found.started_at is not None:
+            return
+
+
+async def _endless() -> None:
+    await asyncio.Event().wait()
 
 
 @pytest.mark.spec("O5", "of what has ended")

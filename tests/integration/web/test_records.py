@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,13 @@ from itinerary.records import Batch, RecordDesk
 from tests.integration.web.visiting import run, text_of, visiting
 
 
-def app_with_desk(name: str = "folio") -> tuple[Itinerary, RecordDesk]:
-    app = Itinerary(store="memory:", name="here", shutdown_grace_period="5s")
-    desk = app.records(name, partition_by="hotel", schedule_interval="24h", callback_check_interval="24h")
+def app_with_desk(
+    name: str = "folio", timezone: Callable[[str], str] | None = None, **settings: Any
+) -> tuple[Itinerary, RecordDesk]:
+    app = Itinerary(store="memory:", name="here", shutdown_grace_period="5s", **settings)
+    desk = app.records(
+        name, partition_by="hotel", timezone=timezone, schedule_interval="24h", callback_check_interval="24h"
+    )
 
     @desk.handler
     async def work(batch: Batch) -> None: ...
@@ -55,6 +61,34 @@ def test_a_desk_shows_what_waits_who_holds_it_and_its_log_newest_first() -> None
             numbers = [int(number) for number in re.findall(r'<tr><td class="number">(\d+)</td><td><time', rest.text)]
             assert numbers == list(range(10, 0, -1))
             assert ">Older<" not in rest.text
+
+    run(program())
+
+
+@pytest.mark.spec("U10", "records")
+def test_a_partition_whose_time_zone_is_unknown_is_shown_until_it_is_known() -> None:
+    is_down = True
+
+    def zone_of(hotel: str) -> str:
+        if is_down and hotel == "lisbon":
+            raise ConnectionError("the directory is down")
+        return "Europe/Lisbon"
+
+    async def program() -> None:
+        nonlocal is_down
+        app, desk = app_with_desk(timezone=zone_of, node_heartbeat_interval="1s")
+        async with visiting(app) as visitor:
+            for hotel in ("lisbon", "tokyo"):
+                await desk.append("RecordCreated", record=f"of {hotel}", hotel=hotel)
+            await desk.process_scheduled_records()
+            why = "Not scheduled: its time zone is unknown: ConnectionError: the directory is down"
+            said = await visitor.until("/records/folio", lambda page: "Not scheduled" in page)
+            assert said.count(why) == 1
+            assert "1 not scheduled" in text_of(await visitor.get("/records"))
+            told = (await visitor.get("/api/v1/records/folio", Accept="application/json")).json()["partitions"]
+            assert {one["partition"]: one["stalled"] is None for one in told} == {"lisbon": False, "tokyo": True}
+            is_down = False
+            await visitor.until("/records/folio", lambda page: "Not scheduled" not in page)
 
     run(program())
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, once
+from itinerary.model.overload import Behind, Bottleneck
 from itinerary.model.queries import Active
 from itinerary.model.states import OccurrenceState
 from itinerary.observe.undecided import Instant
+from itinerary.web.pages.templates import drawn
 from tests.unit.web.dashboards import Dashboard, hourly, open_dashboard, run
 
 HOSTILE = "<script>alert('x')</script>/../é"
@@ -156,7 +159,7 @@ async def _stands_in_line(dashboard: Dashboard) -> None:
 
 def test_what_is_due_and_undecided_is_late_and_says_why() -> None:
     app = memory()
-    app.job("etl", hourly()).task(lambda: None)
+    app.job("etl", hourly()).task(lambda: None, name="only")
 
     async def story() -> None:
         async with open_dashboard(app) as dashboard:
@@ -205,3 +208,19 @@ def test_a_job_that_is_over_is_not_expected_any_more() -> None:
             assert 'aria-current="true">finished' in text_of(await dashboard.page("/jobs?state=finished"))
 
     run(story())
+
+
+@pytest.mark.spec("U8", "overload says so")
+def test_the_headline_says_that_a_node_is_behind_and_what_helps() -> None:
+    behind = Behind(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.STORE)
+    nothing = dict.fromkeys(("paused", "quarantined", "failing", "late", "silent", "died", "is_alone"), 0)
+    node = SimpleNamespace(node="berlin-1", behind=behind)
+    shown = {"jobs": 3, "running": 1, "waiting": 2, "following": None, "seen_percent": 100}
+    page = text_of(drawn("now/headline.html", behind=[node], **nothing, **shown))
+    assert "headline-bad" in page
+    assert "1 node is behind" in page
+    assert (
+        "Node berlin-1 is 23 s behind since 2027-01-15T08:00:00Z: it waits for its store (bottleneck: store), "
+        "and 40 due runs have not started: look at the disk" in page
+    )
+    assert "All is well" in text_of(drawn("now/headline.html", behind=[], **nothing, **shown))

@@ -44,7 +44,15 @@ def detail(trail: tuple[StepSeen, ...] = (), tasks: tuple[TaskSeen, ...] = ()) -
         window=None,
     )
     return RunDetail(
-        run=run, due_at=INSTANT, priority=0, cancelled_by=None, asked=None, trail=trail, tasks=tasks, configuration=()
+        run=run,
+        due_at=INSTANT,
+        priority=0,
+        cancelled_by=None,
+        asked=None,
+        adjusted=(),
+        trail=trail,
+        tasks=tasks,
+        configuration=(),
     )
 
 

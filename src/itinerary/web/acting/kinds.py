@@ -1,7 +1,7 @@
 """The actions: what each is called, what it says that it will do, which fields its form has, and what it does.
 
     a job            trigger pause resume stop start skip backfill remove
-    an occurrence    cancel replay
+    an occurrence    cancel adjust replay
     a backfill       halt
 
 Who asks sees the sentence before anything happens. What cannot be done is an error with the reason, and nothing has
@@ -16,9 +16,11 @@ from typing import Final
 
 import msgspec
 
+from itinerary.app.adjusting import options_of
 from itinerary.app.backfills import Backfill, BackfillWish
 from itinerary.app.operators import Operator
 from itinerary.core.backfilling import Which
+from itinerary.core.holding import Backlog
 from itinerary.errors import ConfigError, NodeError
 from itinerary.model.access import Scope
 from itinerary.web.acting.backfills import Backfills
@@ -26,7 +28,18 @@ from itinerary.web.acting.subjects import Subject, backfill_address
 from itinerary.web.acting.typed import Typed
 from itinerary.web.pages.wording import run_url
 
-__all__ = ["ACTIONS", "About", "Action", "Doing", "wish_of"]
+__all__ = ["ACTIONS", "ADJUSTED_FIELDS", "About", "Action", "Doing", "wish_of"]
+
+ADJUSTED_FIELDS: Final = {
+    "priority": ("Priority", "9"),
+    "task_timeout": ("Task timeout", "5m"),
+    "execution_timeout": ("Execution timeout", "1h"),
+    "retry.max_retries": ("Retries", "3"),
+    "retry.retry_interval": ("Retry interval", "30s"),
+    "failure": ("Failure", "continue"),
+    "overlap": ("Overlap", "queue"),
+}
+"""The values that the form offers, each with its label and an example."""
 
 
 class About(StrEnum):
@@ -44,6 +57,8 @@ class Doing(msgspec.Struct, frozen=True):
     subject: Subject
     typed: Typed
     backfills: Backfills
+    notes: list[str] = msgspec.field(default_factory=list)
+    """What is said of it besides, once it is done."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,12 +102,24 @@ async def _trigger(doing: Doing) -> str:
 
 async def _pause(doing: Doing) -> str:
     until = doing.typed.instant("until", "Until")
-    await doing.operator.changes.pause(doing.subject.name, doing.typed.reason, until, doing.typed.request_key("pause"))
+    changes, name = doing.operator.changes, doing.subject.name
+    await changes.pause(name, doing.typed.reason, until, doing.typed.request_key("pause"))
+    if held := len(await changes.held(name)):
+        doing.notes.append(f"{held} that had not started {'is' if held == 1 else 'are'} held")
     return doing.subject.address
 
 
 async def _resume(doing: Doing) -> str:
-    await doing.operator.changes.resume(doing.subject.name, doing.typed.reason, doing.typed.request_key("resume"))
+    backlog = doing.typed.text("backlog", Backlog.RUN)
+    _, count = await doing.operator.changes.resume(
+        doing.subject.name,
+        doing.typed.reason,
+        doing.typed.request_key("resume"),
+        backlog=backlog,
+    )
+    if count:
+        what = "skipped" if backlog == Backlog.SKIP else "released"
+        doing.notes.append(f"{count} that the pause held {'was' if count == 1 else 'were'} {what}")
     return doing.subject.address
 
 
@@ -136,6 +163,14 @@ async def _cancel(doing: Doing) -> str:
     return doing.subject.address
 
 
+async def _adjust(doing: Doing) -> str:
+    run = doing.subject.run
+    assert run is not None, "it is about one"
+    pairs = [f"{field}={text}" for field in sorted(ADJUSTED_FIELDS) if (text := doing.typed.text(field).strip())]
+    await doing.operator.requests.adjust(str(run.number), options_of(pairs), doing.typed.reason)
+    return doing.subject.address
+
+
 async def _replay(doing: Doing) -> str:
     run = doing.subject.run
     assert run is not None, "it is about one"
@@ -157,14 +192,16 @@ async def _halt(doing: Doing) -> str:
 ACTIONS: Final = {
     "trigger": Action(
         title="Run {} now",
-        sentence="One run of {} is made, and the next free node starts it. Its schedule stays as it is.",
+        sentence="One run of {} is made, and the next free node starts it. While the job runs, it waits for its turn. "
+        "Its schedule stays as it is.",
         done="Asked for a run of {}",
         button="Run now",
         do=_trigger,
     ),
     "pause": Action(
         title="Pause {}",
-        sentence="From now on the instants of {} are skipped, and none of them is made up for. What runs goes on.",
+        sentence="From now on the instants of {} are skipped, and none of them is made up for. What runs goes on; what "
+        "has not started is held.",
         done="Paused {}",
         button="Pause",
         do=_pause,
@@ -176,6 +213,7 @@ ACTIONS: Final = {
         done="Resumed {}",
         button="Resume",
         do=_resume,
+        fields=frozenset({"backlog"}),
     ),
     "stop": Action(
         title="Stop {}",
@@ -229,9 +267,19 @@ ACTIONS: Final = {
         about=About.RUN,
         is_grave=True,
     ),
+    "adjust": Action(
+        title="Adjust {}",
+        sentence="{} has not started. These values count for this run alone; what is left empty stays as it is.",
+        done="Adjusted {}",
+        button="Adjust",
+        do=_adjust,
+        about=About.RUN,
+        fields=frozenset(ADJUSTED_FIELDS),
+    ),
     "replay": Action(
         title="Replay {}",
-        sentence="{} is run again, as a new occurrence that is linked to it.",
+        sentence="{} is run again, as a new occurrence that is linked to it. While the job runs, it waits for its "
+        "turn.",
         done="Replays {}",
         button="Run again",
         do=_replay,

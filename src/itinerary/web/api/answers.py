@@ -103,6 +103,12 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """Of a pause that ends by itself."""
     instant: datetime | None = None
     """The one that is skipped."""
+    held: int | None = None
+    """Of a pause: how many occurrences that have not started it holds."""
+    released: int | None = None
+    """Of the end of a pause: how many of those run now."""
+    skipped: int | None = None
+    """Of the end of a pause: how many of those were skipped."""
 
 
 class RunAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +128,15 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     cancelled_by: str
     """Who was first to ask, and why."""
+
+
+class AdjustedTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An occurrence that was adjusted before it started."""
+
+    number: int
+    run: str
+    values: dict[str, Any]
+    """Every value that is set on this run, by its key."""
 
 
 class BackfillTold(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from itinerary.core.backfilling import Which
+from itinerary.core.holding import Backlog
 from itinerary.model.policies import UpdatePolicy
 from itinerary.schedules.instants import LATEST, MICROSECONDS, microseconds_of
 from itinerary.web.problems import Refused
@@ -55,6 +56,13 @@ class Pause(Body, frozen=True):
     until: Instant | None = None
 
 
+class Resume(Body, frozen=True):
+    """End a pause, and say what becomes of what it held."""
+
+    reason: Reason | None = None
+    backlog: Backlog = Backlog.RUN
+
+
 class Skip(Body, frozen=True):
     """Pass over one instant that is to come."""
 
@@ -68,6 +76,14 @@ class Trigger(Body, frozen=True):
     reason: Reason | None = None
     options: dict[str, Any] = {}
     """Overrides for this run alone, as in a job file."""
+
+
+class Adjust(Body, frozen=True):
+    """Set values on an occurrence that has not started."""
+
+    options: dict[str, Any]
+    """Overrides for this run alone, as in a job file. What is not named stays as it is."""
+    reason: Reason | None = None
 
 
 class Replay(Body, frozen=True):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from itinerary.app.updating import Change, Diff
+from itinerary.core.holding import Backlog
 from itinerary.model.access import Scope
 from itinerary.schedules import Schedule, cron, from_json
 from itinerary.schedules.instants import MICROSECONDS
 from itinerary.web.api.answers import Changed, changed
-from itinerary.web.api.bodies import Pause, Rollback, Skip, Update, Why, microseconds
+from itinerary.web.api.bodies import Pause, Resume, Rollback, Skip, Update, Why, microseconds
 from itinerary.web.api.framing import AnyRequest, JobName, Key, Sent, changing, key_of, read_body
 from itinerary.web.api.service import Api
 from itinerary.web.problems import Refused
@@ -23,22 +26,25 @@ _TAG: Final = "changes"
 async def pause_job(
     request: AnyRequest, api: Api, job: JobName, data: Sent[Pause | None] = None, key: Key = None
 ) -> Changed:
-    """None of them is recovered."""
+    """None of them is recovered. What was to run before and has not started is held."""
     body = read_body(Pause, data)
     operator, row = await api.operate(request, job)
     until = None if body.until is None else microseconds("until", body.until)
     made = await operator.changes.pause(row.name, body.reason, until, key_of(request, key, body))
-    return changed(row, made)
+    return replace(changed(row, made), held=len(await operator.changes.held(row.name)))
 
 
 @changing("/jobs/{job:str}/resume", summary="End a pause", tag=_TAG)
 async def resume_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Why | None] = None, key: Key = None
+    request: AnyRequest, api: Api, job: JobName, data: Sent[Resume | None] = None, key: Key = None
 ) -> Changed:
-    """Without one it has no effect."""
-    body = read_body(Why, data)
+    """Without one it has no effect. What it held runs, or is skipped."""
+    body = read_body(Resume, data)
     operator, row = await api.operate(request, job)
-    return changed(row, await operator.changes.resume(row.name, body.reason, key_of(request, key, body)))
+    request_key = key_of(request, key, body)
+    made, count = await operator.changes.resume(row.name, body.reason, request_key, backlog=body.backlog)
+    counts = {"skipped" if body.backlog is Backlog.SKIP else "released": count}
+    return replace(changed(row, made), **counts)
 
 
 @changing("/jobs/{job:str}/stop", summary="Expect nothing of a job from now on", tag=_TAG)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -11,15 +11,15 @@ from itinerary.app.declaring import Declaration
 from itinerary.app.logs import engine_log
 from itinerary.app.looking.ground import Ground
 from itinerary.app.registering import register
-from itinerary.core.bodies import read_schedule
-from itinerary.core.stretches import Active
+from itinerary.core.stretches import FOREVER, Active, Stretch
 from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError
 from itinerary.forecast import Forecast, Outage, Takes, foresee, staged, takes_in, told
 from itinerary.forecast.stage import Stage
 from itinerary.model.access import Scope
-from itinerary.model.rows import EntryKind
+from itinerary.model.rows import EntryKind, JobNumber
 from itinerary.model.timeline import Denied, NewEntry
+from itinerary.model.version_subject import VersionSubject
 from itinerary.ports import Store
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND, parse_duration
@@ -56,7 +56,7 @@ async def simulate(api: Api, data: Sent[Simulation | None] = None) -> Forecast:
         for one in body.outages
     ]
     said = {job: parse_duration(text) for job, text in body.takes.items()}
-    names, declare = await _wanted(api, ground, body)
+    names, declare = await _wanted(api, ground, body, start)
     for job in said:
         if job not in names:
             raise Refused(400, "Bad request", f"takes: there is no job {job[:60]!r} among those that are simulated")
@@ -68,7 +68,7 @@ async def simulate(api: Api, data: Sent[Simulation | None] = None) -> Forecast:
 FORECASTS: Final = (simulate,)
 
 
-async def _wanted(api: Service, ground: Ground, data: Simulation) -> tuple[list[str], Declare]:
+async def _wanted(api: Service, ground: Ground, data: Simulation, start: int) -> tuple[list[str], Declare]:
     zone_data = api.house.node.rules.zone_data
     if data.file is not None or data.jobs is not None:
         if data.pattern is not None:
@@ -78,20 +78,31 @@ async def _wanted(api: Service, ground: Ground, data: Simulation) -> tuple[list[
         declared = await declared_in(api, data)
         _check_count(len(declared))
         return list(declared), _declaring(declared, zone_data)
-    bodies = {}
+    jobs: dict[str, list[Stretch]] = {}
     for row in api.names.after(ground, None):
         if data.pattern is not None and not fnmatchcase(row.name, data.pattern):
             continue
         try:
-            stretch = ground.timeline.in_force(row.number, ground.now)
-            newest = ground.timeline.newest(row.number)
+            stretches = _ahead(ground, row.number, start)
         except ItineraryError:
             continue  # nobody can say when it is due
-        if stretch is None or newest is None or newest.body is None or not isinstance(stretch.standing, Active):
+        if not stretches:
             continue
-        bodies[row.name] = newest.body
-        _check_count(len(bodies))
-    return list(bodies), _copying(bodies, zone_data)
+        jobs[row.name] = stretches
+        _check_count(len(jobs))
+    return list(jobs), _copying(jobs, zone_data)
+
+
+def _ahead(ground: Ground, job: JobNumber, start: int) -> list[Stretch]:
+    """The versions of a job that are in force from `start` on, in order; none if the job is not active now."""
+    now = ground.timeline.in_force(job, ground.now)
+    if now is None or not isinstance(now.standing, Active):
+        return []
+    found: dict[int, Stretch] = {}
+    for stretch in ground.timeline.stretches(job, max(start, ground.now), FOREVER):
+        if stretch.body is not None and isinstance(stretch.standing, Active):
+            found.setdefault(stretch.version, stretch)
+    return list(found.values())
 
 
 def _check_count(count: int) -> None:
@@ -106,15 +117,25 @@ def _declaring(declared: Mapping[str, Declaration], zone_data: ZoneData) -> Decl
     return declare
 
 
-def _copying(bodies: Mapping[str, str], zone_data: ZoneData) -> Declare:
-    """The jobs of the store as they are, in a store of their own."""
+def _copying(jobs: Mapping[str, Sequence[Stretch]], zone_data: ZoneData) -> Declare:
+    """The jobs of the store as they are and will be, in a store of their own."""
 
     async def declare(store: Store) -> None:
-        zones = {name for body in bodies.values() for name in read_schedule(body).zone_names()}
+        zones = {name for stretches in jobs.values() for one in stretches for name in one.schedule.zone_names()}
         entries = lacking_entries(ZoneBook(), zone_data, zones, by=_BY, revision=None)
         entries += [
-            NewEntry(job=job, kind=EntryKind.VERSION, request=_BY, by=_BY, from_version=0, body=body)
-            for job, body in bodies.items()
+            NewEntry(
+                job=job,
+                kind=EntryKind.VERSION,
+                request=f"{_BY}/{version}",
+                by=_BY,
+                effective_from=stretch.start if version else None,
+                from_version=version,
+                subject=VersionSubject(first_at=stretch.first_at).text,
+                body=stretch.body,
+            )
+            for job, stretches in jobs.items()
+            for version, stretch in enumerate(stretches)
         ]
         if entries:
             answers = await store.amend(entries)

@@ -1,4 +1,4 @@
-"""Single occurrences: look at one, have a job run now, run one again, have one end."""
+"""Single occurrences: look at one, have a job run now, run one again, adjust one, have one end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Final
 
 from itinerary.app.looking.runs import RunDetail, run_detail
 from itinerary.app.occurrences import Finder
+from itinerary.errors import NodeError, NotThere
 from itinerary.model.queries import ByRef
 from itinerary.model.rows import Ref
-from itinerary.web.api.answers import Cancelled, RunAsked, run_asked
-from itinerary.web.api.bodies import Replay, Trigger, Why
+from itinerary.web.api.answers import AdjustedTold, Cancelled, RunAsked, run_asked
+from itinerary.web.api.bodies import Adjust, Replay, Trigger, Why
 from itinerary.web.api.framing import AnyRequest, JobName, Key, RunName, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
 from itinerary.web.problems import Refused
@@ -31,7 +32,8 @@ async def show_run(api: Api, run: RunName) -> RunDetail:
 async def trigger_job(
     request: AnyRequest, api: Api, job: JobName, data: Sent[Trigger | None] = None, key: Key = None
 ) -> RunAsked:
-    """Any node may start it, under its job's overlap policy and limits."""
+    """Any node may start it. It waits for its turn while another run of the job is in progress, unless `options` has an
+    `overlap`."""
     body = read_body(Trigger, data)
     operator, row = await api.operate(request, job)
     asked = key_of(request, key, body)
@@ -57,11 +59,26 @@ async def cancel_run(
     return Cancelled(number=found.ref, run=found.run_id, cancelled_by=said or operator.by)
 
 
+@changing("/runs/{run:str}/adjust", summary="Set values on an occurrence that has not started", tag=_TAG)
+async def adjust_run(request: AnyRequest, api: Api, run: RunName, data: Sent[Adjust], key: Key = None) -> AdjustedTold:
+    """What is not named stays as it is. Who, when and why are kept. Asked twice, it is one adjustment."""
+    body = read_body(Adjust, data, is_required=True)
+    key_of(request, key, body)  # a key that can be none is refused; the same values set twice are set once in any case
+    operator = await api.operator(request)
+    try:
+        done = await operator.requests.adjust(run, body.options, body.reason)
+    except NotThere:
+        raise
+    except NodeError as error:
+        raise Refused(409, "Started already", str(error)) from error
+    return AdjustedTold(number=done.run.ref, run=done.run.run_id, values=dict(done.values))
+
+
 @changing("/runs/{run:str}/replay", summary="Run an occurrence again, or some tasks of it", tag=_TAG)
 async def replay_run(
     request: AnyRequest, api: Api, run: RunName, data: Sent[Replay | None] = None, key: Key = None
 ) -> RunAsked:
-    """A new occurrence, linked to the old one."""
+    """A new occurrence, linked to the old one. It waits for its turn while another run of the job is in progress."""
     body = read_body(Replay, data)
     operator = await api.operator(request)
     asked = key_of(request, key, body)
@@ -71,7 +88,7 @@ async def replay_run(
     return run_asked(again)
 
 
-RUNS: Final = (show_run, trigger_job, cancel_run, replay_run)
+RUNS: Final = (show_run, trigger_job, cancel_run, adjust_run, replay_run)
 
 
 async def _cancelled_by(api: Api, ref: Ref) -> str | None:

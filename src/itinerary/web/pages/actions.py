@@ -24,7 +24,7 @@ from itinerary.app.looking.ground import Ground, at
 from itinerary.errors import ItineraryError, NotThere, StoreError
 from itinerary.model.access import Scope
 from itinerary.schedules.durations import SECOND
-from itinerary.web.acting.kinds import ACTIONS, About, Action, Doing, wish_of
+from itinerary.web.acting.kinds import ACTIONS, ADJUSTED_FIELDS, About, Action, Doing, wish_of
 from itinerary.web.acting.notices import leave_notice
 from itinerary.web.acting.subjects import Subject, find_backfill, find_job, find_run
 from itinerary.web.acting.typed import REASON_MAX, Typed, new_key, read_form
@@ -112,7 +112,8 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
                 subject.name, replace(wish_of(typed), key=None), None, is_dry=True
             )
             return _form(request, ground, what, subject, typed, planned=planned)
-        onward = await action.do(Doing(operator, subject, typed, house.backfills))
+        doing = Doing(operator, subject, typed, house.backfills)
+        onward = await action.do(doing)
     except StoreError as error:
         house.failed(error)
         why = f"The store cannot be reached: {error}. Send it again when it can: sent twice, it is one change."
@@ -120,7 +121,7 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
     except ItineraryError as error:
         return _form(request, ground, what, subject, typed, why=str(error), status=400)
     request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
-    leave_notice(request, action.done.format(subject.name))
+    leave_notice(request, ": ".join([action.done.format(subject.name), *doing.notes]))
     if _DIALOG in request.headers:
         return Response({"go": onward}, status_code=200)
     return Redirect(onward, status_code=303)
@@ -177,6 +178,7 @@ def _form(
         csrf=caller_of(request).csrf,
         key=typed.text("key") or new_key(),
         tasks=subject.tasks(ground) if what == "replay" else [],
+        adjusted=ADJUSTED_FIELDS,
         choices=_choices(ground, subject, typed) if what == "skip" else [],
         since=_local(at((ground.now - _DAY) // _MINUTE * _MINUTE)),
         until=_local(at(ground.now // _MINUTE * _MINUTE)),

@@ -16,6 +16,7 @@ from litestar import Response, get
 from litestar.response import Redirect
 
 from itinerary.app.looking.ground import Ground, at, moment
+from itinerary.audit import DECIDED_WITHIN, done
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.model.access import Scope
 from itinerary.model.text import shown as quoted
@@ -61,7 +62,7 @@ async def audit(request: AnyRequest) -> Response[Any]:
         changes, following = await house.trail.changes(ground, before=before, limit=_CHANGES)
         parts = {
             "window": drawn("audit/window.html", start=said.get("from", ""), end=said.get("to", ""), why=why),
-            **({} if window is None else {"result": _result(house, window)}),
+            **({} if window is None else {"result": _result(house, window, ground)}),
             "changes": drawn("audit/changes.html", changes=changes, following=following, before=before),
             "asked": drawn("audit/asked.html", asked=await house.trail.asked(ground)),
         }
@@ -73,9 +74,12 @@ async def audit(request: AnyRequest) -> Response[Any]:
 AUDIT_PAGES = (audit,)
 
 
-def _result(house: House, window: tuple[int, int]) -> str:
+def _result(house: House, window: tuple[int, int], ground: Ground) -> str:
     seen = house.audits.seen(window)
-    findings = () if seen is None or seen.found is None else seen.found.findings
+    found = None if seen is None else seen.found
+    findings = () if found is None else found.findings
+    watermark = ground.status.watermark
+    is_behind = ground.now - watermark > DECIDED_WITHIN and window[1] >= watermark // SECOND * SECOND
     return drawn(
         "audit/result.html",
         seen=seen,
@@ -83,6 +87,8 @@ def _result(house: House, window: tuple[int, int]) -> str:
         end=at(window[1]),
         listed=[(finding, moment(finding.instant)) for finding in findings[:_LISTED_MAX]],
         more=max(len(findings) - _LISTED_MAX, 0),
+        outcomes=() if found is None else tuple(done(found)),
+        undecided_since=at(watermark) if is_behind else None,
     )
 
 

@@ -134,8 +134,11 @@ def _plain(value: Any) -> str:
 
 
 def _busiest(now: DeskNow) -> list[Any]:
-    """The partitions where most waits; among equals by name."""
-    waits = sorted(now.partitions, key=lambda one: (-(one.new + one.queue), -one.callbacks, one.partition))
+    """The partitions that are not scheduled, then those where most waits; among equals by name."""
+    waits = sorted(
+        now.partitions,
+        key=lambda one: (one.stalled is None, -(one.new + one.queue), -one.callbacks, one.partition),
+    )
     return sorted(waits[:_PARTITIONS_MAX], key=lambda one: one.partition)
 
 

@@ -30,10 +30,12 @@ def test_every_change_is_kept_with_who_when_and_why(fresh: Served) -> None:
     skipped = fresh.post("/api/v1/jobs/etl/skip", {"instant": instant, "reason": "a holiday"})
     assert skipped["instant"] == instant
     paused = fresh.post(f"/api/v1/jobs/{job_id('etl.2')}/pause", {"until": "2190-01-01T00:00:00Z"})
-    assert paused["until"] == "2190-01-01T00:00:00Z"
+    assert (paused["until"], paused["held"]) == ("2190-01-01T00:00:00Z", 0)
+    assert fresh.ask("POST", "/api/v1/jobs/etl.2/resume", {"backlog": "drop"}).status == 400
+    assert fresh.post("/api/v1/jobs/etl/resume", {"backlog": "skip"})["skipped"] == 0
     fresh.post("/api/v1/jobs/report/remove", {"reason": "not read by anybody"})
     changes = [(one["kind"], one["reason"]) for one in fresh.get("/api/v1/jobs/etl")["changes"]]
-    assert changes[:2] == [("skip", "a holiday"), ("start", "to start")]
+    assert changes[:3] == [("resume", None), ("skip", "a holiday"), ("start", "to start")]
     assert fresh.get("/api/v1/jobs/etl.2")["seen"]["state"] == "paused"
     assert fresh.get("/api/v1/jobs/report")["seen"]["state"] == "removed"
     assert "report" not in [job["job"] for job in fresh.get("/api/v1/jobs")["jobs"]]
@@ -124,6 +126,37 @@ def test_a_run_is_triggered_cancelled_and_replayed(fresh: Served) -> None:
     assert (late.status, late.json["title"]) == (409, "Ended already")
     unknown = fresh.ask("POST", f"/api/v1/runs/{asked['number']}/replay", {"tasks": ["nope"]})
     assert unknown.status == 400
+
+
+@pytest.mark.spec("L6", "update over HTTP")
+def test_a_run_that_waits_is_adjusted_and_one_that_runs_is_not(fresh: Served) -> None:
+    queued = {"options": {"overlap": "queue"}}
+    first = fresh.post("/api/v1/jobs/slow/trigger", queued)
+    fresh.run(begun(fresh, first["number"]))
+    second = fresh.post("/api/v1/jobs/slow/trigger", queued)
+    address = f"/api/v1/runs/{second['number']}/adjust"
+    body = {"options": {"priority": 9, "retry": {"max_retries": 3}}, "reason": "month end"}
+    done = fresh.post(address, body, key="a")
+    assert done["values"] == {"overlap": "queue", "retry.max_retries": 3, "priority": 9}
+    assert fresh.post(address, body, key="a") == done
+    (adjusted,) = fresh.get(f"/api/v1/runs/{second['number']}")["adjusted"]
+    assert (adjusted["by"], adjusted["reason"], adjusted["values"]["priority"]) == ("local", "month end", 9)
+    assert fresh.ask("POST", address, {"options": {"prioritty": 9}}).status == 400
+    assert fresh.ask("POST", address, {}).status == 400
+    late = fresh.ask("POST", f"/api/v1/runs/{first['number']}/adjust", body)
+    assert (late.status, late.json["title"]) == (409, "Started already")
+    assert "has started already" in late.json["detail"]
+    GO.set()
+    fresh.run(ended(fresh, second["number"]))
+    settings = {one["key"]: one["value"] for one in fresh.get(f"/api/v1/runs/{second['number']}")["configuration"]}
+    assert (settings["priority"], settings["retry.max_retries"]) == ("9", "3")
+
+
+async def begun(served: Served, number: int) -> None:
+    while True:
+        seen = (await served._answer("GET", f"/api/v1/runs/{number}", None, None, None, None, None)).json
+        if seen["run"]["started_at"] is not None:
+            return
 
 
 @pytest.mark.spec("R4", "over HTTP")
@@ -226,6 +259,20 @@ def test_what_will_happen_is_said_of_stored_jobs_and_of_those_that_are_sent(here
         "for": "30d",
     }
     assert here.ask("POST", "/api/v1/simulate", too_much).json["title"] == "Too much"
+
+
+@pytest.mark.spec("U5", "over HTTP")
+@pytest.mark.spec("R7", "graceful")
+def test_a_simulation_of_stored_jobs_follows_a_graceful_update_that_is_under_way(fresh: Served) -> None:
+    monthly = {"jobs": {"monthly": {**NEW["jobs"]["nightly"], "schedule": "0 5 1 * *"}}}
+    fresh.post("/api/v1/apply", monthly)
+    change = {"schedule": "0 9 1 * *", "policy": "graceful", "window": "70d"}
+    diff = fresh.post("/api/v1/jobs/monthly/update", change)
+    last, first = sorted([*diff["kept"], *diff["added"]])[:2]
+    assert (last[8:16], first[8:16], diff["first_at"]) == ("01T05:00", "01T09:00", first)
+    for due in (last, first):
+        foreseen = fresh.post("/api/v1/simulate", {"from": f"{due[:10]}T00:00:00Z", "for": "1d", "pattern": "monthly"})
+        assert (foreseen["occurrences"], foreseen["load"]["busiest_minute"][:16]) == (1, due[:16])
 
 
 @pytest.mark.spec("D8", "over HTTP")
