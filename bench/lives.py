@@ -70,6 +70,7 @@ async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[
             Overlap.SKIP,
             attempts=(AttemptRow(one.ref, 0, 1, TaskState.RUNNING),),
             job=one.key.job,
+            instant=one.key.instant,
             is_plain=True,
         )
         for one in claimed

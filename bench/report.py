@@ -46,6 +46,7 @@ SHOWS: Mapping[str, str] = {
     "records": "Business records from their log to the queue of a desk, and whether a cycle grows with the log.",
     "simulate": "How long it takes to foresee a month.",
     "startup": "How long it takes to register jobs, and until a node that finds them is ready.",
+    "pause": "How long a node that was stopped for ten seconds at 2,000 runs a second needs to be on time again.",
     "sustained": "Whether a node keeps up with 2,000 occurrences a second for minutes, and whether its memory grows.",
     "web": "How long each page of the dashboard takes and weighs beside many jobs and occurrences, and what open "
     "dashboards cost the node.",

@@ -27,13 +27,15 @@ notebook = Notebook(Path(os.environ["EVIDENCE"]))
 
 async def quick(ctx: ExecutionContext) -> None:
     """Nothing, but on record."""
-    notebook.note(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
+    notebook.begin(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
+    notebook.end(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
 
 
 async def slow(ctx: ExecutionContext) -> None:
     """The same, and it takes a while."""
-    notebook.note(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
+    notebook.begin(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
     await asyncio.sleep(1.5)
+    notebook.end(ctx.job, ctx.scheduled_at, ctx.attempt, ctx.node)
 
 
 for number in range(int(os.environ["JOBS"])):
