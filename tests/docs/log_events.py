@@ -14,6 +14,10 @@ __all__ = ["Logged", "logged"]
 _LEVELS: Final = ("debug", "info", "warning", "error", "exception")
 _NAMED: Final = {"run", "occurrence"}
 """What `named(course)` stands for."""
+_OF_A_RUN: Final = frozenset(
+    {"attempt", "count", "delay", "duration", "error", "job", "kind", "node", "occurrence", "run", "why"}
+)
+"""What `run_fields(end)` stands for."""
 
 
 class Logged(NamedTuple):
@@ -52,6 +56,8 @@ def _fields(call: ast.Call) -> set[str]:
             found.add(keyword.arg)
         elif "named(" in ast.unparse(keyword.value):
             found |= _NAMED
+        elif "run_fields(" in ast.unparse(keyword.value):
+            found |= _OF_A_RUN
         else:
             found.add("…")
     return found

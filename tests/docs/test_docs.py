@@ -254,6 +254,7 @@ def test_every_choice_of_the_configuration_is_in_the_reference() -> None:
         "`overlap`": effective.overlap,
         "`recovery.strategy`": effective.recovery.strategy,
         "`on_orphan`": effective.on_orphan,
+        "`on_shutdown`": effective.on_shutdown,
     }.items():
         assert [code(name) for name, _ in page.table(header, "Meaning")] == list(type(chosen))
 

@@ -45,7 +45,7 @@ def overlay(folder: Path, image: str, postgres: str, api_versions: str) -> None:
     of_nodes: list[dict[str, Any]] = [
         {"op": "replace", "path": f"{container}/image", "value": image},
         {"op": "replace", "path": f"{container}/args/1", "value": "/app/app.py"},
-        {"op": "replace", "path": "/spec/template/spec/terminationGracePeriodSeconds", "value": 45},
+        {"op": "replace", "path": "/spec/template/spec/terminationGracePeriodSeconds", "value": 50},
     ]
     patches: list[dict[str, Any]] = [
         {"target": {"kind": "StatefulSet"}, "patch": json.dumps(of_postgres)},
