@@ -81,15 +81,38 @@ class RealCluster:
         return [pod["status"].get("phase", "") for pod in self.pods()]
 
     def restart_the_api_server(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Kill it and start it again as it was; only where it is a process of this machine, whose pid is in a file."""
+        """Kill the API server and start it again with the same command.
+
+        Only where the API server is a process of this machine, whose pid is in a file. Start it once more if it ends
+        by itself, as a supervisor would: the port of a killed server can still be in use for a moment.
+        """
         path = Path(os.environ["ITINERARY_TEST_APISERVER_PID"])
         pid = int(path.read_text())
         process = Path(f"/proc/{pid}")
         command = (process / "cmdline").read_text().rstrip("\0").split("\0")
         folder, log = (process / "cwd").resolve(), (process / "fd/1").resolve()
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not process.exists() or "Z" in (process / "stat").read_text().split()[2])
+        until(lambda: not _is_alive(pid))
         meanwhile()
         detached = ["sh", "-c", 'setsid "$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *command]
-        path.write_text(subprocess.run(detached, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        until(self.answers)
+
+        def answers() -> bool:
+            if not _is_alive(int(path.read_text())):
+                path.write_text(
+                    subprocess.run(detached, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
+                )
+            return self.answers()
+
+        try:
+            until(answers, within=2 * PATIENCE)
+        except AssertionError:
+            print("\n".join(log.read_text(errors="replace").splitlines()[-40:]))
+            raise
+
+
+def _is_alive(pid: int) -> bool:
+    """True if a process runs: it is neither gone nor a zombie."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False

@@ -22,6 +22,7 @@ KEPT = tuple(read_seeds(f"@{Path(__file__).with_name('seeds.txt')}"))
 KEPT_WITH_NODES = (
     (412, 4),  # work that another node had rescued and a third had taken over was taken from that one
     (786, 3),  # ran for fifteen hours, as it should, and the world did not wait for it (the simulation's error)
+    (100_013, 4),  # frozen between a start's commit and its answer, and began when it thawed (the checker's error)
     (100_350, 1),  # completed, with a task that its execution timeout had cancelled before its node died
     (700_881, 2),  # all nodes shut down as the world healed, and stayed down for a day (the simulation's error)
 )

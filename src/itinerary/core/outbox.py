@@ -99,13 +99,17 @@ class Outbox:
         self._others.append(Exit(unfinished, error))
 
     def commands(self, revision: int) -> list[Command]:
-        """All of it. What ends comes before what begins, and starts come before everything that can wait.
+        """Return every command. Ends come before starts, and starts before everything that can wait.
 
-        But nobody can end what has not begun: what was launched and is to end in one and the same iteration is launched
-        first, or it would never hear of it.
+        Do not launch an attempt that is killed in the same iteration: a node that was frozen may receive the answer to
+        a start after it has lost the run. Launch an attempt before it is asked to stop: its executor must know it.
         """
+        killed = set(self.kills)
+        launched = self.assignments
+        if killed:
+            launched = [assignment for assignment in launched if assignment.key not in killed]
         begun = {assignment.key for assignment in self.assignments} if self.kills or self.stops else frozenset()
-        kills, kills_of_begun = _split(self.kills, begun)
+        kills, _ = _split(self.kills, begun)
         stops, stops_of_begun = _split(self.stops, begun)
         found: list[Command] = []
         if kills:
@@ -116,12 +120,10 @@ class Outbox:
             found.append(StartRuns(revision, self.starts))
         if self.follow:
             found.append(Follow(self.follow))
-        if self.assignments:
-            found.append(Launch(self.assignments))
+        if launched:
+            found.append(Launch(launched))
         if stops_of_begun:
             found.append(Stop(stops_of_begun))
-        if kills_of_begun:
-            found.append(Kill(kills_of_begun))
         if self.changes or self.is_urgent:
             found.append(Write(self.changes, self.is_urgent))
         found += self._what_can_wait()
@@ -145,7 +147,7 @@ class Outbox:
 
 
 def _split(attempts: list[AttemptKey], begun: Collection[AttemptKey]) -> tuple[list[AttemptKey], list[AttemptKey]]:
-    """Those that have been running, and those that begin only now."""
+    """Split attempts into those that ran before this iteration and those that it launches."""
     if not attempts or not begun:
         return attempts, []
     return [key for key in attempts if key not in begun], [key for key in attempts if key in begun]

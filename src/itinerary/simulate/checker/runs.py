@@ -163,15 +163,20 @@ class RunChecks:
                 self._add(Rule.SEQUENCE, f"{later.name} began while {earlier.name} was running", later.began_at)
 
     def _check_one_place(self, row: OccurrenceRow) -> None:
-        """An attempt begins when the one before it has really ended, or its node has given it up: also if that is cut
-        off, and others run again what it ran (PROTOCOL 18). Who cannot know how much time passes is excused."""
+        """Check that an attempt begins after the one before it has really ended, or its node has given it up: also if
+        that node is cut off, and another node runs the task again (PROTOCOL 18).
+
+        Excuse a process that could not know how much time passed since the commit that allowed its attempt: a process
+        that was frozen there begins the attempt when it thaws, and gives it up as soon as it looks at a clock.
+        """
         by_place: defaultdict[int, list[Run]] = defaultdict(list)
         for run in self._tasks_of(row):
             by_place[run.attempt.place].append(run)
         for runs in by_place.values():
             for earlier, later in pairwise(sorted(runs, key=lambda run: run.attempt.number)):
                 over_at = min(_at(earlier.ended_at), _at(earlier.given_up_at))
-                excused = self.disturbances.was_bewildered(earlier.process, earlier.began_at, later.began_at)
+                until = max(earlier.began_at, later.began_at)
+                excused = self.disturbances.was_bewildered(earlier.process, earlier.allowed_at, until)
                 if over_at > later.began_at and not excused:
                     self._add(
                         Rule.ONE_PLACE,
