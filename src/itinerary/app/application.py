@@ -34,7 +34,14 @@ from itinerary.app.logs import engine_log
 from itinerary.app.naming import described, title_of
 from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
-from itinerary.app.options import DefaultOptions, JobOptions, PodOptions, UndeclaredLike, UpdatePolicyLike
+from itinerary.app.options import (
+    DefaultOptions,
+    JobOptions,
+    LocalScopeLike,
+    PodOptions,
+    UndeclaredLike,
+    UpdatePolicyLike,
+)
 from itinerary.app.planning import planned_boot
 from itinerary.app.records import Desks
 from itinerary.app.rereading import reread
@@ -81,6 +88,7 @@ class Itinerary:
         health_token: str | None = None,
         web: str | int | None = None,
         web_names: Sequence[str] | None = None,
+        web_local: LocalScopeLike | None = None,
         alert_urls: Sequence[str | Mapping[str, str]] | None = None,
         alert_secret: str | None = None,
         undeclared: UndeclaredLike | None = None,
@@ -109,6 +117,7 @@ class Itinerary:
             "health_token": health_token,
             "web": web,
             "web_names": web_names,
+            "web_local": web_local,
             "alert_urls": alert_urls,
             "alert_secret": alert_secret,
             "undeclared": undeclared,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from itinerary.model.access import LocalScope
 from itinerary.model.policies import (
     Failure,
     Mode,
@@ -26,6 +27,7 @@ from itinerary.schedules.durations import DurationLike
 __all__ = [
     "DefaultOptions",
     "JobOptions",
+    "LocalScopeLike",
     "PodOptions",
     "RunOptions",
     "TaskOptions",
@@ -38,6 +40,7 @@ FailureLike: TypeAlias = Failure | Literal["fail_fast", "continue", "retry_on_fa
 OverlapLike: TypeAlias = Overlap | Literal["skip", "allow", "queue", "replace"]
 OnOrphanLike: TypeAlias = OnOrphan | Literal["leave", "rerun"]
 OnShutdownLike: TypeAlias = OnShutdown | Literal["finish", "cancel", "rerun"]
+LocalScopeLike: TypeAlias = LocalScope | Literal["admin", "operate", "read", "none"]
 UndeclaredLike: TypeAlias = Undeclared | Literal["keep", "stop", "remove"]
 UpdatePolicyLike: TypeAlias = UpdatePolicy | Literal["immediate", "graceful", "windowed"]
 RetryLike: TypeAlias = Retry | Mapping[str, Any]

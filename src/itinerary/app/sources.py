@@ -31,6 +31,7 @@ from itinerary.errors import ConfigError
 from itinerary.executors.definitions import read_environment
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
+from itinerary.model.access import LocalScope
 from itinerary.model.config import check_timeouts, resolve
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
 from itinerary.model.policies import Undeclared
@@ -70,6 +71,7 @@ OWN_KEYS: Final = (
     "health_token",
     "web",
     "web_names",
+    "web_local",
     "alert_urls",
     "alert_secret",
     "undeclared",
@@ -136,6 +138,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another port will do if that one is taken, since nobody named it."""
     web_names: tuple[str, ...]
     """Further names by which browsers reach it: of a proxy, say."""
+    web_local: LocalScope | None
+    """What a caller of this machine may do without a token; None: operate, until the store has a token."""
     alert_urls: tuple[Value, ...]
     """Where people are told of what went wrong (U12): URLs, or references to them."""
     alert_secret: str | None
@@ -202,6 +206,7 @@ def configured(values: Mapping[str, object]) -> Configuration:
         web=_web(values.get("web", _WEB)),
         web_may_move="web" not in values,
         web_names=_texts("web_names", values.get("web_names", ())),
+        web_local=_web_local(values.get("web_local")),
         alert_urls=_urls(values.get("alert_urls", ())),
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         undeclared=_undeclared(values.get("undeclared")),
@@ -288,6 +293,10 @@ def _undeclared(value: object) -> Undeclared | None:
     return None if value is None else one_of(Undeclared)("undeclared", value)
 
 
+def _web_local(value: object) -> LocalScope | None:
+    return None if value is None else one_of(LocalScope)("web_local", value)
+
+
 def _zone(value: object) -> str:
     name = zone_name("timezone", value)
     try:
@@ -341,7 +350,17 @@ def _environment(environ: Mapping[str, str]) -> Source:
 def _from_text(variable: str, key: str, text: str) -> object:
     """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
-        case "store" | "timezone" | "name" | "health" | "health_token" | "web" | "alert_secret" | "undeclared":
+        case (
+            "store"
+            | "timezone"
+            | "name"
+            | "health"
+            | "health_token"
+            | "web"
+            | "web_local"
+            | "alert_secret"
+            | "undeclared"
+        ):
             return text
         case "allow_modules" | "allow_hosts" | "web_names":
             return [item.strip() for item in text.split(",") if item.strip()]

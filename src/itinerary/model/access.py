@@ -12,10 +12,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["LOCAL", "Scope"]
+__all__ = ["LOCAL", "LocalScope", "Scope"]
 
 LOCAL: Final = "local"
-"""The name that stands in the history for whoever asks on loopback without a token (Q2); no token has it."""
+"""The name of a local caller in the change log, where the system does not say which user it is; no token has it."""
 
 
 class Scope(StrEnum):
@@ -33,3 +33,17 @@ class Scope(StrEnum):
     def covers(self, needed: Scope) -> bool:
         """Whether who has this scope may do what needs that one."""
         return self.rank >= needed.rank
+
+
+class LocalScope(StrEnum):
+    """What a caller of this machine may do without a token: the setting `web_local`."""
+
+    ADMIN = "admin"
+    OPERATE = "operate"
+    READ = "read"
+    NONE = "none"
+
+    @property
+    def scope(self) -> Scope | None:
+        """The scope that it grants; None: none."""
+        return None if self is LocalScope.NONE else Scope(self.value)

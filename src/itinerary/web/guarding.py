@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from litestar.connection import ASGIConnection, Request
 from litestar.handlers import BaseRouteHandler
 
-from itinerary.web.access import CSRF_FIELD, Caller, Door, Rejection, Visit
+from itinerary.web.access import CSRF_FIELD, Caller, Door, Rejection, Visit, peers
 from itinerary.web.problems import Refused
 
 __all__ = ["FORM_TYPE", "HEADERS_TO_ADD", "add_headers", "caller_of", "form_of", "guard", "visit_of"]
@@ -63,18 +63,24 @@ async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
     return fields
 
 
+def _ends_of(client: tuple[str, int], server: tuple[str, int | None]) -> peers.Connection | None:
+    """Both ends of a connection; None for a socket without ports."""
+    return None if server[1] is None else peers.Connection((client[0], client[1]), (server[0], server[1]))
+
+
 def visit_of(connection: Connection, needs: Any) -> Visit:
     """A request, as the door looks at it."""
 
     async def form_token() -> str | None:
         return (await form_of(connection)).get(CSRF_FIELD) if isinstance(connection, Request) else None
 
-    client = connection.scope["client"]
+    client, server = connection.scope["client"], connection.scope["server"]
     return Visit(
         method=str(connection.scope.get("method", "GET")),
         needs=needs,
         headers=list(connection.scope["headers"]),
         client=None if client is None else client[0],
+        connection=None if client is None or server is None else _ends_of(client, server),
         scheme=connection.scope["scheme"],
         form_token=form_token,
     )

@@ -15,6 +15,7 @@ from itinerary.app.tokens import TokenBook, has_tokens
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
 from itinerary.web.access import Door, RateLimits, check_listening
+from itinerary.web.access.local import OwnerOf
 from itinerary.web.api.routes import api_routes
 from itinerary.web.api.service import Service
 from itinerary.web.application import application
@@ -30,9 +31,26 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
     """The application, and what it holds on to."""
 
     def __init__(
-        self, node: RunningNode, configuration: Configuration, at: ListenAt, log: Any, limits: RateLimits | None = None
+        self,
+        node: RunningNode,
+        configuration: Configuration,
+        at: ListenAt,
+        log: Any,
+        *,
+        limits: RateLimits | None = None,
+        owner_of: OwnerOf | None = None,
     ) -> None:
-        """`limits`: how much anybody may ask in a time; None: as much as is usual."""
+        """Prepare the application.
+
+        Args:
+            node: The node that it shows.
+            configuration: The settings of the node.
+            at: Where the server really listens.
+            log: The log of the node.
+            limits: How much a caller may ask for in a time; None: as much as is usual.
+            owner_of: Looks up the user id behind a connection; None: as this system does.
+        """
+        self._owner_of = owner_of
         self._house = House(node, configuration)
         self._at, self._log, self._limits = at, log, limits
         self._service: Service | None = None
@@ -46,7 +64,15 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(self._tell_of)
             self._going_on.append(task)
-        door = Door(self._at, TokenBook(self._read), names=self._house.configuration.web_names, limits=self._limits)
+        configuration = self._house.configuration
+        door = Door(
+            self._at,
+            TokenBook(self._read),
+            names=configuration.web_names,
+            local=configuration.web_local,
+            owner_of=self._owner_of,
+            limits=self._limits,
+        )
         self._service = Service(self._house, self._log)
         return application(Hub(self._house), door, self._log, [*PAGES, *api_routes(self._service)])
 

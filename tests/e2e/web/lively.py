@@ -7,7 +7,7 @@ import asyncio
 from itinerary import ExecutionContext, Itinerary, Retry, every
 from itinerary.records import Batch
 
-app = Itinerary(name="lively", kill_grace="200ms", shutdown_grace_period="2s")
+app = Itinerary(name="lively", kill_grace="200ms", shutdown_grace_period="2s", web_local="admin")
 DAILY = every("24h")
 HOSTILE = "<script>alert('job')</script>/../&"
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from itinerary.model.ids import job_id
 from tests.e2e.web.lively import HOSTILE
 from tests.e2e.web.looking import Look, is_wider_than_its_window, tripping_over
+from tests.local_callers import ME
 
 
 def offered(page: Page, what: str, job: str) -> Locator:
@@ -62,7 +63,7 @@ def test_an_action_is_asked_for_in_a_dialog_and_done(what: str, said: str, page:
     dialog.locator("button.primary").click()
     expect(notice(page)).to_contain_text(f"for {what}")
     row = changes(page).get_by_role("row").filter(has_text=f"for {what}").first
-    expect(row).to_contain_text(re.compile(rf"local\s*{said} for {what}.*<b>{what}</b> by hand", re.DOTALL))
+    expect(row).to_contain_text(re.compile(rf"{ME}\s*{said} for {what}.*<b>{what}</b> by hand", re.DOTALL))
 
 
 @pytest.mark.spec("U10", "trigger")

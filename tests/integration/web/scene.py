@@ -25,6 +25,7 @@ from itinerary.observe.addresses import ListenAt
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND
 from itinerary.web.serving import Serving
+from tests.local_callers import all_allowed, own_user
 
 __all__ = ["HOSTILE", "HOSTILE_TASK", "OUTPUT", "PATIENCE", "Scene", "played", "text_of"]
 
@@ -90,9 +91,14 @@ def _app(release: asyncio.Event) -> Itinerary:
     return app
 
 
+def serving(node: RunningNode, app: Itinerary) -> Serving:
+    """The application of a node, in which local callers may do everything."""
+    return Serving(node, all_allowed(app.configuration), AT, structlog.get_logger(), owner_of=own_user)
+
+
 @asynccontextmanager
 async def _visited(app: Itinerary) -> AsyncIterator[tuple[RunningNode, httpx.AsyncClient]]:
-    async with app.running() as node, Serving(node, app.configuration, AT, structlog.get_logger()) as application:
+    async with app.running() as node, serving(node, app) as application:
         asgi: Any = application  # two libraries that name the same protocol differently
         transport = httpx.ASGITransport(app=asgi, client=("127.0.0.1", 50_000))
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{AT}") as client:

@@ -13,6 +13,7 @@ from itinerary.app import Run
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Entries
 from tests.integration.web.visiting import Visitor, run, text_of, visiting
+from tests.local_callers import ME
 
 DAILY = every("24h")
 DAILY_JOB = str(job_id("daily"))
@@ -70,7 +71,7 @@ def test_a_change_says_what_it_will_do_is_made_and_told_of_once(what: str, field
             assert "daily" in text_of(page)
             answer = await visitor.act(address, reason="the disk is full", **fields)
             assert (answer.status_code, answer.headers["location"]) == (303, "/jobs/daily")
-            assert (await entries(visitor))[-1] == (what, "local", "the disk is full")
+            assert (await entries(visitor))[-1] == (what, ME, "the disk is full")
             assert notice in text_of(await visitor.get("/"))
             assert notice not in text_of(await visitor.get("/"))
 

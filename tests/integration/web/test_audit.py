@@ -7,6 +7,7 @@ import pytest
 from itinerary import Itinerary, every
 from itinerary.model.ids import job_id
 from tests.integration.web.visiting import run, text_of, visiting
+from tests.local_callers import ME
 
 
 def app() -> Itinerary:
@@ -77,7 +78,7 @@ def test_the_trail_says_who_changed_what_and_why_newest_first() -> None:
             words = ["removed daily", "will skip daily at", "started daily", "stopped daily", "resumed daily"]
             places = [said.index(word) for word in [*words, "paused daily", "registered daily"]]
             assert places == sorted(places)
-            assert "local removed daily because of remove <i>" in said
+            assert f"{ME} removed daily because of remove <i>" in said
             assert "remove <i>" not in page.text
             newest = text_of(await visitor.get("/audit?before=3"))
             assert "removed daily" not in newest
@@ -90,7 +91,7 @@ def test_runs_that_somebody_asked_for_stand_with_their_name() -> None:
         async with visiting(app()) as visitor:
             await visitor.act(f"/actions/trigger?job={job_id('other')}", reason="to see")
             said = text_of(await visitor.get("/audit")).partition("Runs that somebody asked for")[2]
-            assert "trigger local" in said
+            assert f"trigger {ME}" in said
             assert "to see" in said
 
     run(program())

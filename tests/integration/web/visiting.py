@@ -17,6 +17,7 @@ from itinerary import Itinerary
 from itinerary.app import RunningNode
 from itinerary.observe.addresses import ListenAt
 from itinerary.web.serving import Serving
+from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")
 AT = ListenAt("127.0.0.1", 8499)
@@ -69,11 +70,15 @@ def text_of(page: httpx.Response) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", inside)))
 
 
+def _serving(node: RunningNode, app: Itinerary, log: Any) -> Serving:
+    return Serving(node, all_allowed(app.configuration), AT, log, owner_of=own_user)
+
+
 @asynccontextmanager
 async def visiting(app: Itinerary) -> AsyncIterator[Visitor]:
     """Start a node and its web server, without a socket."""
     log = structlog.get_logger()
-    async with app.running() as node, Serving(node, app.configuration, AT, log) as application:
+    async with app.running() as node, _serving(node, app, log) as application:
         asgi: Any = application  # two libraries that name the same protocol differently
         transport = httpx.ASGITransport(app=asgi, client=("127.0.0.1", 50_000))
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:

@@ -15,6 +15,7 @@ from itinerary import Itinerary, every
 from itinerary.app.logs import engine_log
 from itinerary.app.nodes import RunningNode
 from itinerary.app.tokens import TokenBook
+from itinerary.model.access import LocalScope
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
 from itinerary.schedules import Schedule
@@ -24,6 +25,7 @@ from itinerary.web.house import House
 from itinerary.web.live import Hub
 from itinerary.web.pages.now import draw_now
 from itinerary.web.pages.routes import PAGES
+from tests.local_callers import own_user
 
 __all__ = ["Dashboard", "hourly", "open_dashboard", "run"]
 
@@ -84,7 +86,7 @@ async def open_dashboard(app: Itinerary, answers_within: float = 5.0) -> AsyncIt
             return await (await house.store()).read(query)
 
         hub = Hub(house)
-        door = Door(ListenAt("127.0.0.1", PORT), TokenBook(read))
+        door = Door(ListenAt("127.0.0.1", PORT), TokenBook(read), local=LocalScope.ADMIN, owner_of=own_user)
         served = application(hub, door, engine_log(), PAGES)
         transport = httpx.ASGITransport(served, client=("127.0.0.1", 50_000))  # type: ignore[arg-type]  # litestar's types
         try:

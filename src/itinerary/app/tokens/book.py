@@ -32,7 +32,7 @@ import msgspec
 from itinerary.app.tokens.keeping import Read
 from itinerary.app.tokens.texts import digest_of
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.model.queries import Query, TokenNamed, TokenOf
+from itinerary.model.queries import Answer, Query, TokenNamed, TokenOf, Tokens
 from itinerary.model.rows import TokenRow
 from itinerary.model.tokens import TokenSeen
 from itinerary.runtime.clock import boot_time
@@ -82,6 +82,8 @@ class TokenBook:
         self._fresh_for, self._stale_for = fresh_for, stale_for
         self._entries: OrderedDict[Query[TokenSeen], _Entry] = OrderedDict()
         self._away_until: int | None = None
+        self._has_any: tuple[bool, int] | None = None
+        """Whether the store has a token, and when it was asked."""
 
     async def find(self, text: str) -> Found | None:
         """The token with this text, if it is good. Raises StoreUnavailable where nothing is known of it."""
@@ -98,6 +100,20 @@ class TokenBook:
     async def named(self, name: str) -> Found | None:
         """The token of this name, if it is good. Raises StoreUnavailable where nothing is known of it."""
         return await self._look(TokenNamed(name))
+
+    async def has_any(self) -> bool:
+        """True if the store has a token that was not revoked. Raises StoreUnavailable where that is not known."""
+        known = self._has_any
+        if known is None or self._elapsed() - known[1] >= self._fresh_for:
+            asked_at = self._elapsed()
+            try:
+                seen = await self._answer(Tokens())
+            except StoreError:
+                if known is None or self._elapsed() - known[1] >= self._stale_for:
+                    raise
+                return known[0]
+            self._has_any = known = any(row.revoked_at is None for row in seen.rows), asked_at
+        return known[0]
 
     def knows(self, text: str) -> bool:
         """Whether this was a good token a moment ago: who brings one is not slowed down by what others make up."""
@@ -121,15 +137,7 @@ class TokenBook:
 
     async def _asked(self, query: Query[TokenSeen]) -> _Entry:
         asked_at = self._elapsed()
-        if self._away_until is not None and asked_at < self._away_until:
-            raise StoreUnavailable("the store did not answer a moment ago; ask again")
-        try:
-            async with asyncio.timeout(_ANSWER_TIMEOUT):
-                seen = await self._read(query)
-        except (TimeoutError, StoreUnavailable) as error:
-            self._away_until = self._elapsed() + _AWAY_FOR
-            raise StoreUnavailable(f"the store does not answer: {str(error) or 'it takes too long'}") from error
-        self._away_until = None
+        seen = await self._answer(query)
         entry = _Entry(seen, asked_at)  # it may have been so when it was asked, and not later
         if seen.row is None:
             self._entries.pop(query, None)
@@ -139,6 +147,19 @@ class TokenBook:
         if len(self._entries) > _REMEMBERED_MAX:
             self._entries.popitem(last=False)
         return entry
+
+    async def _answer(self, query: Query[Answer]) -> Answer:
+        """Ask the store, unless it has just failed to answer. Raises StoreUnavailable."""
+        if self._away_until is not None and self._elapsed() < self._away_until:
+            raise StoreUnavailable("the store did not answer a moment ago; ask again")
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT):
+                seen = await self._read(query)
+        except (TimeoutError, StoreUnavailable) as error:
+            self._away_until = self._elapsed() + _AWAY_FOR
+            raise StoreUnavailable(f"the store does not answer: {str(error) or 'it takes too long'}") from error
+        self._away_until = None
+        return seen
 
     def _good(self, entry: _Entry) -> Found | None:
         now = entry.seen.now + self._elapsed() - entry.at

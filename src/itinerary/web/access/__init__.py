@@ -4,6 +4,7 @@
     door            all questions in their order: the one thing to call for each request
     heads, hosts, origins, limits, sessions        the questions, each by itself
     rejections      every no, with its words
+    local, peers    callers of this machine that bring no token, and which user they are
     listening       where a server may listen at all
     shielding       the headers that every response carries
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from itinerary.model.access import Scope
+from itinerary.web.access.peers import Connection
 
 __all__ = ["PUBLIC", "SAFE_METHODS", "Caller", "Came", "Need", "Rejection", "Visit"]
 
@@ -34,6 +35,8 @@ class Visit(msgspec.Struct, frozen=True):
     """As ASGI has them: names in any case, repeated where they were."""
     client: str | None
     """The address that the connection came from, as the socket has it. Never one from a header."""
+    connection: Connection | None = None
+    """Both ends of the connection; None if the request came through no socket."""
     scheme: str = "http"
     form_token: Callable[[], Awaitable[str | None]] | None = None
     """Reads the field `_csrf` of a form. It is called last, when everything else is in order and the token is in no
@@ -44,7 +47,7 @@ class Came(StrEnum):
     """How somebody was recognised."""
 
     LOOPBACK = "loopback"
-    """By being on this machine, where it listens on loopback only."""
+    """By the user who opened the connection, on this machine, where the server listens on loopback only."""
     BEARER = "bearer"
     """By a token in `Authorization`."""
     SESSION = "session"
@@ -57,7 +60,8 @@ class Caller(msgspec.Struct, frozen=True):
     """Somebody who may do what was asked."""
 
     name: str
-    """What the history names: the token's name, or `local`; empty on a public route."""
+    """The name in the change log: the token's, or the user's of this machine (`local` where the system does not say
+    which user it is); empty on a public route."""
     scope: Scope | None
     """None on a public route."""
     came: Came

@@ -5,7 +5,7 @@
     host      meant for another server                        421
     origin    made by a page of another site                  403
     route     has not said what it needs                      403
-    who       a token, a session, this machine; nobody        401, 429, 503
+    who       a token, a session, a user of this machine      401, 429, 503
     how much  more than the rate                              429
     what      more than the scope                             403
     proof     a change that is of none of our pages           403
@@ -22,7 +22,7 @@ from typing import Final
 
 from itinerary.app.tokens import Found, TokenBook
 from itinerary.errors import StoreError
-from itinerary.model.access import LOCAL, Scope
+from itinerary.model.access import LocalScope, Scope
 from itinerary.observe.addresses import ListenAt
 from itinerary.runtime.clock import boot_time
 from itinerary.web.access import rejections
@@ -30,6 +30,7 @@ from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Rej
 from itinerary.web.access.heads import Heads, read_heads
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.limits import Buckets, RateLimits, client_key
+from itinerary.web.access.local import LocalAccess, OwnerOf
 from itinerary.web.access.origins import BROWSER_MARKS, foreign_origin
 from itinerary.web.access.sessions import Session, Sessions
 
@@ -38,8 +39,6 @@ __all__ = ["CSRF_FIELD", "CSRF_HEADER", "Door"]
 CSRF_HEADER: Final = "X-CSRF-Token"
 CSRF_FIELD: Final = "_csrf"
 _BEARER: Final = "bearer "
-_FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
-"""What a proxy adds: then the address that connects is the proxy's, and says nothing about who asks."""
 _JSON: Final = "application/json"
 
 
@@ -52,16 +51,32 @@ class Door:
         tokens: TokenBook,
         *,
         names: Collection[str] = (),
+        local: LocalScope | None = None,
+        owner_of: OwnerOf | None = None,
         limits: RateLimits | None = None,
         key: bytes | None = None,
         elapsed: Callable[[], int] = boot_time,
     ) -> None:
-        """`at` is where it really listens. `names` are further ones that it is reached by. `key` signs sessions; None:
-        one of its own, until it ends. Raises ConfigError."""
+        """Open the door.
+
+        Args:
+            at: Where the server really listens.
+            tokens: The tokens of the store.
+            names: Further names that the server is reached by.
+            local: What a local caller without a token may do; None: the default (see `local`).
+            owner_of: Looks up the user id behind a connection; None: as this system does.
+            limits: How much a caller may ask for in a time.
+            key: Signs sessions; None: a new one, until the server ends.
+            elapsed: A clock that only goes forward.
+
+        Raises:
+            ConfigError: One of the names is not the name of a host.
+        """
         limits = RateLimits() if limits is None else limits
         self._is_local = at.is_loopback
         self._tokens = tokens
         self._hosts = Hosts(at, names)
+        self._local = LocalAccess(tokens, granted=local, owner_of=owner_of, is_behind_proxy=bool(names))
         self._sessions = Sessions(at.port, key)
         self._reads = Buckets(limits.reads_per_second, limits.reads_at_once, elapsed)
         self._changes = Buckets(limits.changes_per_second, limits.changes_at_once, elapsed)
@@ -81,7 +96,8 @@ class Door:
         if isinstance(who, Rejection):
             return who
         if visit.needs != PUBLIC and who.scope is not None and not who.may(visit.needs):
-            return rejections.too_little(who.name, who.scope, visit.needs)
+            is_local = who.came is Came.LOOPBACK
+            return rejections.too_little(who.name, who.scope, visit.needs, is_local=is_local)
         if visit.method in SAFE_METHODS or who.came is Came.BEARER or await self._is_proven(visit, heads, who):
             return who
         return rejections.unproven()
@@ -136,8 +152,7 @@ class Door:
         if given is not None:  # of another kind, which a proxy may have asked for: not ours, and nobody's who is here
             return rejections.wrong_token()
         if self._is_local and _may_be_here(visit.client):
-            is_proxied = heads.has_any(_FORWARDED) or self._hosts.is_named(heads.get("host"))
-            return rejections.proxied() if is_proxied else self._local()
+            return await self._by_user(visit, heads)
         return rejections.no_token() if by_session is None else by_session
 
     async def _by_token(self, visit: Visit, text: str) -> Caller | Rejection:
@@ -178,8 +193,15 @@ class Door:
         proof = self._sessions.form_token(session.id)
         return Caller(found.row.name, found.row.scope, Came.SESSION, proof, headers)
 
-    def _local(self) -> Caller:
-        return Caller(LOCAL, Scope.ADMIN, Came.LOOPBACK, self._sessions.form_token(Came.LOOPBACK))
+    async def _by_user(self, visit: Visit, heads: Heads) -> Caller | Rejection:
+        try:
+            found = await self._local.identify(visit, heads)
+        except StoreError:
+            return rejections.store_away()
+        if isinstance(found, Rejection):
+            return found
+        name, scope = found
+        return Caller(name, scope, Came.LOOPBACK, self._sessions.form_token(f"{Came.LOOPBACK} {name}"))
 
     def _anybody(self) -> Caller:
         return Caller("", None, Came.PUBLIC, self._sessions.form_token(Came.PUBLIC))

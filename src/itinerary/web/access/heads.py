@@ -51,6 +51,10 @@ class Heads:
         """Whether one of these is there."""
         return not names.isdisjoint(self._values)
 
+    def has_prefix(self, prefix: str) -> bool:
+        """True if the name of a header begins with this."""
+        return any(name.startswith(prefix) for name in self._values)
+
     def cookies(self, name: str) -> list[str]:
         """The values of the cookies of this name, of which a hostile neighbour may have set several."""
         pairs = (part.strip().partition("=") for part in self._values.get("cookie", "").split(";"))

@@ -5,15 +5,16 @@ any site may run in a browser of this machine, and its owner may have its name l
 the browser takes our answers for those of that site. Its requests still carry that site's name, so they are refused.
 
     listens on             is reached as
-    loopback               localhost, 127.0.0.1, [::1], or as it was told to listen, with the port
+    loopback               localhost, 127.0.0.1, [::1], or as it was told to listen, with the port; with further
+                           names: only those
     one address or name    that, with the port
     all addresses          anything that is a name: without a token nothing is to be had there, and what a browser keeps
-                           for this server it does not send to another name. With further names: those, and
-                           `localhost` and any address, with the port, which no page can have made lead here
+                           for this server it does not send to another name. With further names: those, and any
+                           address but loopback, with the port, which no page can have made lead here
 
-Further names, for a proxy in front of it or a name in the DNS, are the operator's to give; without a port one is good
-for all ports. Who asks by one of them may come from anywhere, through a proxy on this machine, and is never taken for
-somebody who is here.
+Further names (`web_names`), for a proxy in front of the server or a name in the DNS, are the operator's to give. A name
+without a port is good for all ports. With further names a proxy may pass on what any client sends, `Host` included. So
+loopback names are refused then, unless they are among the further names, and no caller is local.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ class Hosts:
         own = authority(f"[{at.host}]" if ":" in at.host else at.host)
         self._own = {own[0]} if own else set()
         self._is_everywhere = own is not None and own[0] in {"0.0.0.0", "::"}  # noqa: S104 - looked at
-        if at.is_loopback or self._is_everywhere:
+        if (at.is_loopback or self._is_everywhere) and not names:
             self._own.update(_LOOPBACK)
+        if at.is_loopback and names:
+            self._own.clear()
         self._names: set[tuple[str, int | None]] = set()
         for name in names:
             if (read := authority(name)) is None:
@@ -85,6 +88,11 @@ class Hosts:
         is_own = name in self._own or (self._is_everywhere and _is_address(name))
         return is_own and (_PORTS.get(scheme) if port is None else port) == self._port
 
+    @property
+    def has_further_names(self) -> bool:
+        """True if the operator gave names: a proxy may be in front of the server."""
+        return bool(self._names)
+
     def is_named(self, host: str | None) -> bool:
         """Whether this is one of the further names: there may be a proxy in front of it, which speaks https for us."""
         read = None if host is None else authority(host)
@@ -92,8 +100,8 @@ class Hosts:
 
 
 def _is_address(name: str) -> bool:
+    """True if a name is an address, and not one of loopback."""
     try:
-        ipaddress.ip_address(name)
+        return not ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-    return True

@@ -16,6 +16,7 @@ __all__ = [
     "bad_header",
     "foreign",
     "headers_too_large",
+    "local_refused",
     "no_rule",
     "no_token",
     "proxied",
@@ -88,8 +89,17 @@ def session_over(clears: tuple[tuple[str, str], ...]) -> Rejection:
     return Rejection(401, "session_over", "Session over", detail, (*_challenge(), *clears))
 
 
-def too_little(name: str, has: Scope, needs: Scope) -> Rejection:
+def local_refused(user: str | None) -> Rejection:
+    """`user`: the user of this machine who opened the connection; None if no user is found."""
+    who = "a process that cannot be identified" if user is None else f"user {shown(user)}"
+    detail = f"The connection comes from {who}, and the node runs as another user: {_HOW}."
+    return Rejection(401, "other_user", "Who are you?", detail, _challenge())
+
+
+def too_little(name: str, has: Scope, needs: Scope, *, is_local: bool = False) -> Rejection:
     detail = f"This needs scope {needs.value}, and {shown(name)} has scope {has.value}."
+    if is_local:
+        detail += f' Use a token, or allow local callers more: web_local = "{needs.value}".'
     return Rejection(403, "too_little", "Scope too small", detail, _challenge("insufficient_scope", needs))
 
 

@@ -20,6 +20,7 @@ from itinerary.app.nodes import RunningNode
 from itinerary.observe.addresses import ListenAt
 from itinerary.web.access import RateLimits
 from itinerary.web.serving import Serving
+from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")
 AT = ListenAt("127.0.0.1", 8321)
@@ -55,7 +56,8 @@ class Served(AbstractContextManager["Served"]):
         self._running = self._app.running()
         self.node: RunningNode = self._running.__enter__()
         self._thread.start()
-        self._serving = Serving(self.node, self._app.configuration, self._at, engine_log(), limits=MANY)
+        configuration = all_allowed(self._app.configuration)
+        self._serving = Serving(self.node, configuration, self._at, engine_log(), limits=MANY, owner_of=own_user)
         self._asgi = self.run(self._serving.__aenter__())
         return self
 

@@ -12,6 +12,7 @@ from itinerary.model.ids import job_id
 from tests.integration.web.api.conftest import GO, served_on
 from tests.integration.web.api.served import Served
 from tests.integration.web.api.test_looking import ended
+from tests.local_callers import ME
 
 NEW = {
     "jobs": {
@@ -25,7 +26,7 @@ NEW = {
 def test_every_change_is_kept_with_who_when_and_why(fresh: Served) -> None:
     for what in ("pause", "resume", "stop", "start"):
         told = fresh.post(f"/api/v1/jobs/etl/{what}", {"reason": f"to {what}"})
-        assert (told["kind"], told["by"], told["reason"]) == (what, "local", f"to {what}")
+        assert (told["kind"], told["by"], told["reason"]) == (what, ME, f"to {what}")
     (instant,) = fresh.get("/api/v1/jobs/etl?limit=1")["next_runs"]
     skipped = fresh.post("/api/v1/jobs/etl/skip", {"instant": instant, "reason": "a holiday"})
     assert skipped["instant"] == instant
@@ -111,7 +112,7 @@ async def _standing(served: Served) -> int:
 def test_a_run_is_triggered_cancelled_and_replayed(fresh: Served) -> None:
     asked = fresh.post("/api/v1/jobs/slow/trigger", {"reason": "try", "options": {"execution_timeout": "2h"}})
     told = fresh.post(f"/api/v1/runs/{asked['number']}/cancel", {"reason": "wrong data"})
-    assert told["cancelled_by"] == "local: wrong data"
+    assert told["cancelled_by"] == f"{ME}: wrong data"
     fresh.run(ended(fresh, asked["number"]))
     assert fresh.post(f"/api/v1/runs/{asked['id']}/cancel", {"reason": "again"})["cancelled_by"] == told["cancelled_by"]
     GO.set()
@@ -140,7 +141,7 @@ def test_a_run_that_waits_is_adjusted_and_one_that_runs_is_not(fresh: Served) ->
     assert done["values"] == {"overlap": "queue", "retry.max_retries": 3, "priority": 9}
     assert fresh.post(address, body, key="a") == done
     (adjusted,) = fresh.get(f"/api/v1/runs/{second['number']}")["adjusted"]
-    assert (adjusted["by"], adjusted["reason"], adjusted["values"]["priority"]) == ("local", "month end", 9)
+    assert (adjusted["by"], adjusted["reason"], adjusted["values"]["priority"]) == (ME, "month end", 9)
     assert fresh.ask("POST", address, {"options": {"prioritty": 9}}).status == 400
     assert fresh.ask("POST", address, {}).status == 400
     late = fresh.ask("POST", f"/api/v1/runs/{first['number']}/adjust", body)
@@ -194,7 +195,7 @@ def test_a_job_is_updated_from_the_version_that_was_looked_at_and_rolled_back(fr
     assert len(done["added"]) > 20
     stale = fresh.ask("POST", "/api/v1/jobs/etl/update", {"options": {"overlap": "skip"}, "from_version": 1})
     assert (stale.status, stale.json["title"]) == (409, "Changed meanwhile")
-    assert "by local: later" in stale.json["detail"]
+    assert f"by {ME}: later" in stale.json["detail"]
     back = fresh.post("/api/v1/jobs/etl/rollback", {"to_version": 1})
     assert (back["version"], len(back["removed"])) == (3, len(done["added"]))
     assert fresh.ask("POST", "/api/v1/jobs/etl/update", {"schedule": "61 * * * *"}).status == 400

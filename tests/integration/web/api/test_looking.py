@@ -9,6 +9,7 @@ import pytest
 from itinerary.model.ids import job_id
 from tests.integration.web.api.conftest import ODD
 from tests.integration.web.api.served import Served
+from tests.local_callers import ME
 
 
 @pytest.mark.spec("U10", "jobs")
@@ -69,7 +70,7 @@ def test_an_occurrence_is_found_by_number_id_and_run_id_with_its_trail_and_outpu
     assert found["run"]["state"] == "completed"
     assert found["tasks"][0]["result"] == {"rows": 3}
     assert found["asked"]["reason"] == "to see"
-    assert found["asked"]["by"] == "local"
+    assert found["asked"]["by"] == ME
     assert [step["after"] for step in found["trail"]][-1] == "completed"
     assert here.ask("GET", "/api/v1/runs/etl:7").status == 404
     assert here.ask("GET", "/api/v1/runs/999999999").status == 404

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from itinerary.app.tokens import TokenBook, create, revoke
 from itinerary.errors import StoreUnavailable
-from itinerary.model.access import Scope
+from itinerary.model.access import LocalScope, Scope
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 from itinerary.web.access import Caller, Door, Need, RateLimits, Rejection, Visit
+from itinerary.web.access.peers import Connection
 
 __all__ = ["EVERYWHERE", "HOUR", "LOOPBACK", "Gatehouse", "told"]
 
 HOUR = 3_600 * SECOND
 LOOPBACK = ListenAt("127.0.0.1", 8080)
 EVERYWHERE = ListenAt("0.0.0.0", 8080)  # noqa: S104 - nothing listens in these tests
+
+
+CONNECTION = Connection(("127.0.0.1", 50_000), ("127.0.0.1", 8080))
 
 
 class Gatehouse:
@@ -31,6 +36,8 @@ class Gatehouse:
         self.store = EngineStore(MemoryEngine(lambda: self.now))
         self.is_away = False
         self.texts: dict[str, str] = {}
+        self.user: int | None = os.geteuid()
+        """The user who opens the connections."""
         self.door = self.open(LOOPBACK)
 
     def open(
@@ -40,10 +47,20 @@ class Gatehouse:
         names: Collection[str] = (),
         limits: RateLimits | None = None,
         key: bytes | None = None,
+        local: LocalScope | None = LocalScope.ADMIN,
     ) -> Door:
         """A new door, as after a start; the one that `ask` knocks at."""
         book = TokenBook(self._read, elapsed=self.elapsed)
-        self.door = Door(at, book, names=names, limits=limits, key=key, elapsed=self.elapsed)
+        self.door = Door(
+            at,
+            book,
+            names=names,
+            local=local,
+            owner_of=lambda _: self.user,
+            limits=limits,
+            key=key,
+            elapsed=self.elapsed,
+        )
         return self.door
 
     async def _read(self, query: Query[Answer]) -> Answer:
@@ -74,7 +91,7 @@ class Gatehouse:
         """A request. The host is this door's own, unless the headers say otherwise; an empty one leaves it out."""
         said = {"Host": "127.0.0.1:8080", **(headers or {})}
         pairs = [(name.encode(), value.encode()) for name, value in said.items() if value or name != "Host"]
-        given = {"client": "127.0.0.1", **values}
+        given = {"client": "127.0.0.1", "connection": CONNECTION, **values}
         return Visit(method, needs, pairs + given.pop("more", []), **given)
 
     async def ask(

@@ -9,11 +9,12 @@ import pytest
 
 from itinerary.app.tokens import FRESH_FOR, STALE_FOR
 from itinerary.errors import ConfigError
-from itinerary.model.access import Scope
+from itinerary.model.access import LocalScope, Scope
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import PUBLIC, Caller, Came, RateLimits, Rejection
 from itinerary.web.access.sessions import SESSION_FOR
-from tests.unit.web.access.gatehouse import EVERYWHERE, LOOPBACK, Gatehouse, told
+from tests.local_callers import ME
+from tests.unit.web.access.gatehouse import EVERYWHERE, HOUR, LOOPBACK, Gatehouse, told
 
 PAGE = {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}
 """What a browser says when one of our own pages asks."""
@@ -28,9 +29,72 @@ async def field(value: str | None) -> str | None:
 
 @pytest.mark.spec("Q2", "local")
 @told
+async def test_a_local_caller_may_operate_until_the_store_has_a_token(house: Gatehouse) -> None:
+    house.open(LOOPBACK, local=None)
+    assert (await house.admitted("GET", Scope.OPERATE)).scope is Scope.OPERATE
+    refused = await house.rejected("POST", Scope.ADMIN, {"Idempotency-Key": "1"})
+    assert (refused.code, "web_local" in refused.detail) == ("too_little", True)
+    await house.token("ci")
+    house.pass_by(FRESH_FOR)
+    assert (await house.rejected()).code == "no_token"
+    await house.revoke("ci")
+    house.pass_by(FRESH_FOR)
+    assert (await house.admitted()).scope is Scope.OPERATE
+
+
+@pytest.mark.spec("Q2", "local")
+@told
+async def test_an_expired_token_does_not_let_local_callers_in_again(house: Gatehouse) -> None:
+    house.open(LOOPBACK, local=None)
+    await house.token("ci", expires="1h")
+    house.pass_by(2 * HOUR)
+    assert (await house.rejected()).code == "no_token"
+
+
+@pytest.mark.spec("Q2", "local")
+@told
+async def test_while_the_store_does_not_answer_local_callers_keep_what_they_had(house: Gatehouse) -> None:
+    house.open(LOOPBACK, local=None)
+    house.is_away = True
+    assert (await house.rejected()).code == "store_away", "nothing is known yet"
+    house.is_away = False
+    house.pass_by(FRESH_FOR)
+    assert (await house.admitted()).scope is Scope.OPERATE
+    house.is_away = True
+    house.pass_by(FRESH_FOR)
+    assert (await house.admitted()).scope is Scope.OPERATE
+    house.pass_by(STALE_FOR)
+    assert (await house.rejected()).code == "store_away"
+
+
+@pytest.mark.spec("Q2", "local")
+@told
+async def test_the_setting_says_what_a_local_caller_may_do_with_tokens_or_without(house: Gatehouse) -> None:
+    await house.token("ci")
+    for local, scope in ((LocalScope.READ, Scope.READ), (LocalScope.OPERATE, Scope.OPERATE)):
+        house.open(LOOPBACK, local=local)
+        assert (await house.admitted()).scope is scope
+    house.open(LOOPBACK, local=LocalScope.NONE)
+    assert (await house.rejected()).code == "no_token"
+
+
+@pytest.mark.spec("Q2", "local")
+@told
+async def test_another_user_of_this_machine_is_not_local(house: Gatehouse) -> None:
+    house.user = 65_534
+    refused = await house.rejected()
+    assert (refused.code, "'nobody'" in refused.detail) == ("other_user", True)
+    house.user = None
+    assert (await house.rejected()).code == "other_user", "a connection whose user is not known"
+    house.user = 0
+    assert (await house.admitted()).name == "root"
+
+
+@pytest.mark.spec("Q2", "local")
+@told
 async def test_on_loopback_who_asks_without_a_token_is_local_and_may_do_everything(house: Gatehouse) -> None:
     caller = await house.admitted("GET", Scope.ADMIN)
-    assert (caller.name, caller.scope, caller.came, caller.headers) == ("local", Scope.ADMIN, Came.LOOPBACK, ())
+    assert (caller.name, caller.scope, caller.came, caller.headers) == (ME, Scope.ADMIN, Came.LOOPBACK, ())
     assert caller.may(Scope.ADMIN)
     change = await house.admitted("POST", Scope.ADMIN, {**PAGE, "X-CSRF-Token": caller.csrf})
     assert change == caller
@@ -63,7 +127,7 @@ async def test_a_form_brings_its_token_in_a_field_which_is_read_last_and_only_if
 @told
 async def test_a_program_on_this_machine_needs_no_form_token_if_no_page_can_have_sent_it(house: Gatehouse) -> None:
     for headers in ({"Content-Type": "application/json; charset=utf-8"}, {"Idempotency-Key": "7"}):
-        assert (await house.admitted("POST", Scope.ADMIN, headers)).name == "local"
+        assert (await house.admitted("POST", Scope.ADMIN, headers)).name == ME
         for mark in ({"Cookie": "theme=dark"}, {"Referer": "http://127.0.0.1:8080/"}, {"Sec-Fetch-Site": "none"}):
             assert (await house.rejected("POST", Scope.ADMIN, {**headers, **mark})).code == "unproven"
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
@@ -72,7 +136,17 @@ async def test_a_program_on_this_machine_needs_no_form_token_if_no_page_can_have
 
 @told
 async def test_what_a_proxy_has_passed_on_is_not_local(house: Gatehouse) -> None:
-    for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Proto", "X-Forwarded-Host"):
+    for header in (
+        "Forwarded",
+        "Via",
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Host",
+        "X-Forwarded-Port",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+    ):
         assert (await house.rejected(headers={header: "10.0.0.7"})).code == "proxied"
     await house.token("ci")
     assert (await house.admitted(headers={"X-Forwarded-For": "10.0.0.7", **house.bearer("ci")})).name == "ci"
@@ -81,7 +155,8 @@ async def test_what_a_proxy_has_passed_on_is_not_local(house: Gatehouse) -> None
 @told
 async def test_who_asks_by_a_further_name_is_not_local_since_a_proxy_may_be_in_front(house: Gatehouse) -> None:
     house.open(LOOPBACK, names=["jobs.example.com"])
-    assert (await house.admitted()).name == "local"
+    for spelled in ("127.0.0.1:8080", "localhost:8080", "[::1]:8080"):
+        assert (await house.rejected(headers={"Host": spelled})).code == "wrong_host"
     assert (await house.rejected(headers={"Host": "jobs.example.com"})).code == "proxied"
     await house.token("ci")
     assert (await house.admitted(headers={"Host": "jobs.example.com", **house.bearer("ci")})).name == "ci"
@@ -105,7 +180,7 @@ async def test_an_address_that_is_not_this_machines_is_not_local_even_on_loopbac
     for client in ("192.168.1.7", "10.0.0.1", "2001:db8::1"):
         assert (await house.rejected(client=client)).code == "no_token"
     for here in ("127.0.0.1", "127.8.8.8", "::1", "testclient", None):
-        assert (await house.admitted(client=here)).name == "local"
+        assert (await house.admitted(client=here)).name == ME
 
 
 @told
@@ -301,7 +376,7 @@ async def test_on_loopback_a_session_that_is_over_is_no_hindrance(house: Gatehou
     cookie = {"Cookie": await house.cookie("anna")}
     assert (await house.admitted(headers=cookie)).name == "anna"
     house.pass_by(SESSION_FOR)
-    assert (await house.admitted(headers=cookie)).name == "local"
+    assert (await house.admitted(headers=cookie)).name == ME
 
 
 @told
@@ -417,4 +492,4 @@ async def test_while_the_store_is_away_who_was_known_may_look_and_nobody_may_cha
 async def test_on_loopback_the_store_is_not_needed_to_know_who_asks(house: Gatehouse) -> None:
     house.open(LOOPBACK)
     house.is_away = True
-    assert (await house.admitted()).name == "local"
+    assert (await house.admitted()).name == ME

@@ -12,6 +12,7 @@ from itinerary.app.tokens import FRESH_FOR, digest_of, new_text
 from itinerary.model.access import Scope
 from itinerary.observe.addresses import ListenAt
 from itinerary.web.access import PUBLIC, Caller, Need, Rejection
+from tests.local_callers import ME
 from tests.unit.web.access.gatehouse import EVERYWHERE, HOUR, LOOPBACK, Gatehouse
 
 ADMIN, OPERATE, READ = Scope.ADMIN, Scope.OPERATE, Scope.READ
@@ -98,7 +99,7 @@ TABLE = {
         403, "foreign", "POST", ADMIN, lambda p: {"Origin": "http://evil.example", **bearer("root")(p)}
     ),
     "another site with a stolen form token": Hostile(
-        403, "foreign", "POST", ADMIN, lambda p: {"Origin": "http://evil.example", "X-CSRF-Token": p.csrf["local"]}
+        403, "foreign", "POST", ADMIN, lambda p: {"Origin": "http://evil.example", "X-CSRF-Token": p.csrf[ME]}
     ),
     "another site in a session": Hostile(
         403, "foreign", "POST", ADMIN, session("root", Origin="http://evil.example"), **REMOTE
@@ -242,7 +243,7 @@ async def prepared(house: Gatehouse, row: Hostile) -> Props:
         "of http": f"__Host-itinerary_session={value}",
     }
     csrf = {}
-    for who, headers in (("reader", {"Cookie": cookies["reader"]}), ("local", {})):
+    for who, headers in (("reader", {"Cookie": cookies["reader"]}), (ME, {})):
         answer = await door.admit(house.visit("GET", READ, headers))
         csrf[who] = answer.csrf if isinstance(answer, Caller) else ""
     csrf["public"] = (await house.admitted("GET", PUBLIC)).csrf

@@ -118,8 +118,10 @@ def test_elsewhere_it_has_its_own_name_all_addresses_have_any_and_given_ones_com
     named = Hosts(everywhere, ["jobs.example.com"])
     assert not named.has("whatever.example.com", "http")
     assert not named.has("whatever.example.com:8080", "http")
-    for probe in ("10.1.2.3:8080", "[2001:db8::1]:8080", "localhost:8080"):
+    for probe in ("10.1.2.3:8080", "[2001:db8::1]:8080"):
         assert named.has(probe, "http"), "no page can have made that lead here"
+    for spelled in ("localhost:8080", "127.0.0.1:8080", "[::1]:8080"):
+        assert not named.has(spelled, "http"), "a proxy on this machine may pass on what any client sends"
     assert not named.has("10.1.2.3:8081", "http")
     with pytest.raises(ConfigError, match="without https://"):
         Hosts(everywhere, ["https://jobs.example.com"])

@@ -1,0 +1,65 @@
+"""Local callers: requests from this machine that bring no token.
+
+    a proxy in front (`web_names`, or a header that a proxy adds)    refused: the address that connects is the proxy's
+    another user of this machine opened the connection (Linux)       refused: only the node's own user and root pass
+    `web_local`                                                      what is left may do: admin, operate, read or none
+
+Where `web_local` is not set, local callers may operate as long as the store has no valid token, and nothing as soon as
+it has one: an operator who makes tokens wants callers to use them.
+
+A system that does not say which user opened a connection (any but Linux) leaves it to `web_local` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from itinerary.app.tokens import TokenBook
+from itinerary.model.access import LOCAL, LocalScope, Scope
+from itinerary.web.access import peers, rejections
+from itinerary.web.access.callers import Rejection, Visit
+from itinerary.web.access.heads import Heads
+from itinerary.web.access.peers import Connection
+
+__all__ = ["LocalAccess", "OwnerOf"]
+
+OwnerOf: TypeAlias = Callable[[Connection], int | None]
+
+_PROXY_HEADERS: Final = frozenset(
+    {"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"}
+)
+_PROXY_PREFIX: Final = "x-forwarded"
+
+
+class LocalAccess:
+    """What callers of this machine may do without a token."""
+
+    def __init__(
+        self, tokens: TokenBook, *, granted: LocalScope | None, owner_of: OwnerOf | None, is_behind_proxy: bool
+    ) -> None:
+        self._tokens, self._granted, self._is_behind_proxy = tokens, granted, is_behind_proxy
+        self._owner_of = owner_of
+        if owner_of is None and peers.can_identify():
+            self._owner_of = peers.owner_of
+
+    async def identify(self, visit: Visit, heads: Heads) -> tuple[str, Scope] | Rejection:
+        """Return the caller's name and scope, or why the caller is refused. Raises StoreError."""
+        if self._is_behind_proxy or heads.has_any(_PROXY_HEADERS) or heads.has_prefix(_PROXY_PREFIX):
+            return rejections.proxied()
+        name = self._user(visit)
+        if isinstance(name, Rejection):
+            return name
+        granted = self._granted
+        if granted is None:
+            granted = LocalScope.NONE if await self._tokens.has_any() else LocalScope.OPERATE
+        scope = granted.scope
+        return rejections.no_token() if scope is None else (name, scope)
+
+    def _user(self, visit: Visit) -> str | Rejection:
+        if self._owner_of is None:
+            return LOCAL
+        number = None if visit.connection is None else self._owner_of(visit.connection)
+        if number is None or not peers.is_trusted(number):
+            return rejections.local_refused(None if number is None else peers.user_name(number))
+        return peers.user_name(number)
