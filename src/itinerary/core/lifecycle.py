@@ -119,19 +119,20 @@ def _greet(course: Course, index: int, now: int, out: Outbox) -> None:
 def _work(course: Course, now: int, out: Outbox) -> None:
     course.stage = _WORKING
     course.expires_at = now + course.terms.execution_timeout
-    if course.pen.state not in _WORKS:
-        course.pen.step(OccurrenceState.RUNNING, now, "its requirements are met")
+    was_checked = course.pen.state not in _WORKS
+    if was_checked:
+        course.pen.step(working.first_state(course), now, "its requirements are met")
     has_begun = False
     for task in course.tasks:
         if task.phase is _GATED:  # its row was written with the start
             working.launch(course, task, now, out)
             has_begun = True
     if not has_begun:
-        _settle(course, now, out)
+        _settle(course, now, out, is_shown=was_checked)
 
 
-def _settle(course: Course, now: int, out: Outbox) -> None:
-    if working.settle(course, now, out):
+def _settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> None:
+    if working.settle(course, now, out, is_shown=is_shown):
         _tell(course, 0, now, out)
 
 

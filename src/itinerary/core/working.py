@@ -21,6 +21,7 @@ from itinerary.model.work import AttemptKey, Moved, Outcome, Stopped
 __all__ = [
     "attempt_ended",
     "attempt_moved",
+    "first_state",
     "launch",
     "lose_attempts",
     "settle",
@@ -60,8 +61,18 @@ def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -
     course.pen.note(task.row(course.ref), task.tries[-1])
 
 
-def settle(course: Course, now: int, out: Outbox) -> bool:
-    """Draw the consequences of whatever has happened. True when all tasks are done."""
+def first_state(course: Course) -> OccurrenceState:
+    """Return the state that the first tasks amount to when they begin (O8): pods alone are being created."""
+    begin = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None).begin
+    is_creating = bool(begin) and all(task.outlives for task in begin)
+    return OccurrenceState.CONTAINER_CREATING if is_creating else OccurrenceState.RUNNING
+
+
+def settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> bool:
+    """Draw the consequences of whatever has happened. True when all tasks are done.
+
+    `is_shown`: the occurrence shows the state of its first tasks already, and none of them has begun.
+    """
     pen = course.pen
     gate: list[TaskProgress] = []
     while True:
@@ -71,7 +82,8 @@ def settle(course: Course, now: int, out: Outbox) -> bool:
             break
     if decision.is_over:
         return True
-    _show(course, now)
+    if not is_shown:
+        _show(course, now)
     if not pen.is_held:
         gate = _begin(course, decision, now)
         if gate:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from itinerary.model.codec import to_json
-from itinerary.model.definition import Definition
+from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import Overrides
@@ -144,13 +144,14 @@ class ClusterExecutor:
             self.cluster.pods[name].is_followed_by = None
 
 
-async def register_pods(world: World, *tasks: tuple[str, dict[str, Any]], **overrides: Any) -> None:
+async def register_pods(
+    world: World, *tasks: tuple[str, dict[str, Any]], requires: tuple[Requirement, ...] = (), **overrides: Any
+) -> None:
     """A job, due once, ten seconds after the world began; of one pod, or of these tasks."""
     listed = tuple(
         Task(id=task_id(job_id("job"), name), name=name, order=order, definition=definition)
         for order, (name, definition) in enumerate(tasks or (("main", POD),))
     )
     schedule = every("24h", start="2026-03-28T12:00:10Z").to_json()
-    await world.enter(
-        "job", to_json(Definition(schedule=schedule, tasks=listed, overrides=Overrides(**overrides))).decode()
-    )
+    definition = Definition(schedule=schedule, tasks=listed, overrides=Overrides(**overrides), requires=requires)
+    await world.enter("job", to_json(definition).decode())

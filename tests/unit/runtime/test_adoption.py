@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from itinerary.executors.coroutines import CoroutineExecutor
+from itinerary.model.definition import Requirement
 from itinerary.model.policies import Mode, OnOrphan, Retry
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
@@ -55,6 +57,23 @@ def test_the_states_follow_the_pod() -> None:
         assert await trail(world) == "prerun pending container_creating running completed"
         (attempt,) = (await world.detail(await only(world))).attempts
         assert attempt.status is TaskState.SUCCESS
+
+    played(story)
+
+
+@pytest.mark.spec("K2", "states")
+@pytest.mark.spec("O3", "pods")
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_pod_whose_requirement_is_met_is_created_before_it_runs(tmp_path: Path, mode: Mode) -> None:
+    async def story(world: World) -> None:
+        cluster, is_met = VirtualCluster(), tmp_path / "ready"
+        is_met.touch()
+        requirement = Requirement(file=str(is_met))
+        await register_pods(world, ("first", POD), ("second", POD), requires=(requirement,), mode=mode)
+        async with world.running(node(world, "a", cluster)):
+            await until_over(world)
+        before = "prerun pending condition_pending condition_running container_creating running"
+        assert (await trail(world)).startswith(before)
 
     played(story)
 
