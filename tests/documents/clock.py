@@ -1,0 +1,13 @@
+"""What the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from itinerary.testing import Rehearsal
+
+__all__ = ["Clock"]
+
+Clock: TypeAlias = Callable[..., Rehearsal]
+"""The fixture `itinerary_clock`: starts the real node of an app, on a clock that the test moves."""

@@ -1,0 +1,13 @@
+"""An app to declare jobs on."""
+
+from __future__ import annotations
+
+import pytest
+
+from itinerary import Itinerary
+
+
+@pytest.fixture
+def app() -> Itinerary:
+    """An app without jobs. On the test's clock its store is in memory."""
+    return Itinerary(store="memory:", name="here")
