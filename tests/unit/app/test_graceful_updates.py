@@ -1,7 +1,7 @@
 """The graceful update of document 004: the next old instant still runs, then the new schedule takes over (R7).
 
-"For example, if a job is scheduled daily and you switch to a new time, a graceful update might mean the next day's run
-still happens at the old time, and from the day after it uses the new time."
+The example of the document is a daily job that moves to another hour: the next day keeps the old hour, and the day
+after has the new one (see also tests/documents/test_document_004_updates.py).
 
 Each case holds four answers against each other: the planned difference, the difference of the change that was made, the
 upcoming instants, and the runs.
