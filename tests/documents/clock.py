@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""The type of the clock fixture, for all tests of this folder."""
 
 from __future__ import annotations
 

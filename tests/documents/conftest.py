@@ -1,4 +1,4 @@
-"""An app to declare jobs on."""
+"""The app fixture of this folder."""
 
 from __future__ import annotations
 

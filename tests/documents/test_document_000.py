@@ -228,7 +228,7 @@ def test_a_message_about_an_unknown_run_changes_nothing() -> None:
 
 @pytest.mark.spec("O2", "cancellation")
 def test_a_cancel_ends_a_run_before_its_time_and_while_it_runs(app: Itinerary, itinerary_clock: Clock) -> None:
-    """000, cancel: in prerun it never starts; while it runs, its task is told."""
+    """000, cancel: a run in prerun never starts, and a task that runs receives the cancellation."""
     ends: list[str] = []
 
     @app.job(cron("0 * * * *"))
@@ -236,7 +236,7 @@ def test_a_cancel_ends_a_run_before_its_time_and_while_it_runs(app: Itinerary, i
         try:
             await asyncio.sleep(600)
         finally:
-            ends.append("told")
+            ends.append("cancelled")
 
     run = itinerary_clock(app)
     run.advance_to("2026-01-01T00:59:55")
@@ -245,7 +245,7 @@ def test_a_cancel_ends_a_run_before_its_time_and_while_it_runs(app: Itinerary, i
     assert run.call(run.node.cancel("hourly:1767232800"))
     run.advance(minutes=1)
     assert run.history("hourly").statuses == ["cancelled", "cancelled"]
-    assert ends == ["told"], "the first has never started"
+    assert ends == ["cancelled"], "the first has never started"
 
 
 @pytest.mark.spec("O2", "configuration")
@@ -302,7 +302,7 @@ def test_the_run_id_is_the_job_and_the_unix_time() -> None:
 @pytest.mark.spec("L3")
 @pytest.mark.spec("L9")
 def test_a_run_is_made_ten_seconds_before_its_instant_and_once_however_often_the_index_is_built() -> None:
-    """000, step 1: runs of the next ten seconds get an orchestrator. What is in the map already does not.
+    """000, step 1: runs of the next ten seconds get an orchestrator. A run that is in the map already gets none.
 
     The window is half open, `[now, now + 10 s)`. With one iteration a second, the run of 20 is made at 11.
     """

@@ -1,7 +1,7 @@
 """Document 001, the first draft of document 000: what the draft has, and the later text has not (I3, L6, L9, D10).
 
 Where both say something, document 000 holds: the inbox has 10,000 places and not 1,000, and a run id is the job and the
-Unix time and not a date. What the draft leaves open (its questions 1 to 5), document 000 answers.
+Unix time and not a date. Document 000 also answers the five open questions of the draft.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def microseconds(moment: datetime) -> int:
 
 
 def spread(count: int) -> ScheduledRuns:
-    """So many runs of 10,000 jobs, unsorted, over one hour."""
+    """Return `count` runs of 10,000 jobs, unsorted, over one hour."""
     dice = np.random.default_rng(count)
     jobs = JobTable(f"job-{number:05}" for number in range(10_000))
     instants = microseconds(NOON) + dice.integers(0, 3_600, count) * SECOND
@@ -36,7 +36,7 @@ def spread(count: int) -> ScheduledRuns:
 
 
 def generated(jobs: int, start: datetime, end: datetime) -> ScheduledRuns:
-    """The runs of so many jobs that are due each minute, grouped by job: what the document leaves to the caller."""
+    """Return the runs of jobs that are due each minute, grouped by job: in the document, the caller does this."""
     table = ScheduleTable.compile([cron("* * * * *", tz="UTC")] * jobs)
     rows, instants = enumerate_many(table, microseconds(start), microseconds(end))
     return ScheduledRuns(JobTable(f"job-{number:05}" for number in range(jobs)), rows, instants)
@@ -151,7 +151,7 @@ def test_ten_thousand_jobs_of_each_minute_are_six_hundred_thousand_runs_an_hour(
 def test_a_loop_that_rebuilds_each_half_minute_and_asks_each_second_starts_every_run_once() -> None:
     """002, the usage pattern: rebuilt every 30 s for the next hour, asked each second for the next 30 s.
 
-    What is started is known by job and instant, as in the loop of document 000. In five minutes, each run comes once.
+    A started run is known by job and instant, as in the loop of document 000. In five minutes, each run starts once.
     """
     index = ScheduledRunIndex()
     started: list[tuple[str, int]] = []

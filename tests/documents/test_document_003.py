@@ -49,14 +49,14 @@ class Hotel:
 
     @property
     def handled(self) -> list[tuple[str, bool]]:
-        """Each record that a handler was given: its id, and whether as a retry."""
+        """The id of each record that a handler received, and whether as a retry."""
         return [(record.id, record.is_retry) for batch in self.batches for record in batch]
 
     def say(self, run: Rehearsal, kind: str, record: str, **fields: Any) -> int:
         return run.call(self.desk.append(kind, record=record, hotel="lisbon", **fields))
 
     def log(self, run: Rehearsal) -> list[Event]:
-        """The whole event log, by now."""
+        """Return the whole event log."""
 
         async def read() -> list[Event]:
             found: list[Event] = []
@@ -100,7 +100,7 @@ def test_new_records_are_queued_once_in_batches_of_fifty_and_picked_up(app: Itin
 def test_a_callback_is_queued_again_with_the_retry_flag_when_its_time_has_come(
     app: Itinerary, itinerary_clock: Clock
 ) -> None:
-    """003, flow diagram, second branch: a callback for 12:30. It is looked for every 10 seconds."""
+    """003, flow diagram, second branch: a callback for 12:30. The cycle runs every 10 seconds."""
     hotel = Hotel(app)
     run = itinerary_clock(app, start=START)
     hotel.say(run, "RecordCreated", "F-1", data={})
@@ -129,8 +129,8 @@ def test_a_verification_goes_to_its_handler_and_its_result_is_an_event(app: Itin
     assert hotel.checks == [("email", "F-1")]
     run.advance_to("2026-01-01T12:42")
     assert hotel.checks == [("email", "F-1"), ("call", "F-1")]
-    told = [(event.kind, event.fields.get("result")) for event in hotel.log(run) if event.kind.startswith("Verif")]
-    assert told[2:] == [
+    checked = [(event.kind, event.fields.get("result")) for event in hotel.log(run) if event.kind.startswith("Verif")]
+    assert checked[2:] == [
         ("VerificationTriggered", None),
         ("VerificationCompleted", "email verified"),
         ("VerificationTriggered", None),
@@ -229,8 +229,8 @@ def test_the_defaults_are_those_of_the_document_and_the_intervals_are_jobs(
 def test_quiet_hours_from_eight_to_six_are_22_hours_and_are_warned_about() -> None:
     """003, configuration: the early morning of the document starts at 8 and ends at 6.
 
-    Our rule (E5): hours run from the start to the end, past midnight. Read so, the example is silent for 22 hours. It
-    is accepted with a warning, and the default is 0 to 6.
+    Our rule (E5): hours run from the start to the end, past midnight. Read so, the example is silent for 22 hours. The
+    setting is accepted with a warning, and the default is 0 to 6.
     """
     given = read_desk_settings({"early_morning_start_hour": 8, "early_morning_end_hour": 6})
     assert given.quiet_hours == 22

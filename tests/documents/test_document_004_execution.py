@@ -37,7 +37,7 @@ async def works() -> None:
 
 
 def takes(seconds: float) -> Task:
-    """A task that succeeds after so long."""
+    """Return a task that succeeds after that time."""
 
     async def wait() -> None:
         await asyncio.sleep(seconds)
@@ -168,10 +168,10 @@ def test_each_failure_strategy_does_what_its_paragraph_says(
         job.on_complete(keep)
     run = itinerary_clock(app, start=START)
     run.advance(hours=13)
-    (told_first, told_last) = sorted(reports, key=lambda report: report.job)
-    assert (told_first.job, statuses(told_first)["in flight"]) == ("beside", peer)
-    assert (told_last.job, statuses(told_last)["after it"]) == ("following", after)
-    assert (told_first.outcome, told_last.outcome) == (outcome, outcome)
+    (first, last) = sorted(reports, key=lambda report: report.job)
+    assert (first.job, statuses(first)["in flight"]) == ("beside", peer)
+    assert (last.job, statuses(last)["after it"]) == ("following", after)
+    assert (first.outcome, last.outcome) == (outcome, outcome)
     assert all(len(report.tasks[0].attempts) == 2 for report in reports), "the retry policy came first"
 
 
@@ -180,26 +180,51 @@ def test_a_start_hook_runs_before_the_tasks_and_the_complete_hook_gets_the_repor
     app: Itinerary, itinerary_clock: Clock
 ) -> None:
     """004, execution flow, steps 6 and 7: hooks around the tasks, and what the execution report contains."""
-    told: list[Any] = []
+    calls: list[Any] = []
     job = app.job("etl", MIDNIGHT)
 
     @job.on_start
     async def greet(occurrence: Any) -> None:
-        told.append("on_start")
+        calls.append("on_start")
 
     @job.task
     async def load() -> None:
-        told.append("load")
+        calls.append("load")
 
     @job.on_complete
     async def keep(report: Report) -> None:
-        told.append(report)
+        calls.append(report)
 
     report_of_midnight(itinerary_clock(app, start=START), "etl")
-    first, second, report = told
+    first, second, report = calls
     assert (first, second) == ("on_start", "load")
     assert (report.failure, report.outcome) == ("fail_fast", "completed")
     assert [(task.name, task.status, len(task.attempts)) for task in report.tasks] == [("load", "success", 1)]
+
+
+@pytest.mark.spec("D6")
+def test_what_a_task_writes_in_its_transaction_stands_only_if_the_attempt_succeeds(
+    app: Itinerary, itinerary_clock: Clock
+) -> None:
+    """004, tasks and the execution context: each attempt has its own transaction. A retry sees nothing of the first.
+
+    The database of the test's clock is SQLite, in memory.
+    """
+
+    @app.job(MIDNIGHT, retry=Retry(1, "1m"))
+    async def book(ctx: ExecutionContext) -> None:
+        async with ctx.transaction() as tx:
+            seen.append(await tx.fetch("select attempt from ledger"))
+            await tx.execute("insert into ledger values (?)", (ctx.attempt,))
+            if ctx.attempt == 1:
+                raise ConnectionError("the API is down")
+
+    seen: list[list[tuple[Any, ...]]] = []
+    run = itinerary_clock(app, start=START)
+    run.database.execute("create table ledger (attempt)")
+    assert report_of_midnight(run, "book").outcome == "completed"
+    assert seen == [[], []]
+    assert run.database.execute("select attempt from ledger").fetchall() == [(2,)]
 
 
 # -- the cascade -------------------------------------------------------------------------------------------------------

@@ -14,20 +14,20 @@ from itinerary.schedules.durations import SECOND
 from tests.documents.clock import Clock
 
 BEFORE = ["completed"]
-"""Each example starts with one run on time, before the outage."""
+"""The one run on time with which every example starts, before the outage."""
 
 
 class Outage(NamedTuple):
-    """One example of the section: an outage, and what the next start makes of it."""
+    """An example of the section: an outage, and the result of the next start."""
 
     recovery: RecoveryPolicy
     schedule: str
     """Cron, in UTC. The clock starts on 1 January at 00:00."""
     down_for: timedelta
     statuses: list[str]
-    """What becomes of the missed instants, in order."""
+    """The final state of each missed instant, in order."""
     runs: int
-    """How many runs the start makes for them."""
+    """The number of recovery runs."""
 
 
 EXAMPLES = {
@@ -54,6 +54,16 @@ EXAMPLES = {
         ["missed"] * 100 + ["completed"] * 100,
         100,
     ),
+    "4 bounded window: hourly, 200 hours, the last 10 of 24 hours": Outage(
+        RecoveryPolicy("bounded_window", max_duration="24h", max_occurrences=10),
+        "0 * * * *",
+        timedelta(hours=200),
+        ["missed"] * 190 + ["completed"] * 10,
+        10,
+    ),
+    "4 bounded window: hourly, 5 hours, without a bound": Outage(
+        RecoveryPolicy("bounded_window"), "0 * * * *", timedelta(hours=5), ["completed"] * 5, 5
+    ),
 }
 
 
@@ -64,6 +74,7 @@ def test_a_start_after_an_outage_does_what_the_strategy_says(
 ) -> None:
     """004, recovery strategies 1 to 4: the example of each, with its numbers.
 
+    With two bounds the age counts first, then the number. Without a bound everything runs (phase 7 of the plan).
     Then the schedule goes on as if nothing had happened: the next instant runs on time.
     """
     contexts: list[ExecutionContext] = []
@@ -92,7 +103,7 @@ def test_a_start_after_an_outage_does_what_the_strategy_says(
 @pytest.mark.spec("R1", "compressed")
 @pytest.mark.spec("R5")
 def test_one_compressed_run_stands_for_five_hours_and_knows_them(app: Itinerary, itinerary_clock: Clock) -> None:
-    """004, recovery strategy 5: five missed hours are one run, whose tasks are told the span."""
+    """004, recovery strategy 5: five missed hours are one run, whose tasks receive the span."""
     windows: dict[str, list[datetime]] = {}
     hourly = app.job("hourly", every("1h"), recovery="compressed")
     for name in ("extract", "load"):
@@ -140,14 +151,31 @@ def test_recovery_that_is_interrupted_and_repeated_runs_nothing_twice(app: Itine
     assert [one.report.occurrence for one in history] == ids
 
 
+@pytest.mark.spec("R1", "from its registration")
+def test_a_job_that_is_new_has_missed_nothing(app: Itinerary, itinerary_clock: Clock) -> None:
+    """004, phase 6 of the plan: a job without a last run is recovered for the last 24 hours.
+
+    Our rule (R1): a job counts from its registration. An instant before that was not missed.
+    """
+
+    @app.job(every("1h"))
+    async def hourly(ctx: ExecutionContext) -> None:
+        assert not ctx.is_recovery
+
+    run = itinerary_clock(app, start="2026-01-01T12:30")
+    run.advance(hours=1)
+    assert run.history("hourly").instants == [datetime(2026, 1, 1, 13, tzinfo=UTC)]
+    assert run.history("hourly").statuses == ["completed"]
+
+
 @pytest.mark.spec("R4", "replay")
 def test_an_operator_replays_the_run_of_new_year_after_the_api_was_fixed(
     app: Itinerary, itinerary_clock: Clock
 ) -> None:
     """004, manual replay: the command of the example, for the run of job foo on 1 January 2023 at 05:00.
 
-    A replay is a run of its own, linked to the first one, with the reason. It keeps the tasks, their order and the
-    failure strategy. The outcome of the first run stays as it was.
+    A replay is a run of its own, linked to the first one, with the reason. The tasks, their order and the failure
+    strategy are the same. The outcome of the first run stays as it was.
     """
     is_api_up = False
     calls: list[str] = []

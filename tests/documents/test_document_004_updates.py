@@ -22,7 +22,7 @@ async def work() -> None: ...
 
 
 def runs(run: Rehearsal, job: str = "daily") -> list[str]:
-    """What ran, and with which version: `02 05:00 v1`."""
+    """Return the runs of a job with their versions: `02 05:00 v1`."""
     return [f"{one.at:%d %H:%M} v{one.report.job_version}" for one in run.history(job)]
 
 
@@ -105,7 +105,7 @@ def test_a_run_keeps_the_version_that_it_started_with(app: Itinerary, itinerary_
 
 @pytest.mark.spec("R6", "a stale one is refused")
 def test_of_two_updates_of_one_version_the_second_is_refused(app: Itinerary, itinerary_clock: Clock) -> None:
-    """004, versioning: optimistic locking. Whoever looked at version 1 when there is a version 2 must look again."""
+    """004, versioning: optimistic locking. An update of version 1 is refused once there is a version 2."""
     app.job("daily", AT_FIVE).task(work)
     run = itinerary_clock(app, start=NOON)
     assert run.call(app.update("daily", schedule=AT_NINE, from_version=1)).version == 2
