@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pwd
 import sys
@@ -11,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from itinerary.app.jobfiles.crontab import Note, translate
-from itinerary.app.jobfiles.documents import FILE_MAX, read_text
+from itinerary.app.jobfiles.documents import FILE_MAX, read_content
 from itinerary.app.signals import EXIT_ERROR
 from itinerary.cli.shared import errors_told
 from itinerary.errors import ConfigError, ItineraryError
@@ -35,7 +36,7 @@ def import_crontab(
     ] = None,
     system: Annotated[
         bool | None,
-        typer.Option("--system/--user", help="Whether lines name a user, as in /etc/crontab; else it is found out."),
+        typer.Option("--system/--user", help="Whether lines name a user, as in /etc/crontab; else the lines show it."),
     ] = None,
     timezone: Annotated[
         str | None, typer.Option(metavar="ZONE", help="The zone of cron's clock; else that of this machine.")
@@ -44,12 +45,12 @@ def import_crontab(
 ) -> None:
     """Write a crontab as a job file.
 
-    What is worth knowing is told on standard error, with its line. The exit code is 1 if something cannot be
-    translated, such as @reboot: it stands in the job file as a comment, and everything else is there.
+    Notes go to standard error, each with its line. The exit code is 1 if a line cannot be translated, such as
+    @reboot: the job file has it as a comment, and has everything else.
     """
     with errors_told():
         name = "the crontab" if file == _STDIN else file
-        is_system = True if system is None and file.startswith(_SYSTEM) else system
+        is_system = True if system is None and _is_of_the_system(file) else system
         zone = _zone(timezone)
         accounts = [one.pw_name for one in pwd.getpwall()]
         done = translate(_read(file), name, timezone=zone, is_system=is_system, users=accounts)
@@ -59,10 +60,14 @@ def import_crontab(
     left_out = sum(note.is_left_out for note in done.notes)
     where = "" if output is None else f" in {output}"
     users = "; each line names a user" if done.is_system else ""
-    rest = f", {left_out} left out" if left_out else ""
-    typer.echo(f"{name}: {done.jobs} job{'' if done.jobs == 1 else 's'}{where}, {zone}{rest}{users}", err=True)
+    rest = f"; {left_out} line{'' if left_out == 1 else 's'} not translated" if left_out else ""
+    typer.echo(f"{name}: {done.jobs} job{'' if done.jobs == 1 else 's'}{where}, {zone}{users}{rest}", err=True)
     if not done.is_whole:
         raise typer.Exit(EXIT_ERROR)
+
+
+def _is_of_the_system(file: str) -> bool:
+    return file != _STDIN and str(Path(file).absolute()).startswith(_SYSTEM)
 
 
 def _told(name: str, note: Note) -> str:
@@ -70,15 +75,11 @@ def _told(name: str, note: Note) -> str:
 
 
 def _read(file: str) -> str:
-    if file != _STDIN:
-        return read_text(file)
-    content = sys.stdin.buffer.read(FILE_MAX + 1)
+    """Return a crontab. Bytes that are not UTF-8 are kept for the translation, which says in which line they are."""
+    content = read_content(file) if file != _STDIN else sys.stdin.buffer.read(FILE_MAX + 1)
     if len(content) > FILE_MAX:
         raise ConfigError(f"standard input has more than {FILE_MAX} bytes, which are allowed")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"standard input is not UTF-8: {error}") from error
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
 def _write(output: str | None, text: str, *, force: bool) -> None:
@@ -92,7 +93,7 @@ def _write(output: str | None, text: str, *, force: bool) -> None:
         with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise ConfigError(f"{output}: there is such a file; name another one, or say --force") from error
+        raise ConfigError(f"{output}: this file exists already; name another one, or say --force") from error
     except OSError as error:
         raise ConfigError(f"{output}: it cannot be written: {error.strerror}") from error
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from itinerary.app.registering import register
+from itinerary.cli import crontab
 from itinerary.cli.loading import load_app
 from itinerary.cli.main import app as command_line
 from itinerary.model.queries import Entries, Jobs
@@ -364,10 +365,11 @@ def test_a_crontab_becomes_a_file_that_passes_check() -> None:
     code, output, errors = said("import-crontab", "crontab", "-o", "jobs.toml", "--timezone", "Europe/Berlin")
     assert (code, output) == (1, "")
     assert [line.partition("; ")[0] for line in errors.splitlines()] == [
-        "crontab:1: MAILTO=anna: nothing is mailed",
-        "crontab:3: not translated: @reboot is when the machine starts, which no node knows",
-        "crontab: 1 job in jobs.toml, Europe/Berlin, 1 left out",
+        "crontab:1: MAILTO=anna: Itinerary sends no mail",
+        "crontab:3: not translated: @reboot runs when the machine starts, and a node does not know when that is",
+        "crontab: 1 job in jobs.toml, Europe/Berlin",
     ]
+    assert errors.splitlines()[-1].endswith("; 1 line not translated")
     assert stat.S_IMODE(os.stat("jobs.toml").st_mode) == 0o600  # noqa: PTH116 - the mode itself
     assert said("check", "jobs.toml")[:2] == (
         0,
@@ -389,7 +391,7 @@ def test_a_file_that_is_there_is_written_over_only_if_that_is_said() -> None:
     write("0 3 * * * backup\n", "crontab")
     write("mine", "jobs.toml")
     code, _, errors = said("import-crontab", "crontab", "-o", "jobs.toml")
-    assert (code, errors) == (1, "itinerary: jobs.toml: there is such a file; name another one, or say --force\n")
+    assert (code, errors) == (1, "itinerary: jobs.toml: this file exists already; name another one, or say --force\n")
     assert Path("jobs.toml").read_text("utf-8") == "mine"
     assert said("import-crontab", "crontab", "-o", "jobs.toml", "--force")[0] == 0
     assert said("check", "jobs.toml")[0] == 0
@@ -401,12 +403,42 @@ def test_a_file_that_is_there_is_written_over_only_if_that_is_said() -> None:
         (["nowhere"], "itinerary: nowhere: there is no such file"),
         (["crontab", "--timezone", "Europe/Berln"], "itinerary: time zone 'Europe/Berln' is unknown"),
         (["crontab", "-o", "no/where.toml"], "itinerary: no/where.toml: it cannot be written: No such file"),
-        (["latin1"], "itinerary: latin1:1: byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (["latin1"], "latin1:1: not translated: byte 0xe9 is not UTF-8, as a job file is; convert the crontab"),
     ],
 )
 def test_a_crontab_that_cannot_be_read_or_written_is_told_in_a_line(words: list[str], told: str) -> None:
     write("0 3 * * * backup\n", "crontab")
-    Path("latin1").write_bytes(b"# caf\xe9\n")
+    Path("latin1").write_bytes(b"0 3 * * * caf\xe9\n")
     code, _, errors = said("import-crontab", *words)
     assert code == 1
     assert errors.startswith(told)
+
+
+@pytest.mark.spec("U2", "files of other machines")
+def test_a_crontab_in_latin_1_is_imported_without_the_line_that_is_not_utf_8() -> None:
+    Path("latin1").write_bytes(b"# caf\xe9\n0 3 * * * backup\n0 4 * * * caf\xe9\n")
+    code, _, errors = said("import-crontab", "latin1", "-o", "jobs.toml", "--timezone", "UTC")
+    assert code == 1
+    assert errors.splitlines()[-1] == "latin1: 1 job in jobs.toml, UTC; 1 line not translated"
+    assert said("check", "jobs.toml")[0] == 0
+
+
+@pytest.mark.spec("U2", "files of other machines")
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    for source, given in (("bom", None), ("-", "\ufeff0 3 * * * backup\n")):
+        write("\ufeff0 3 * * * backup\n", "bom")
+        code, output, _ = said("import-crontab", source, "--timezone", "UTC", given=given)
+        assert code == 0
+        assert '[jobs.backup]\nschedule = "0 3 * * *"\n' in output
+
+
+@pytest.mark.spec("U2", "system crontabs")
+def test_a_system_crontab_is_recognised_by_where_it_is_however_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crontab, "_SYSTEM", (str(Path("etc/cron.d").absolute()) + "/",))
+    Path("etc/cron.d").mkdir(parents=True)
+    write("0 3 * * * carl backup\n", "etc/cron.d/shop")
+    monkeypatch.chdir("etc/cron.d")
+    code, output, errors = said("import-crontab", "shop", "--timezone", "UTC")
+    assert code == 0
+    assert "[jobs.backup]" in output
+    assert errors.splitlines()[-1] == "shop: 1 job, UTC; each line names a user"

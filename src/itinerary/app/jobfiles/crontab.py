@@ -2,15 +2,20 @@
 
     0 3 * * *  pg_dump db        [jobs.pg_dump]  schedule = "0 3 * * *"  and a task  ["/bin/sh", "-c", "pg_dump db"]
 
-    SHELL                 the program that runs the commands below it
+    SHELL                 the program that runs the commands below it, and a variable of theirs
     CRON_TZ               the time zone of the jobs below it
     HOME                  the working directory, and a variable, of the commands below it
     MAILTO, RANDOM_DELAY  nothing: told
+    LOGNAME, USER         nothing: told. cron sets these itself
     any other             a variable of the commands below it, as it stands: cron expands nothing either. Variables that
                           all commands share stand once, in `[defaults] env`
     %                     the first begins the command's `input`, the others end its lines; `\\%` is a percent sign
+    10~20                 `H(10-20)`: told. cron chooses at random, `H` chooses by the job's name
     @reboot               nothing: told. A node's start is not the machine's
+    - before a schedule   nothing: cron then does not write to the system log (cronie, SUSE)
+    -n, -q                nothing: told. Options of cron before the command, about mail and the system log
     the user              nothing: told. Who a task runs as is for the node's operator to say (Q7)
+    bytes beyond UTF-8    told: a comment shows `\ufffd` in their place, and any other line is left out
 
 A job is named by the comment above it, if that comment is about this line alone; else by its script. Jobs that would
 share a name get a digest of their line. So a name depends on no other line's place, and a job keeps its history when
@@ -42,29 +47,41 @@ __all__ = ["Note", "Translated", "translate"]
 
 _VARIABLE: Final = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*)""", re.DOTALL)
 _LINE_END: Final = re.compile(r"\\%|%")
+_IN_COMMAND: Final = re.compile(r"\\(.)|%", re.DOTALL)
+"""What ends a command, and what does not: a backslash takes the special meaning of the character after it."""
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as `surrogateescape` decodes them."""
+_CRON_OPTIONS: Final = re.compile(r"(?:-[nqv]+[ \t]+)+")
+"""Options before a command: `-n` mails only after a failure (cronie, FreeBSD), `-q` does not log (FreeBSD)."""
+_REFERENCE: Final = re.compile(r"\$\{?[A-Za-z_]")
+_RANDOM: Final = re.compile(r"(\d{0,4})~(\d{0,4})", re.ASCII)
+_BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+"""The lowest and the highest value of each field."""
+_NICKNAMES: Final = {"@every_minute": "* * * * *"}
+"""Nicknames that FreeBSD's cron has and `cron` does not."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NAME_MAX: Final = 60
 # fmt: off
 _WRAPPERS: Final = frozenset({
     "[", "bash", "cd", "chronic", "command", "dash", "env", "exec", "flock", "ionice", "java", "ksh",
-    "nice", "node", "nohup", "perl", "php", "python", "python2", "python3", "root", "ruby", "setsid", "sh",
-    "sleep", "sudo", "systemd-cat", "test", "time", "timeout", "zsh",
+    "if", "nice", "node", "nohup", "perl", "php", "python", "python2", "python3", "root", "ruby", "setsid", "sh",
+    "sleep", "sudo", "systemd-cat", "test", "then", "time", "timeout", "until", "while", "zsh",
 })
 # fmt: on
 """Commands that say little about what a job is for."""
 _HEADER: Final = (
-    "cron starts commands in the home directory of their user, with a PATH of /usr/bin:/bin and hardly any other",
-    "variables. A node's tasks have the node's own directory and environment: set cwd and env where that matters.",
+    "cron starts a command in the home directory of its user, with a PATH of /usr/bin:/bin and few other variables.",
+    "A task has the directory and the environment of its node: set cwd and env where that matters.",
 )
 _DEFAULTS: Final = """\
-# As cron does it. Take a line away, and the better way counts that Itinerary has by itself.
+# These lines keep the behaviour of cron. Delete a line to use the default of Itinerary.
 [defaults]
-overlap = "allow"               # a run begins though the one before still runs; "skip" and "queue" prevent that
-recovery = "mark_as_missed"     # what was due while nothing ran is not made up for; "execute_last" does it once
-execution_timeout = "7d"        # nothing is ended because it takes long
+overlap = "allow"               # a run starts while the previous one still runs; "skip" and "queue" prevent that
+recovery = "mark_as_missed"     # a run that was due while no node ran stays missed; "execute_last" runs the last one
+execution_timeout = "7d"        # no run is ended because it takes long
 """
-_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+_USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\$?(?:[:/][A-Za-z0-9_.-]+)?")
 _USERS: Final = frozenset({
     "apache", "git", "gitlab-runner", "jenkins", "mysql", "nginx", "nobody", "postgres", "root", "www-data",
 })  # fmt: skip
@@ -111,7 +128,7 @@ def translate(
     """Return the job file that does what a crontab does.
 
     Args:
-        text: The crontab.
+        text: The crontab. Bytes that are not UTF-8 are decoded with `surrogateescape`.
         name: What errors call it.
         timezone: The time zone of the machine.
         is_system: Whether lines name a user; None: it is told from the lines.
@@ -119,7 +136,10 @@ def translate(
     """
     lines = text.replace("\r\n", "\n").split("\n")
     named = _names_users(lines, users) if is_system is None else is_system
-    return _Translator(name, timezone, is_system=named).translated(lines)
+    translator = _Translator(name, timezone, is_system=named)
+    if "\r\n" in text:
+        translator.note(1, "lines end in CR LF; cron passes the CR to its commands, and the job file leaves it out")
+    return translator.translated(lines)
 
 
 class _State(msgspec.Struct):
@@ -161,13 +181,23 @@ class _Translator:
         self._jobs: list[_Job] = []
         self._users: set[str] = set()
         self._comments: list[str] = []
-        head = [writing.comment(line) for line in (f"Made from {name} by `itinerary import-crontab`.", *_HEADER)]
+        head = [
+            writing.comment(line) for line in (f"Made from {_readable(name)} by `itinerary import-crontab`.", *_HEADER)
+        ]
         zone = f"timezone = {writing.text(timezone)}".ljust(31) + " # cron goes by the clock of the machine"
         self._head = [*head, "", zone, "", _DEFAULTS]
+
+    def note(self, number: int, message: str) -> None:
+        """Tell a person something about a line that is in the job file."""
+        self._notes.append(Note(number, message))
 
     def translated(self, lines: list[str]) -> Translated:
         for number, line in enumerate(lines, 1):
             self._take(number, line.strip(" \t"))
+        if self._jobs and self._jobs[-1].number == len(lines):
+            self.note(
+                len(lines), "the last line has no newline: cron ignores such a line, and the job file has its job"
+            )
         shared = self._shared_env()
         names = _names(self._jobs, lines)
         text = [*self._head]
@@ -189,57 +219,81 @@ class _Translator:
             if self._comments and self._comments[-1]:
                 self._comments.append("")
         elif line.startswith("#"):
-            self._comments.append(writing.comment(line.lstrip("#").strip()))
-        elif (found := _VARIABLE.fullmatch(line)) is not None:
-            self._set(number, found[1] or found[2] or found[3] or "", _unquoted(found[4].strip(" \t")))
+            if (found := _NOT_UTF8.search(line)) is not None:
+                self.note(number, f"byte {_byte(found[0])} is not UTF-8; the comment in the job file has \ufffd there")
+            self._comments.append(writing.comment(_readable(line.lstrip("#").strip())))
         else:
             try:
-                self._add_job(number, line)
+                self._read(number, line)
             except ItineraryError as error:
                 self._leave_out(number, line, str(error))
 
+    def _read(self, number: int, line: str) -> None:
+        if (found := _NOT_UTF8.search(line)) is not None:
+            raise ConfigError(
+                f"byte {_byte(found[0])} is not UTF-8, as a job file is; convert the crontab, such as with "
+                "`iconv -f latin1 -t utf-8`"
+            )
+        if (found := _VARIABLE.fullmatch(line)) is not None:
+            self._set(number, found[1] or found[2] or found[3] or "", _unquoted(found[4].strip(" \t")))
+        else:
+            self._add_job(number, line)
+
     def _leave_out(self, number: int, line: str, why: str) -> None:
         self._notes.append(Note(number, why, is_left_out=True))
-        self._comments += [writing.comment(f"Not translated, line {number}: {why}"), writing.comment(line), ""]
+        written = [f"Not translated, line {number}: {why}", _readable(line)]
+        self._comments += [*map(writing.comment, written), ""]
 
     # -- variables ---------------------------------------------------------------------------------------------------
 
     def _set(self, number: int, name: str, value: str) -> None:
         match name:
-            case "SHELL":
-                self._state.shell = value or "/bin/sh"
             case "CRON_TZ":
                 self._set_zone(number, value)
-            case "MAILTO" | "MAILFROM":
+            case "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING":
                 if value:
-                    told = f"{name}={value}: nothing is mailed; output is kept with each run"
-                    self._notes.append(Note(number, told))
+                    self.note(number, f"{name}={value}: Itinerary sends no mail; it keeps the output of each run")
             case "RANDOM_DELAY":
-                told = f"{name}={value}: nothing is delayed; add jitter = {writing.text(value + 'm')} to a schedule"
-                self._notes.append(Note(number, told))
+                jitter = writing.text(value + "m")
+                self.note(number, f"{name}={value}: no run is delayed; add jitter = {jitter} to a schedule")
+            case "LOGNAME" | "USER":
+                self.note(
+                    number, f"{name}={value}: cron sets {name} itself, so this line has no effect; it is left out"
+                )
             case _:
-                self._state.env = {**self._state.env, name: value}
-                if name == "HOME":
-                    self._state.cwd = value or None
+                self._set_variable(number, name, value)
+
+    def _set_variable(self, number: int, name: str, value: str) -> None:
+        self._state.env = {**self._state.env, name: value}
+        if name == "HOME":
+            self._state.cwd = value or None
+        elif name == "SHELL":
+            self._state.shell = value or "/bin/sh"
+        if _REFERENCE.search(value) is not None:
+            self.note(number, f"{name}={value}: cron does not expand variables here, and neither does Itinerary")
 
     def _set_zone(self, number: int, value: str) -> None:
         try:
             self._state.timezone = packaged_zone(value).name if value else None
         except ItineraryError as error:
-            self._notes.append(
-                Note(number, f"CRON_TZ: {error} The lines below keep the zone that they had", is_left_out=True)
-            )
+            told = f"CRON_TZ has no effect, and the lines below keep their zone: {error}"
+            self._notes.append(Note(number, told, is_left_out=True))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def _add_job(self, number: int, line: str) -> None:
-        schedule, user, command = self._parts(line)
+        schedule, user, command = self._parts(line.removeprefix("-").lstrip(" \t"))
         if schedule == "@reboot":
             raise ConfigError(
-                '@reboot is when the machine starts, which no node knows; with schedule = "@reboot" it would run at '
-                "each start of a node"
+                "@reboot runs when the machine starts, and a node does not know when that is; if each start of a node "
+                'is right as well, add the job with schedule = "@reboot"'
             )
-        cron(schedule)  # refuses what cannot be
+        chosen = _without_random(_NICKNAMES.get(schedule, schedule))
+        cron(chosen)  # refuses what cannot be
+        if (options := _CRON_OPTIONS.match(command)) is not None:
+            command = command[options.end() :]
+            told = f"{options[0].rstrip()}: an option of cron about mail and the system log, and not of the command"
+            self.note(number, f"{told}; it is left out")
         run, given = _split_input(command)
         run = run.rstrip(" \t")
         if not run:
@@ -252,13 +306,15 @@ class _Translator:
         if given is not None:
             definition["input"] = given
         read_shell(definition)
+        if "~" in schedule:
+            self.note(number, f"{schedule}: cron chooses a time at random; {chosen} chooses one by the job's name")
         if user is not None and user not in self._users:
             self._users.add(user)
-            told = f"cron ran this as {shown(user)}, and a task runs as its node does: start a node as that user"
-            self._notes.append(Note(number, told))
+            told = f"cron ran this as {shown(user)}, and a task runs as the user of its node"
+            self.note(number, f"{told}: start the node as {shown(user)}, or change the command to switch the user")
         job = _Job(
             number=number,
-            schedule=schedule,
+            schedule=chosen,
             timezone=self._state.timezone,
             user=user,
             command=run,
@@ -275,7 +331,7 @@ class _Translator:
         fields = 1 if line.startswith("@") else 5
         parts = line.split(None, fields)
         if len(parts) <= fields:
-            raise ConfigError("this is neither a comment, nor a variable, nor a schedule with a command")
+            raise ConfigError("this is no comment, no variable, and no schedule with a command")
         schedule, rest = " ".join(parts[:fields]), parts[fields]
         if not self._is_system:
             return schedule, None, rest
@@ -345,26 +401,60 @@ def _cleaned(text: str) -> str:
 
 
 def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
+    """Return the value of a variable without its quotes. Raises ConfigError where cron reads no variable either."""
+    if not value.startswith(('"', "'")):
+        return value
+    quoted, end, rest = value[1:].partition(value[0])
+    if not end or rest:
+        raise ConfigError(
+            f"a value that begins with {value[0]} ends with it, and nothing follows; cron reads no variable here"
+        )
+    return quoted
 
 
 def _split_input(command: str) -> tuple[str, str | None]:
-    """The command, and what it is given to read; None: nothing."""
-    run, given, at = "", None, 0
-    for found in _LINE_END.finditer(command):
-        before, at = command[at : found.start()], found.end()
-        if found[0] == "%" and given is None:
-            run, given = run + before, ""
-            continue
-        added = before + ("\n" if found[0] == "%" else "%")
-        run, given = (run + added, None) if given is None else (run, given + added)
-    rest = command[at:]
-    if given is None:
-        return run + rest, None
-    text = (given + rest).removesuffix("\n")
-    return run, f"{text}\n" if text else None
+    """Return the command, and the text that it reads; None: nothing.
+
+    The command ends at the first percent sign that no backslash escapes. A backslash may itself be escaped, so the
+    command of `\\\\%` ends at its percent sign. In the text, each percent sign ends a line, and `\\%` is one.
+    """
+    for found in _IN_COMMAND.finditer(command):
+        if found[0] == "%":
+            text = _LINE_END.sub(lambda sign: "\n" if sign[0] == "%" else "%", command[found.end() :])
+            given = text if text.endswith("\n") or not text else f"{text}\n"
+            return _without_escapes(command[: found.start()]), given or None
+    return _without_escapes(command), None
+
+
+def _without_escapes(command: str) -> str:
+    return _IN_COMMAND.sub(lambda found: "%" if found[1] == "%" else found[0], command)
+
+
+def _without_random(schedule: str) -> str:
+    """Return the schedule with `H` for each random value: `H(10-20)` for `10~20`, and `H` for `~`."""
+    fields = schedule.split(" ")
+    if "~" not in schedule or len(fields) != len(_BOUNDS):
+        return schedule
+    return " ".join(
+        ",".join(_hashed(item, low, high) for item in field.split(","))
+        for field, (low, high) in zip(fields, _BOUNDS, strict=True)
+    )
+
+
+def _hashed(item: str, low: int, high: int) -> str:
+    if (found := _RANDOM.fullmatch(item)) is None:
+        return item
+    first, last = int(found[1] or low), int(found[2] or high)
+    return "H" if (first, last) == (low, high) else f"H({first}-{last})"
+
+
+def _byte(character: str) -> str:
+    """The byte that a character stands for which `surrogateescape` made: 0xe9."""
+    return f"{ord(character) - 0xDC00:#04x}"
+
+
+def _readable(line: str) -> str:
+    return _NOT_UTF8.sub("\ufffd", line)
 
 
 def _names_users(lines: list[str], users: Collection[str]) -> bool:
@@ -374,7 +464,7 @@ def _names_users(lines: list[str], users: Collection[str]) -> bool:
     the column is; then other lines may name any user before a path. A heading such as `m h dom mon dow user command`
     shows it for all of them.
     """
-    found = [rest for line in lines if (rest := _rest_of(line.strip(" \t"))) is not None]
+    found = [rest for line in lines if (rest := _rest_of(line.strip(" \t")))]
     if not found or not all(len(rest) > 1 and _USER.fullmatch(rest[0]) for rest in found):
         return False
     if any(line.lstrip(" \t").startswith("#") and _USER_HEADING.search(line) for line in lines):
@@ -384,10 +474,10 @@ def _names_users(lines: list[str], users: Collection[str]) -> bool:
     return any(is_known) and all(one or rest[1].startswith("/") for one, rest in zip(is_known, found, strict=True))
 
 
-def _rest_of(line: str) -> list[str] | None:
-    """The words after the schedule; None if this is no job."""
+def _rest_of(line: str) -> list[str]:
+    """Return the words after the schedule; none if the line is no job."""
     if not line or line.startswith("#") or _VARIABLE.fullmatch(line):
-        return None
+        return []
     return line.split()[1 if line.startswith("@") else 5 :]
 
 

@@ -19,7 +19,7 @@ from itinerary.app.jobfiles.positions import NESTING_MAX, PATH_MAX, Path, find_l
 from itinerary.app.jobfiles.problems import Problem, Problems
 from itinerary.errors import ConfigError, JobFileError
 
-__all__ = ["FILE_MAX", "Document", "document_of", "read_document", "read_text"]
+__all__ = ["FILE_MAX", "Document", "document_of", "read_content", "read_document", "read_text"]
 
 FILE_MAX: Final = 10 * 1024 * 1024
 """The longest file, in bytes."""
@@ -47,6 +47,16 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a file that a person has written. Raises JobFileError."""
+    name, content = os.fspath(path), read_content(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _refused(name, f"byte {content[error.start]:#04x} is not UTF-8; save the file as UTF-8", line) from error
+
+
+def read_content(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file that a person has written. Raises JobFileError."""
     name = os.fspath(path)
     place = FilePath(path)
     try:
@@ -62,11 +72,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise _refused(name, f"it cannot be read: {error.strerror or error}") from error
     if len(content) > FILE_MAX:
         raise _refused(name, f"it has more than {FILE_MAX} bytes, which are allowed; make it several files")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise _refused(name, f"byte {content[error.start]:#04x} is not UTF-8; save the file as UTF-8", line) from error
+    return content
 
 
 def document_of(name: str, text: str) -> Document:

@@ -82,27 +82,32 @@ def test_some_variables_mean_something_to_cron_itself() -> None:
 @pytest.mark.parametrize(
     ("line", "note"),
     [
-        ("MAILTO=anna", Note(1, "MAILTO=anna: nothing is mailed; output is kept with each run")),
+        ("MAILTO=anna", Note(1, "MAILTO=anna: Itinerary sends no mail; it keeps the output of each run")),
         (
             "RANDOM_DELAY=5",
-            Note(1, 'RANDOM_DELAY=5: nothing is delayed; add jitter = "5m" to a schedule'),
+            Note(1, 'RANDOM_DELAY=5: no run is delayed; add jitter = "5m" to a schedule'),
         ),
         (
             "CRON_TZ=Europe/Berln",
             Note(
                 1,
-                "CRON_TZ: time zone 'Europe/Berln' is unknown; did you mean 'Europe/Berlin'? The lines "
-                "below keep the zone that they had",
+                "CRON_TZ has no effect, and the lines below keep their zone: time zone 'Europe/Berln' is unknown; did "
+                "you mean 'Europe/Berlin'?",
                 is_left_out=True,
             ),
+        ),
+        ("LOGNAME=anna", Note(1, "LOGNAME=anna: cron sets LOGNAME itself, so this line has no effect; it is left out")),
+        (
+            "PATH=$PATH:/opt/bin",
+            Note(1, "PATH=$PATH:/opt/bin: cron does not expand variables here, and neither does Itinerary"),
         ),
     ],
 )
 def test_variables_that_cannot_be_translated_are_told(line: str, note: Note) -> None:
-    found = translated(f"{line}\n0 1 * * * a")
+    found = translated(f"{line}\n0 1 * * * a\n")
     assert found.notes == (note,)
     assert found.jobs == 1
-    assert translated('MAILTO=""\n0 1 * * * a').notes == ()
+    assert translated('MAILTO=""\n0 1 * * * a\n').notes == ()
 
 
 @pytest.mark.spec("U2", "percent signs")
@@ -115,6 +120,11 @@ def test_variables_that_cannot_be_translated_are_told(line: str, note: Note) -> 
         (r"cat%100\%%'$HOME' \"", "100%\n'$HOME' \\\"\n"),
         ("read a; echo got $a; cat%x%y", "got x\ny\n"),
         ("cat%", ""),
+        ("cat%%", "\n"),
+        ("cat%one%%", "one\n\n"),
+        (r"printf '\%s\n' \\%one", "\\\n"),
+        (r"printf '\%s-\%d\n' \\a 3", "\\a-3\n"),
+        (r"cat%a\\%b", "a\\%b\n"),
         ("exit 3 % x", None),
     ],
 )
@@ -135,11 +145,11 @@ def test_what_cannot_be_translated_is_told_with_its_line_and_the_rest_is_there()
     )
     assert [(note.line, note.is_left_out) for note in found.notes] == [(line, True) for line in (1, 3, 4, 5, 6, 7, 8)]
     assert [note.message.partition(";")[0] for note in found.notes] == [
-        "@reboot is when the machine starts, which no node knows",
+        "@reboot runs when the machine starts, and a node does not know when that is",
         "cron '61 * * * *': minute 61 is out of range 0-59",
         "cron '0 22-5 * * *': hour 22-5 runs backwards",
-        "this is neither a comment, nor a variable, nor a schedule with a command",
-        "this is neither a comment, nor a variable, nor a schedule with a command",
+        "this is no comment, no variable, and no schedule with a command",
+        "this is no comment, no variable, and no schedule with a command",
         "cron '@fortnightly' is unknown",
         "there is no command on this line",
     ]
@@ -154,7 +164,8 @@ def test_a_system_crontab_names_users_and_a_task_runs_as_its_node_does() -> None
     found = translated(text, is_system=True)
     assert [note.line for note in found.notes] == [1, 2, 4]
     assert (
-        found.notes[1].message == "cron ran this as 'anna', and a task runs as its node does: start a node as that user"
+        found.notes[1].message == "cron ran this as 'anna', and a task runs as the user of its node: start the node as "
+        "'anna', or change the command to switch the user"
     )
     assert found.notes[2].is_left_out
     assert {name: job["tasks"][0]["shell"][2] for name, job in tomllib.loads(found.text)["jobs"].items()} == {
@@ -181,10 +192,127 @@ def test_a_system_crontab_names_users_and_a_task_runs_as_its_node_does() -> None
         ("0 1 * * * carl sync\n", False),
         ("0 1 * * * mail -s x anna\n0 2 * * * backup /srv\n", False),
         ("0 1 * * * root a\n0 2 * * * /usr/bin/b c\n", False),
+        ("0 1 * * * root a\n0 2 * * * John.Doe /usr/bin/b\n", True),
+        ("0 1 * * * root a\n0 2 * * * ben:staff /usr/bin/b\n", True),
+        ("0 1 * * * root a\nnonsense\n", True),
     ],
 )
 def test_whether_lines_name_users_is_found_out(text: str, is_system: bool) -> None:
     assert translated(text, users=["root", "ben", "mail", "backup"]).is_system is is_system
+
+
+@pytest.mark.spec("U2", "what only some crons know")
+def test_a_dash_before_a_schedule_is_about_the_system_log_and_is_left_out() -> None:
+    text = "-*/20 * * * * root /usr/lib/sa1\n- 0 3 * * * root b\n-@daily root c\n"
+    found = translated(text, users=["root"])
+    assert found.is_whole
+    assert [job["schedule"] for job in tomllib.loads(found.text)["jobs"].values()] == [
+        "*/20 * * * *",
+        "0 3 * * *",
+        "@daily",
+    ]
+
+
+@pytest.mark.spec("U2", "what only some crons know")
+def test_options_of_cron_before_a_command_are_told_and_left_out() -> None:
+    found = translated("0 3 * * * -n -q backup -n\n")
+    assert found.notes == (
+        Note(1, "-n -q: an option of cron about mail and the system log, and not of the command; it is left out"),
+    )
+    assert run_of("0 3 * * * -n -q backup -n")["shell"][2] == "backup -n"
+
+
+@pytest.mark.spec("U2", "what only some crons know")
+@pytest.mark.parametrize(
+    ("schedule", "hashed"),
+    [
+        ("~ 3 * * *", "H 3 * * *"),
+        ("0~59 * * * *", "H * * * *"),
+        ("10~20,40 ~5 * * *", "H(10-20),40 H(0-5) * * *"),
+        ("0 0 * * 3~", "0 0 * * H(3-6)"),
+    ],
+)
+def test_a_time_that_cron_chooses_at_random_is_chosen_by_the_name(schedule: str, hashed: str) -> None:
+    found = translated(f"{schedule} a\n")
+    assert found.notes == (
+        Note(1, f"{schedule}: cron chooses a time at random; {hashed} chooses one by the job's name"),
+    )
+    assert jobs(f"{schedule} a\n")["a"]["schedule"] == hashed
+
+
+@pytest.mark.spec("U2", "what only some crons know")
+def test_every_minute_has_a_nickname_in_freebsd() -> None:
+    assert jobs("@every_minute a")["a"]["schedule"] == "* * * * *"
+
+
+@pytest.mark.spec("U2", "environment lines")
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('X="  a b  "', "  a b  "),
+        ("X = 'say \"hi\"'", 'say "hi"'),
+        ("X=a b  c  ", "a b  c"),
+        ('X=say "hi"', 'say "hi"'),
+        ("X=/bin # not a comment", "/bin # not a comment"),
+        ('X=""', ""),
+        ("'X'=\"it's\"", "it's"),
+    ],
+)
+def test_quotes_around_a_value_are_read_as_cron_reads_them(line: str, value: str) -> None:
+    assert tomllib.loads(translated(f"{line}\n0 1 * * * a\n").text)["defaults"]["env"] == {"X": value}
+
+
+@pytest.mark.spec("U2", "environment lines")
+@pytest.mark.parametrize("line", ["X='it's'", 'X="a" # why', 'X="a', "X='"])
+def test_a_value_whose_quotes_do_not_match_is_left_out_as_by_cron(line: str) -> None:
+    found = translated(f"{line}\n0 1 * * * a\n")
+    (note,) = found.notes
+    assert (note.line, note.is_left_out) == (1, True)
+    assert note.message.endswith("and nothing follows; cron reads no variable here")
+    assert f"# {line}\n" in found.text
+    assert "env" not in tomllib.loads(found.text)["defaults"]
+
+
+@pytest.mark.spec("U2", "environment lines")
+def test_commands_see_the_shell_that_the_crontab_sets() -> None:
+    assert tomllib.loads(translated("SHELL=/bin/bash\n0 1 * * * a\n").text)["defaults"]["env"] == {"SHELL": "/bin/bash"}
+
+
+@pytest.mark.spec("U2", "files of other machines")
+def test_lines_that_end_in_cr_lf_are_told_and_mean_what_they_say() -> None:
+    found = translated("A=1\r\n# Nightly backup\r\n0 3 * * * backup%x\r\n")
+    assert found.notes == (
+        Note(1, "lines end in CR LF; cron passes the CR to its commands, and the job file leaves it out"),
+    )
+    table = tomllib.loads(found.text)
+    assert table["defaults"]["env"] == {"A": "1"}
+    assert table["jobs"]["nightly-backup"]["tasks"] == [
+        {"name": "run", "shell": ["/bin/sh", "-c", "backup"], "input": "x\n"}
+    ]
+
+
+@pytest.mark.spec("U2", "files of other machines")
+def test_a_last_line_without_a_newline_is_a_job_and_is_told() -> None:
+    found = translated("0 3 * * * a\n0 4 * * * b")
+    assert found.jobs == 2
+    assert found.notes == (
+        Note(2, "the last line has no newline: cron ignores such a line, and the job file has its job"),
+    )
+    assert translated("0 3 * * * a\n# end").notes == ()
+
+
+@pytest.mark.spec("U2", "files of other machines")
+def test_bytes_that_are_not_utf_8_are_told_with_their_line_and_the_rest_is_there() -> None:
+    content = "# café\n0 3 * * * a\n0 4 * * * echo café\nX=é\n0 5 * * * b\n".encode("latin-1")
+    found = translated(content.decode("utf-8", "surrogateescape"))
+    assert [(note.line, note.is_left_out) for note in found.notes] == [(1, False), (3, True), (4, True)]
+    assert found.notes[0].message == "byte 0xe9 is not UTF-8; the comment in the job file has \ufffd there"
+    assert found.notes[1].message == (
+        "byte 0xe9 is not UTF-8, as a job file is; convert the crontab, such as with `iconv -f latin1 -t utf-8`"
+    )
+    assert "# caf\ufffd\n" in found.text
+    assert "# 0 4 * * * echo caf\ufffd\n" in found.text
+    assert list(tomllib.loads(found.text)["jobs"]) == ["a", "b"]
 
 
 def test_comments_stay_above_what_they_are_about() -> None:
@@ -204,6 +332,7 @@ def test_comments_stay_above_what_they_are_about() -> None:
         ("FOO=1 nice -n 10 python3 /opt/report.py", "report"),
         ("sudo -u anna php /var/www/artisan schedule:run", "anna"),
         ("[ -x /usr/bin/certbot ] && certbot renew", "certbot"),
+        ("if [ -x /usr/bin/mandb ]; then mandb; fi", "mandb"),
         ("sh -c 'echo hi'", "echo-hi"),
         ("echo 'unfinished", "echo"),
         ("( ; )", "job-568410"),
@@ -264,9 +393,10 @@ def test_the_jobs_keep_the_ways_of_cron(tmp_path: Path) -> None:
 LINES = st.lists(
     st.one_of(
         st.text(max_size=40),
+        st.binary(max_size=40).map(lambda found: found.decode("utf-8", "surrogateescape")),
         st.builds(
             "{} {}".format,
-            st.sampled_from(["0 3 * * *", "@daily", "*/5 1-5 * * mon", "@reboot", "x"]),
+            st.sampled_from(["0 3 * * *", "@daily", "*/5 1-5 * * mon", "@reboot", "x", "-~ 1~5 * * *", "0 3 * * * -n"]),
             st.text(max_size=60),
         ),
         st.builds(
