@@ -79,6 +79,8 @@ class House:
         """`answers_within`: seconds after which a store that has not answered is away, for those who look."""
         self._answers_within = answers_within
         self.node, self.configuration = node, configuration
+        self.watched: Watched = node.watched
+        """The node, seen from outside; also in the moment between the end of the node and the end of the pages."""
         self.trouble: Trouble | None = None
         self.background = Background()
         self.backfills = Backfills(self.background)
@@ -93,11 +95,6 @@ class House:
         self._known = JobsKnown()
         self.rounds = Rounds(self.ground, lambda: self.watched)
         """What is looked at a little at a time."""
-
-    @property
-    def watched(self) -> Watched:
-        """The node, seen from outside."""
-        return self.node.watched
 
     async def view(self, *, fresh: bool = False) -> StoreView:
         """The timeline and the time, not older than half a second; `fresh`: read now. Raises StoreError."""
