@@ -226,6 +226,9 @@ def test_a_failure_of_the_last_hour_is_wrong_until_the_job_succeeds_and_then_dou
                 [],
                 ["failed in the last hour, and has succeeded since: etl (3)"],
             )
+            assert [finding.advice for finding in found if finding.level is Level.DOUBTFUL] == [
+                "`itinerary history etl` shows the runs that failed, and why"
+            ]
             await world.sleep_until(4_000.0)
             found = await last_hour(world)
             assert (wrong(found), doubtful(found)) == ([], [])

@@ -55,7 +55,7 @@ def failures(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) 
         found.append(Finding("failures", Level.WRONG, words, _explain(ground, still)))
     if over:
         words = f"failed in the last hour, and has succeeded since: {_counted(ground, over)}"
-        found.append(Finding("failures", Level.DOUBTFUL, words, _explain(ground, over)))
+        found.append(Finding("failures", Level.DOUBTFUL, words, _history(ground, over)))
     return found or [Finding("failures", Level.WELL, "no run failed in the last hour")]
 
 
@@ -141,5 +141,13 @@ def _counted(ground: Ground, jobs: Counter[JobNumber]) -> str:
 
 
 def _explain(ground: Ground, jobs: Counter[JobNumber]) -> str:
-    job = ground.timeline.jobs[jobs.most_common(1)[0][0]].name
-    return f"`itinerary explain {job}` says why, and what to do"
+    return f"`itinerary explain {_most_counted(ground, jobs)}` says why, and what to do"
+
+
+def _history(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    """Advice for a job that has succeeded since: `explain` is about its last run, which is not the one that failed."""
+    return f"`itinerary history {_most_counted(ground, jobs)}` shows the runs that failed, and why"
+
+
+def _most_counted(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    return ground.timeline.jobs[jobs.most_common(1)[0][0]].name
