@@ -139,12 +139,12 @@ def _shortened(line: str) -> str:
 # -- a history -------------------------------------------------------------------------------------------------------
 
 
-def print_history(ground: Ground, page: HistoryPage) -> None:
-    """A page of a job's history, and a strip above it."""
+def print_history(ground: Ground, page: HistoryPage, *, is_whole: bool = True) -> None:
+    """Print a page of a job's history, and a strip above it. `is_whole`: no option leaves out runs."""
     console = screen()
     if not page.runs and not page.active:
         more = ", as far as was looked" if page.next is not None else ""
-        say(f"{page.job} has no such occurrence{more}", console)
+        say(f"{page.job} has no {'' if is_whole else 'such '}run on record{more}", console)
     if page.runs:
         for line in drawn_strip(page.runs, console):
             console.print(line, soft_wrap=True)

@@ -104,7 +104,7 @@ def history(
         if as_json:
             print_json(page)
             return
-        print_history(ground, page)
+        print_history(ground, page, is_whole=not state and before is None)
 
     with errors_told():
         looked_at(store, look)

@@ -263,6 +263,13 @@ def test_a_job_that_was_deleted_from_the_file_is_planned_and_stopped_and_starts_
     assert told("apply", "jobs.toml")["is_change"] is False
 
 
+def test_a_job_that_never_ran_has_no_run_on_record() -> None:
+    write(TWO)
+    told("apply", "jobs.toml")
+    assert said("history", "report") == (0, "report has no run on record\n", "")
+    assert said("history", "report", "--state", "failed") == (0, "report has no such run on record\n", "")
+
+
 @pytest.mark.spec("D10", "undeclared jobs")
 def test_jobs_that_were_deleted_from_the_file_are_pruned_or_kept_if_that_is_chosen() -> None:
     write(TWO)
