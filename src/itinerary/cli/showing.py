@@ -1,6 +1,7 @@
 """`itinerary show` and `history`: one job, or one occurrence, with everything; and what a job's occurrences came to.
 
 `show` takes the name of a job, or an occurrence by its number, its id or its run id. A name that is both is the job.
+With `--last` it shows the last run of a job, with its output.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from itinerary.cli.listing import Limit, looked_at
 from itinerary.cli.output import print_json
 from itinerary.cli.run_pages import print_history, print_run
 from itinerary.cli.shared import AsJson, Store, errors_told
+from itinerary.errors import NotThere
 from itinerary.model.states import OccurrenceState
+from itinerary.model.text import shown
 
 __all__ = ["add_showing"]
 
@@ -41,6 +44,7 @@ def show(
             autocompletion=complete_job,
         ),
     ],
+    last: Annotated[bool, typer.Option("--last", help="Show the last run of the job, with its output.")] = False,  # noqa: FBT002 - a switch
     limit: Limit = 5,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -48,7 +52,7 @@ def show(
     """Show a job, or one occurrence of one, with everything that is known of it."""
 
     async def look(ground: Ground) -> None:
-        run = await _run_called(ground, what)
+        run = await (_last_run(ground, what) if last else _run_called(ground, what))
         if run is not None:
             detail = await run_detail(ground, run)
             if as_json:
@@ -64,6 +68,14 @@ def show(
 
     with errors_told():
         looked_at(store, look)
+
+
+async def _last_run(ground: Ground, job: str) -> Run:
+    """Return the last run of a job that ended; if none has, one that has not. Raises NotThere if there is none."""
+    page = await history_page(ground, ground.job(job), limit=1)
+    if not (found := [*page.runs, *page.active]):
+        raise NotThere(f"job {shown(job)} has no run on record; `itinerary trigger {job}` starts one")
+    return await Finder().find(ground.store, await StoreView.of(ground.store), str(found[0].number))
 
 
 async def _run_called(ground: Ground, what: str) -> Run | None:

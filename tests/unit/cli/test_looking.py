@@ -201,6 +201,22 @@ def test_who_looks_at_a_store_that_is_not_there_makes_none(tmp_path: Path, comma
 
 
 @pytest.mark.spec("U3", "show, history")
+def test_the_last_run_of_a_job_is_shown_without_knowing_its_number(url: str) -> None:
+    assert (
+        "job 'broken' has no run on record; `itinerary trigger broken` starts one"
+        in said(url, "show", "broken", "--last")[1]
+    )
+    for _ in range(2):
+        asked = told(url, "trigger", "broken")
+        with declared(url).running() as node:
+            node._app.blocking(node.wait(asked["id"]))
+        assert told(url, "show", "broken", "--last")["run"]["id"] == asked["id"]
+    assert "ValueError: it was not to be" in said(url, "show", "broken", "--last")[1]
+    waiting = told(url, "trigger", "etl")
+    assert told(url, "show", "etl", "--last")["run"]["id"] == waiting["id"], "no run of it has ended"
+
+
+@pytest.mark.spec("U3", "show, history")
 def test_a_run_that_is_not_known_is_an_error(url: str) -> None:
     assert "has no occurrence of its schedule at 7" in said(url, "show", "etl:7")[1]
     assert said(url, "show", "00000000-0000-0000-0000-000000000000")[0] == 1

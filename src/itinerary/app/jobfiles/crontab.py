@@ -252,7 +252,8 @@ class _Translator:
                 self._set_zone(number, value)
             case "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING":
                 if value:
-                    self.note(number, f"{name}={value}: Itinerary sends no mail; it keeps the output of each run")
+                    instead = "`itinerary show JOB --last` prints the output of the last run"
+                    self.note(number, f"{name}={value}: Itinerary sends no mail; {instead}")
             case "RANDOM_DELAY":
                 jitter = writing.text(value + "m")
                 self.note(number, f"{name}={value}: no run is delayed; add jitter = {jitter} to a schedule")

@@ -82,7 +82,12 @@ def test_some_variables_mean_something_to_cron_itself() -> None:
 @pytest.mark.parametrize(
     ("line", "note"),
     [
-        ("MAILTO=anna", Note(1, "MAILTO=anna: Itinerary sends no mail; it keeps the output of each run")),
+        (
+            "MAILTO=anna",
+            Note(
+                1, "MAILTO=anna: Itinerary sends no mail; `itinerary show JOB --last` prints the output of the last run"
+            ),
+        ),
         (
             "RANDOM_DELAY=5",
             Note(1, 'RANDOM_DELAY=5: no run is delayed; add jitter = "5m" to a schedule'),
