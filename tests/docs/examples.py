@@ -5,10 +5,9 @@ working directory is a scratch one, so an example may name a file as a reader wo
 jobs log goes to standard error, as with `itinerary up`: whether one of them happens to be due is not up to the page.
 A block below `<!-- needs: fastapi -->` is run where that is installed, and compiled elsewhere.
 
-A `console` block with `$ itinerary …` is a terminal: each command is given, and what it prints is compared with what
-stands below it, where `...` stands for anything, and lines may break elsewhere. With `&` behind it, a node runs in a
-process of its own until the page ends. On a page with a terminal, a block that begins with `# jobs.toml` or `# crontab`
-is that file.
+A `console` block that begins with `$ ` is a terminal, `terminal.py`: each command is run, and what it prints is
+compared with what stands below it. On a page with a terminal, a block that begins with `# jobs.toml` or `# crontab` is
+that file.
 """
 
 from __future__ import annotations
@@ -16,28 +15,22 @@ from __future__ import annotations
 import doctest
 import re
 import runpy
-import shlex
-import subprocess
 import sys
-from contextlib import ExitStack, chdir, contextmanager
+from contextlib import chdir
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from typer.testing import CliRunner
 
 from itinerary.app.logs import configure_logging
-from itinerary.cli.main import app as command_line
+from tests.docs.terminal import Terminal, is_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.docs.pages import Block, Page
 
-_COMMAND: Final = re.compile(r"^\$ itinerary (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _FILE: Final = re.compile(r"# (\w+\.toml|crontab)\n")
-_COLUMNS: Final = "80"
 
 
 def failures(page: Page, scratch: Path) -> list[str]:
@@ -53,9 +46,9 @@ def failures(page: Page, scratch: Path) -> list[str]:
 def _failures(page: Page, scratch: Path) -> list[str]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     complaints: list[str] = []
-    with ExitStack() as nodes:
+    with Terminal() as terminal:
         for block in page.blocks:
-            complaints += _tried(page, block, scratch, namespace, nodes)
+            complaints += _tried(page, block, scratch, namespace, terminal)
     return complaints
 
 
@@ -63,14 +56,10 @@ def has_terminal(page: Page) -> bool:
     return any(is_terminal(block) for block in page.blocks)
 
 
-def is_terminal(block: Block) -> bool:
-    return block.language == "console" and block.source.startswith("$ ")
-
-
-def _tried(page: Page, block: Block, scratch: Path, namespace: dict[str, Any], nodes: ExitStack) -> list[str]:
+def _tried(page: Page, block: Block, scratch: Path, namespace: dict[str, Any], terminal: Terminal) -> list[str]:
     match block.language:
         case "console" if is_terminal(block):
-            return _typed(page, block, nodes)
+            return terminal.complaints(page, block)
         case "toml" | "text" if has_terminal(page) and (named := _FILE.match(block.source)):
             (scratch / named[1]).write_text(block.source, "utf-8")
         case "python" if block.needs is not None and find_spec(block.needs) is None:
@@ -96,33 +85,3 @@ def _compare(page: Page, block: Block, namespace: dict[str, Any]) -> list[str]:
     doctest.DocTestRunner(verbose=False).run(test, out=complaints.append, clear_globs=False)
     namespace |= test.globs
     return complaints
-
-
-def _typed(page: Page, block: Block, nodes: ExitStack) -> list[str]:
-    complaints: list[str] = []
-    for found in _COMMAND.finditer(block.source):
-        words = shlex.split(found[1])
-        if words[-1] == "&":
-            nodes.enter_context(_node(words[:-1]))
-            continue
-        printed = CliRunner(env={"COLUMNS": _COLUMNS}).invoke(command_line, words).output
-        if not doctest.OutputChecker().check_output(found[2], printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
-            complaints.append(f"{page}:{block.line}: `itinerary {found[1]}` printed:\n{printed}and not:\n{found[2]}\n")
-    return complaints
-
-
-@contextmanager
-def _node(words: list[str]) -> Iterator[None]:
-    """A node in a process of its own, which is asked to end when the page has."""
-    command = [sys.executable, "-m", "itinerary", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603 - ours
-        assert process.stdout is not None
-        said: list[str] = []
-        while "Itinerary node" not in "".join(said):  # which it says when it has started
-            said.append(process.stdout.readline())
-            assert said[-1], f"it has not started: {''.join(said)}"
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.communicate()

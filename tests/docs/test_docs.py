@@ -42,7 +42,7 @@ from itinerary.model import (
 )
 from itinerary.model.settings import LIVE
 from itinerary.schedules import Cron, Schedule, cron, format_duration
-from tests.docs.examples import failures, is_terminal
+from tests.docs.examples import failures
 from tests.docs.pages import (
     DOCS,
     GENERATED,
@@ -54,6 +54,7 @@ from tests.docs.pages import (
     pages_with_examples,
     reference,
 )
+from tests.docs.terminal import is_terminal
 
 LANGUAGES = {"console", "json", "mermaid", "pycon", "python", "text", "toml"}
 LINKED_FROM = [*pages_with_examples(), Page(ROOT / "CONTRIBUTING.md"), Page(ROOT / "CHANGELOG.md")]
