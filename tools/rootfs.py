@@ -179,7 +179,7 @@ def main() -> None:
     shutil.rmtree(root.path, ignore_errors=True)
     root.make()
     root.put_python()
-    root.put_packages(["itinerary[postgres,kubernetes]", *arguments.package])
+    root.put_packages(["itinerary-scheduler[postgres,kubernetes]", *arguments.package])
     root.put_code(arguments.code)
     root.put_programs(arguments.program)
     root.put_libraries()

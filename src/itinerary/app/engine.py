@@ -581,7 +581,7 @@ def _told(error: BaseException) -> list[str]:
 def installed_version() -> str:
     """The version of Itinerary that is installed."""
     try:
-        return version("itinerary")
+        return version("itinerary-scheduler")
     except PackageNotFoundError:  # a source tree that nobody installed
         return "0"
 

@@ -115,7 +115,7 @@ def _switch(value: str) -> bool:
 
 def _require(module: str, extra: str) -> None:
     if find_spec(module) is None:
-        raise ConfigError(f"this store needs the package {module}; install itinerary[{extra}]")
+        raise ConfigError(f"this store needs the package {module}; install itinerary-scheduler[{extra}]")
 
 
 _SWITCHES: Final = {"on": True, "true": True, "off": False, "false": False}

@@ -50,7 +50,7 @@ def ran(tmp_path: Path, task: str) -> str:
 def test_a_node_with_a_pod_does_not_start_and_says_what_to_install(tmp_path: Path) -> None:
     told = ran(tmp_path, 'job.pod("fit", image="local/train:1")')
     assert "ConfigError: a task is a pod, and kubernetes-asyncio" in told
-    assert "install itinerary[kubernetes]" in told
+    assert "install itinerary-scheduler[kubernetes]" in told
 
 
 @pytest.mark.spec("K1", "optional")
