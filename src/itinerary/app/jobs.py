@@ -319,31 +319,34 @@ class Job:
         """Whether some occurrence has started and is not final, on whichever node."""
         return await self._ask(lambda desk: desk.is_running(self.name))
 
+    @property
     def is_active(self) -> bool:
-        """Whether now lies between the start and the end of its schedule."""
-        stretch = self._stretch()
+        """True if now lies between the start and the end of the schedule, and an instant is still to come."""
+        desk = self._desk
+        number, now = desk.job(self.name).number, desk.now()
+        stretch = desk.timeline.in_force(number, now)
         if stretch is None or isinstance(stretch.standing, Removed):
             return False
         low, high = stretch.schedule.active_range()
-        return low <= self._desk.now() // SECOND <= high
+        return low <= now // SECOND <= high and not desk.timeline.is_finished(number, now)
 
     @property
     def is_paused(self) -> bool:
-        """Whether its instants are being skipped."""
+        """True if the instants of the job are skipped."""
         stretch = self._stretch()
         return stretch is not None and isinstance(stretch.standing, Paused)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing is expected of it."""
+        """True if nothing is expected of the job."""
         stretch = self._stretch()
         return stretch is not None and isinstance(stretch.standing, Stopped)
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it is active, and neither paused nor stopped."""
+        """True if the job is active, and neither paused nor stopped."""
         stretch = self._stretch()
-        return stretch is not None and isinstance(stretch.standing, Active) and self.is_active()
+        return stretch is not None and isinstance(stretch.standing, Active) and self.is_active
 
     @property
     def schedule(self) -> Schedule:
@@ -356,9 +359,13 @@ class Job:
         return schedule
 
     def next_run(self) -> datetime | None:
-        """Its next instant that is to run, or None: it is stopped, finished, or paused without an end."""
+        """Return the next instant that is to run; None if the job is stopped, finished or removed.
+
+        While the job is paused without an end, its next instant is returned: the one that runs if the job is resumed
+        before that.
+        """
         desk = self._desk
-        following = desk.timeline.next_run(desk.job(self.name).number, desk.now())
+        following = desk.timeline.next_instant(desk.job(self.name).number, desk.now())
         return None if following is None else from_seconds(following // SECOND)
 
     def occurrences_between(self, start: InstantLike, end: InstantLike) -> list[datetime]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from itinerary.app.looking.details import JobDetail, TaskDeclared
 from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.jobs import JobState
 from itinerary.cli.layout import Cell, Column, print_facts, print_table
 from itinerary.cli.output import say, screen, shown_state, told_at, told_for
 from itinerary.cli.run_pages import at_of, on_the_wall, print_runs, print_section, print_settings
@@ -68,6 +69,8 @@ def _print_next(ground: Ground, found: JobDetail, console: Console) -> None:
     zone = found.seen.timezone
     rows = [(told_at(at, ground.offset(zone, at)), told_for(at - ground.now)) for at in instants]
     print_table((Column(f"at, {zone}"), Column("in")), rows, console)
+    if found.seen.state is JobState.PAUSED:
+        say("the job is paused: an instant during the pause is skipped", console)
 
 
 def _print_active(ground: Ground, found: JobDetail, console: Console) -> None:

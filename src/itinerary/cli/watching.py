@@ -196,7 +196,7 @@ def header(app: Itinerary, node: RunningNode, web: ListenAt | None = None) -> Te
     text = Text()
     text.append("Itinerary ", "bold")
     text.append(f"node {node.name} on {node.store}\n")
-    upcoming = sorted((at, job.name) for job in app if (at := job.next_run()) is not None)
+    upcoming = sorted((at, job.name) for job in app if (at := job.next_run()) is not None and not job.is_paused)
     text.append(f"{len(app)} {'job' if len(app) == 1 else 'jobs'}; ")
     text.append("next: " if upcoming else "nothing is due\n")
     for place, (at, name) in enumerate(upcoming[:_NEXT_SHOWN]):

@@ -31,13 +31,14 @@ from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.expected import Expected, joined
 from itinerary.core.index_source import Rejected
 from itinerary.core.layers import Layer
-from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, Standing, Stretch, fold
+from itinerary.core.stretches import FOREVER, Active, History, Paused, Removed, Standing, Stopped, Stretch, fold
 from itinerary.core.zoning import ZoneBook
 from itinerary.errors import RecordError
 from itinerary.model.definition import Definition
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.schedules import Schedule
 from itinerary.schedules.instants import MICROSECONDS
+from itinerary.schedules.reboot import Reboot
 
 __all__ = ["Catalogue", "Listed", "Timeline"]
 
@@ -194,9 +195,33 @@ class Timeline:
 
         Raises an ItineraryError if what is in force cannot be read or misbehaves.
         """
+        return self._first_instant(job, after, (Active,))
+
+    def next_instant(self, job: JobNumber, after: int) -> int | None:
+        """The first instant later than `after` that is to run, or, if a pause without an end is in force, the first
+        instant of the paused schedule. None if the job is stopped, finished or removed.
+
+        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        """
+        found = self.next_run(job, after)
+        return self._first_instant(job, after, (Active, Paused)) if found is None else found
+
+    def is_finished(self, job: JobNumber, after: int) -> bool:
+        """True if no instant of the job is later than `after`, whether the job is active, paused or stopped.
+
+        A job that runs at each start of a node has no instants, and never finishes. Raises an ItineraryError if what is
+        in force cannot be read or misbehaves.
+        """
+        stretch = self.in_force(job, after)
+        if stretch is not None and isinstance(stretch.schedule, Reboot):
+            return False
+        return self._first_instant(job, after, (Active, Paused, Stopped)) is None
+
+    def _first_instant(self, job: JobNumber, after: int, standings: tuple[type[Standing], ...]) -> int | None:
+        """The first instant later than `after` of the stretches with one of these standings, skipped ones left out."""
         skipped = {skip.instant for skip in self.history(job).skips}
         for stretch in self.stretches(job, after, FOREVER):
-            if not isinstance(stretch.standing, Active) or stretch.due_from >= stretch.end:
+            if not isinstance(stretch.standing, standings) or stretch.due_from >= stretch.end:
                 continue
             schedule = stretch.schedule
             for span in self.zones.spans(schedule.zone_names(), stretch.due_from, stretch.end):

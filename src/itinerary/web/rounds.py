@@ -171,7 +171,7 @@ class Rounds:
                 elif timeline.next_run(job, _FAR) is not None:
                     self._endless[job] = entries
                     self.finished.discard(job)
-                elif timeline.next_run(job, ground.now) is None:
+                elif timeline.is_finished(job, ground.now):
                     self.finished.add(job)
                 else:
                     self.finished.discard(job)

@@ -11,7 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from itinerary import Itinerary, Retry, cron, once
+from itinerary.app.changing import Changes
 from itinerary.app.registering import register
+from itinerary.app.views import StoreView
 from itinerary.cli.main import app as command_line
 from itinerary.stores import open_store
 from tests.hours import HOURLY
@@ -77,7 +79,23 @@ def test_jobs_are_listed_with_how_they_stand_their_schedules_in_words_and_their_
     assert by_name["nightly"]["schedule"] == "At 05:00, Monday to Friday, America/New_York"
     assert by_name["nightly"]["timezone"] == "America/New_York"
     assert by_name["nightly"]["next_at"].endswith("Z")
-    assert (by_name["etl"]["next_at"], by_name["etl"]["last"]) == (None, None)
+    assert (by_name["etl"]["next_at"], by_name["etl"]["last"]) == (by_name["broken"]["next_at"], None)
+
+
+@pytest.mark.spec("S11", "next_run")
+def test_a_paused_job_is_shown_with_its_next_instants_and_a_stopped_one_has_none(url: str) -> None:
+    expected = told(url, "show", "etl")["next_runs"]
+    said(url, "pause", "etl")
+    assert told(url, "show", "etl")["next_runs"] == expected
+    assert "the job is paused: an instant during the pause is skipped" in said(url, "show", "etl")[1]
+
+    async def stop() -> None:
+        async with open_store(url) as store:
+            await Changes(store, await StoreView.of(store), "anna").stop("etl", None)
+
+    asyncio.run(stop())
+    assert told(url, "show", "etl")["next_runs"] == []
+    assert told(url, "jobs", "etl")["jobs"][0]["next_at"] is None
 
 
 @pytest.mark.spec("U3", "jobs")

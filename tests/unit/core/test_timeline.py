@@ -276,3 +276,32 @@ def test_the_next_run_is_the_next_instant_that_will_not_be_skipped() -> None:
     single = book.job("fireworks", once("2027-01-15T12:07:00Z"))
     assert book.timeline.next_run(single, NOON) == NOON + 7 * MINUTE
     assert book.timeline.next_run(single, NOON + 7 * MINUTE) is None, "it has fired, and is finished"
+
+
+@pytest.mark.spec("S11", "next_run")
+def test_the_next_instant_of_a_paused_job_is_that_of_its_schedule_and_a_stopped_one_has_none() -> None:
+    book = Book()
+    job = book.job("backup", every("10m"))
+    book.pause(job, NOON - 5 * MINUTE)
+    book.skip(job, NOON)
+    assert (book.timeline.next_run(job, NOON - MINUTE), book.timeline.next_instant(job, NOON - MINUTE)) == (
+        None,
+        NOON + 10 * MINUTE,
+    )
+    ending = book.job("ending", every("10m"))
+    book.pause(ending, NOON - 5 * MINUTE, until=NOON + 25 * MINUTE)
+    assert book.timeline.next_instant(ending, NOON) == NOON + 30 * MINUTE, "the first one after the pause"
+    book.stop(job, NOON)
+    assert book.timeline.next_instant(job, NOON) is None
+    assert not book.timeline.is_finished(job, NOON), "the schedule goes on"
+
+
+@pytest.mark.spec("S5", "finished")
+def test_a_job_is_finished_when_no_instant_is_left_and_one_of_each_start_never_is() -> None:
+    book = Book()
+    single = book.job("fireworks", once("2027-01-15T12:07:00Z"))
+    paused = book.job("paused", once("2027-01-15T12:07:00Z"))
+    book.pause(paused, NOON)
+    boot = book.job("boot", cron("@reboot"))
+    asked = [(job, NOON + after * MINUTE) for job in (single, paused, boot) for after in (6, 7)]
+    assert [book.timeline.is_finished(*one) for one in asked] == [False, True, False, True, False, False]

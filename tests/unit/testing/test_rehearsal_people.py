@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, every
+from itinerary import ExecutionContext, Itinerary, every, once
 from itinerary.errors import ClockError
 from tests.unit.testing.rehearsing import Begin
 
@@ -48,6 +48,24 @@ def test_handles_of_the_app_work_too(app: Itinerary, rehearse: Begin) -> None:
     running = run.trigger("hourly", overlap="allow")
     assert run.cancel(running, reason="enough")
     assert run.wait(running).outcome == "cancelled"
+
+
+@pytest.mark.spec("S5", "finished")
+@pytest.mark.spec("S11", "is_active")
+def test_a_job_with_one_instant_is_neither_active_nor_enabled_after_it(app: Itinerary, rehearse: Begin) -> None:
+    @app.job(once("2026-01-01T12:00:00Z"))
+    async def fireworks() -> None: ...
+
+    run = rehearse(app)
+    handle = app["fireworks"]
+    assert (handle.is_active, handle.is_enabled, handle.next_run()) == (
+        True,
+        True,
+        datetime(2026, 1, 1, 12, tzinfo=UTC),
+    )
+    run.advance(hours=13)
+    assert run.history("fireworks").statuses == ["completed"]
+    assert (handle.is_active, handle.is_enabled, handle.next_run()) == (False, False, None)
 
 
 @pytest.mark.spec("R4", "a run that was asked for waits for its turn")

@@ -105,6 +105,11 @@ def test_a_job_is_shown_with_its_last_outcomes_its_schedule_in_words_and_when_it
             following = app["etl"].next_run()
             assert following is not None
             assert following.strftime("%Y-%m-%dT%H:%M:%SZ") in page
+            await app["etl"].pause()
+            page = await dashboard.page("/jobs")
+            assert following.strftime("%Y-%m-%dT%H:%M:%SZ") in page, "the next instant of a paused job"
+            page = await dashboard.page("/jobs/etl")
+            assert "The job is paused: an instant during the pause is skipped." in page
 
     run(story())
 

@@ -86,10 +86,13 @@ class Ground:
         return found or next((stretch for stretch in history.stretches if stretch.start > self.now), None)
 
     def next_runs(self, job: JobNumber, count: int) -> list[int]:
-        """The next instants that are to run. Raises an ItineraryError if what is in force cannot be read."""
+        """The next instants that are to run; of a job that is paused without an end, its next instants.
+
+        Raises an ItineraryError if what is in force cannot be read.
+        """
         found: list[int] = []
         while len(found) < count:
-            following = self.timeline.next_run(job, found[-1] if found else self.now)
+            following = self.timeline.next_instant(job, found[-1] if found else self.now)
             if following is None:
                 break
             found.append(following)

@@ -105,11 +105,12 @@ class Looker:
         try:
             stretch = self._ground.stretch(job.number)
             following = next(iter(self._ground.next_runs(job.number, 1)), None)
+            is_finished = following is None and self._ground.timeline.is_finished(job.number, self._ground.now)
         except ItineraryError as error:
             return JobState.QUARANTINED, str(error), None
         if stretch is None:
             return JobState.REMOVED, None, None
-        state, why = self._standing(stretch, following)
+        state, why = self._standing(stretch, is_finished=is_finished)
         if job.number in self._lacked and state in {JobState.ACTIVE, JobState.LATER}:
             return JobState.QUARANTINED, "no node that runs has its code", following
         return state, why, following
@@ -118,7 +119,7 @@ class Looker:
         """How many of a job's occurrences run, and how many wait."""
         return self._running[job], self._waiting[job]
 
-    def _standing(self, stretch: Stretch, following: int | None) -> tuple[JobState, str | None]:
+    def _standing(self, stretch: Stretch, *, is_finished: bool) -> tuple[JobState, str | None]:
         match stretch.standing:
             case Paused() as paused:
                 return JobState.PAUSED, str(paused)
@@ -129,7 +130,7 @@ class Looker:
             case Active():
                 if stretch.start > self._ground.now:
                     return JobState.LATER, None
-                return (JobState.FINISHED if following is None else JobState.ACTIVE), None
+                return (JobState.FINISHED if is_finished else JobState.ACTIVE), None
 
     async def seen(self, job: JobRow) -> JobSeen:
         """A job in a line."""
