@@ -25,7 +25,7 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.pen import Pen
 from itinerary.core.plans import JobPlan
 from itinerary.core.progress import Phase, TaskProgress
-from itinerary.core.rescue import way_to_stale
+from itinerary.core.rescue import orphaned_by, way_to_stale
 from itinerary.model.queries import Detail
 from itinerary.model.retries import is_lost
 from itinerary.model.rows import OccurrenceRow
@@ -177,6 +177,8 @@ def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
     for task in course.tasks:
         if task.tries and is_lost(task.tries[-1]):
             return _ended_by_rescue(course, task)
+    if (why := orphaned_by(task.row(course.ref) for task in course.tasks)) is not None:
+        return Closing(OccurrenceState.ORPHANED, "the scheduler", why)
     if outcome_of(course.tasks)[0] is not OccurrenceState.COMPLETED:
         return None
     for task in course.tasks:

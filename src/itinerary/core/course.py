@@ -174,6 +174,7 @@ class Course:
         "last_run_at",
         "lined_up_at",
         "made_at",
+        "misses",
         "only_tasks",
         "overrides",
         "passes_held",
@@ -221,6 +222,8 @@ class Course:
         self.taking: Intervention | None = None
         """The write that makes it this node's, until that is made."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
+        self.misses = 0
+        """How many heartbeats its orchestrator had missed in a row when the loop last looked."""
         self.begun_at = 0
         """When the loop heard that it has started: a moment after `started_at`."""
         self.place = 0

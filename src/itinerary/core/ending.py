@@ -14,6 +14,7 @@ from itinerary.core.failure import outcome_of
 from itinerary.core.news import Finished, Tried
 from itinerary.core.outbox import Outbox
 from itinerary.core.progress import Phase, StopReason, TaskProgress
+from itinerary.core.rescue import SILENT
 from itinerary.model.ids import run_id
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import Failed
@@ -73,8 +74,14 @@ def give_up(course: Course, by: str) -> None:
 
 
 def orphan(course: Course, now: int, out: Outbox) -> None:
-    """Nobody has looked after it for too long (O4)."""
-    why = f"no heartbeat since {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
+    """End all that runs of an occurrence whose orchestrator has been silent for too long (O4).
+
+    Each task says so, too: if this node dies before its hooks are told, another node reads there what it came to.
+    """
+    why = f"{SILENT} {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
+    if course.runs_errand and course.errand is not None:
+        out.kills.append(course.errand.key)
+    course.errand = course.resume_at = None
     if course.pen.is_refused:
         give_up(course, "the scheduler")
     kill_all(course, out)
@@ -96,7 +103,6 @@ def orphan(course: Course, now: int, out: Outbox) -> None:
             case _:
                 assert_never(task.phase)
     course.closing = Closing(OccurrenceState.ORPHANED, "the scheduler", why)
-    end(course, now, out)
     out.log(Level.ERROR, "occurrence.orphaned", **named(course), why=why, last_seen=course.seen_at)
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "is_waiting",
     "limited",
     "on_time",
+    "orphan",
     "reported",
     "wakes_at",
     "written",
@@ -260,6 +261,12 @@ def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
     course.stage = Stage.WORKING
     _settle(course, now, out)
     return True
+
+
+def orphan(course: Course, now: int, out: Outbox) -> None:
+    """End an occurrence whose orchestrator has been silent for too long, and tell its hooks (O4, X7)."""
+    ending.orphan(course, now, out)
+    _tell(course, 0, now, out)
 
 
 def give_way(course: Course, why: str, now: int, out: Outbox) -> bool:

@@ -52,7 +52,12 @@ from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import Intervention
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["FATES", "Fate", "Rescue", "reaped", "released", "rescued", "way_to_stale"]
+__all__ = ["FATES", "SILENT", "Fate", "Rescue", "orphaned_by", "reaped", "released", "rescued", "way_to_stale"]
+
+SILENT: Final = "no heartbeat since"
+"""How the reason of tasks begins that were orphaned on a living node, since their orchestrator fell silent."""
+_UNKNOWN: Final = "and nobody knows how far it came"
+"""How the reason of tasks ends that were orphaned with their node."""
 
 
 class Fate(StrEnum):
@@ -149,7 +154,9 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
         fate, why = Fate.ORPHANED, f"{why}; {LOST_MAX} attempts were lost like that, and it is not tried again"
     match fate:
         case Fate.ORPHANED:
-            why = f"{why}, and nobody knows how far it came"
+            why = f"{why}, {_UNKNOWN}"
+            if plan is None:
+                why = f"{why}; no on_complete hook was called: the definition of the job cannot be read"
             to = None if _tells(plan) else OccurrenceState.ORPHANED
             return Rescue(fate, _ended(detail, plan, TaskState.FAILED, to, why))
         case Fate.RERUN:
@@ -166,7 +173,7 @@ def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Interven
     is_rerun = _wants(detail) is OnOrphan.RERUN and not _too_often(others, detail.attempts)
     ended = {} if is_rerun else {attempt.place for attempt in others}
     tasks = tuple(
-        replace(task, status=TaskState.FAILED, reason=f"{why}, and nobody knows how far it came")
+        replace(task, status=TaskState.FAILED, reason=f"{why}, {_UNKNOWN}")
         for task in detail.tasks
         if task.place in ended
     )
@@ -174,11 +181,23 @@ def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Interven
     return replace(_taken(detail.row, None, why, tasks=tasks, attempts=lost), gives_back=False)
 
 
+def orphaned_by(tasks: Iterable[TaskRow]) -> str | None:
+    """Return why an occurrence was orphaned whose tasks are over and whose end is not written; None if it was not."""
+    rows = list(tasks)
+    if not all(task.status in TASK_FINAL for task in rows):
+        return None
+    reasons = (task.reason or "" for task in rows)
+    return next((why for why in reasons if why.startswith(SILENT) or why.endswith(_UNKNOWN)), None)
+
+
 def reaped(detail: Detail, why: str, plan: JobPlan | None) -> Intervention:
-    """What is done about one that is over its time, and that nobody has ended."""
+    """What is done about one that is over its time, and that nobody has ended. One that was orphaned before, and whose
+    hooks no node could call, stays orphaned."""
     way = way_to_stale(detail.row.status)
     if _tells(plan):
         return _ended(detail, plan, TaskState.TIMEOUT, None, why)
+    if (orphaned := orphaned_by(detail.tasks)) is not None:
+        return _ended(detail, plan, TaskState.FAILED, OccurrenceState.ORPHANED, f"{orphaned}; {why}")
     if way is None:
         return _ended(detail, plan, TaskState.TIMEOUT, OccurrenceState.FAILED, why)
     return replace(_ended(detail, plan, TaskState.TIMEOUT, OccurrenceState.FAILED_STALE, why), by_way_of=way)

@@ -64,7 +64,7 @@ from itinerary.model.policies import OnOrphan
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Written
-from itinerary.schedules.durations import SECOND
+from itinerary.schedules.durations import SECOND, format_duration
 
 __all__ = ["OVERLOAD_MAX", "Scheduler"]
 
@@ -334,12 +334,32 @@ class Scheduler:
         if now < self._heartbeats_at:
             return
         self._heartbeats_at = now + interval // 2
-        silent = interval * self._settings.max_missed_orchestrator_heartbeats
+        allowed = self._settings.max_missed_orchestrator_heartbeats
         board = self._board
-        for course in [course for course in board.live.values() if now - course.seen_at >= silent]:
-            if course.stage in LIVE and not course.outlives_its_node:  # a pod is known to be there (K4)
-                ending.orphan(course, now, out)
+        for course in [one for one in board.live.values() if one.misses or now - one.seen_at >= interval]:
+            if course.stage not in LIVE:
+                continue
+            self._count_misses(course, now, out)
+            if course.misses < allowed or course.outlives_its_node:  # a pod is known to be there (K4)
+                continue
+            if course.stage is not Stage.TELLING:  # else its end is decided, and its hooks have a time limit
+                lifecycle.orphan(course, now, out)
                 board.after(course, now, out)
+
+    def _count_misses(self, course: Course, now: int, out: Outbox) -> None:
+        """Count the heartbeats that an orchestrator has missed in a row, and log each of them, up to the limit."""
+        interval = self._settings.orchestrator_heartbeat_interval
+        allowed = self._settings.max_missed_orchestrator_heartbeats
+        before, course.misses = course.misses, (now - course.seen_at) // interval
+        if before < course.misses and before < allowed:
+            out.log(
+                Level.WARNING,
+                "heartbeat.missed",
+                **ending.named(course),
+                missed=course.misses,
+                max_missed_orchestrator_heartbeats=allowed,
+                silent_for=format_duration(now - course.seen_at),
+            )
 
     def _keep_within_bounds(self, now: int, out: Outbox) -> None:
         """Too much that is not durable: no new work, and after a while the end (L8). And the end of a shutdown."""

@@ -149,15 +149,17 @@ class Reaper:
     def _reaping(self, detail: Detail) -> Intervention | None:
         """What is done about it; None if that is left to others for now."""
         row, plan = detail.row, self._plans().readable(detail.row)
+        untold = ""
         if plan is not None and plan.definition.on_complete:
             times = self._left[row.ref, row.fence] = self._left.get((row.ref, row.fence), -1) + 1
             if times < _LEFT_TO_OTHERS and (not plan.is_runnable or row.owner is None):
                 return None
             if not plan.is_runnable or row.owner is None:
                 plan = None  # nobody came who could tell its hooks
+                untold = "; on_complete was not called: no node that has the code of the job took it over"
         assert row.started_at is not None, "what has not begun has all the time in the world"
         took = format_duration((row.expires_at or row.started_at) - row.started_at)
-        return reaped(detail, f"over its time: nobody ended it within {took} of its start", plan)
+        return reaped(detail, f"over its time: nobody ended it within {took} of its start{untold}", plan)
 
     async def _call(self, rows: Sequence[OccurrenceRow]) -> None:
         """Give the slot to whoever stands in line first, where nobody is in there any more (PROTOCOL 14)."""

@@ -8,6 +8,7 @@ from itinerary.core.commands import Write
 from itinerary.core.messages import ClockDoubted, ClockJumped, OccurrenceAsked
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
+from itinerary.model.report import Report
 from itinerary.model.work import AttemptKey, Ended, Succeeded
 from itinerary.schedules import every
 from itinerary.schedules.instants import from_seconds
@@ -59,6 +60,57 @@ def test_after_the_allowed_misses_it_is_orphaned_and_says_when_it_was_last_seen(
     (line,) = world.logged("occurrence.orphaned")
     assert line["last_seen"] == START
     assert world.script.killed == [AttemptKey(world.ref, 0, 1)]
+    world.at_rest()
+
+
+@pytest.mark.spec("O4", "each miss is logged")
+def test_each_missed_heartbeat_is_a_warning_with_the_count_and_the_limit() -> None:
+    world = hanging()
+    world.is_silent = True
+    world.run_to(26)
+    world.is_silent = False
+    world.run_to(45)
+    world.is_silent = True
+    world.run_to(100)
+    assert world.statuses == ["orphaned"]
+    lines = world.logged("heartbeat.missed")
+    assert [line["missed"] for line in lines] == [1, 2, 1, 2, 3], "a heartbeat starts the count anew"
+    assert {line["max_missed_orchestrator_heartbeats"] for line in lines} == {3}
+    assert {line["occurrence"] for line in lines} == {world.ref}
+    assert lines[0]["run"] == f"etl:{START // SECOND}"
+
+
+@pytest.mark.spec("X7", "orphaned")
+@pytest.mark.parametrize("where", ["a task", "a wait to retry", "a requirement", "a hook"])
+def test_hooks_hear_once_of_what_is_orphaned_by_missed_heartbeats(where: str) -> None:
+    world = World()
+    requires = (Requirement(python="app:ready", every="1h", deadline="2h"),) if where == "a requirement" else ()
+    hooks = ("app:hello",) if where == "a hook" else ()
+    world.job("etl", requires=requires, on_start=hooks, on_complete=("app:bye", "app:bye_too"), retry=Retry(1, "1h"))
+    world.does("main", hangs() if where == "a task" else fails())
+    world.does("python app:ready", says("false"))
+    world.does("app:hello", hangs())
+    world.is_silent = True
+    world.run_to(120)
+    assert world.statuses == ["orphaned"]
+    told = [one for one in world.script.launched if one.facts.task.startswith("app:bye")]
+    assert [one.facts.task for one in told] == ["app:bye", "app:bye_too"]
+    assert all(isinstance(one.argument, Report) and one.argument.outcome == "orphaned" for one in told)
+    assert isinstance(told[0].argument, Report)
+    assert (told[0].argument.reason or "").startswith("no heartbeat since ")
+    assert len(world.logged("occurrence.orphaned")) == 1
+    world.at_rest()
+
+
+@pytest.mark.spec("X7", "orphaned")
+def test_silence_while_hooks_hear_of_an_end_changes_no_outcome() -> None:
+    world = World()
+    world.job("etl", on_complete=("app:bye",))
+    world.does("app:bye", hangs())
+    world.is_silent = True
+    world.run_to(120)
+    assert world.statuses == ["completed"]
+    assert [name for name, _, _ in world.launches()] == ["main", "app:bye"]
     world.at_rest()
 
 

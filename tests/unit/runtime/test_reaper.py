@@ -163,6 +163,62 @@ def test_hooks_hear_of_what_is_orphaned_before_its_first_task() -> None:
     played(story)
 
 
+@pytest.mark.spec("X7", "orphaned")
+@pytest.mark.parametrize("dies", [False, True], ids=["its node lives on", "its node dies while the hook runs"])
+def test_hooks_hear_of_what_is_orphaned_since_its_orchestrator_fell_silent(dies: bool) -> None:
+    async def story(world: World) -> None:
+        told: list[str] = []
+
+        async def hook(report: Any) -> None:
+            told.append(f"{report.outcome} {report.tasks[0].status}")
+            assert report.reason.startswith("no heartbeat since ")
+            if dies and len(told) == 1:
+                await asyncio.sleep(LONG)
+
+        name = world.registry.register(hook, "world:hook")
+        await world.register(JOB, world.task(LONG), schedule=once_at(10), on_complete=(name,))
+        silent = world.node("a")
+        async with world.dying(silent):
+            await world.until(lambda: bool(world.began))
+            await asyncio.sleep(1.0)
+            silent._orchestrators._followed.clear()
+            await world.until(lambda: bool(told))
+            if not dies:
+                await world.until(lambda: has_ended(world))
+        if dies:
+            assert (await row_of(world)).status is OccurrenceState.RUNNING, "its hook has not returned"
+            async with world.running(world.node("b")):
+                await world.until(lambda: has_ended(world))
+        row = await row_of(world)
+        assert row.status is OccurrenceState.ORPHANED
+        assert (row.reason or "").startswith("no heartbeat since ")
+        assert told == ["orphaned failed"] * (2 if dies else 1), "at least once, and once if no node dies"
+
+    played(story)
+
+
+@pytest.mark.spec("X7", "orphaned")
+def test_an_orphan_whose_code_no_node_has_says_that_its_hooks_were_not_called() -> None:
+    async def story(world: World) -> None:
+        told: list[str] = []
+        name = world.registry.register(lambda _: told.append("told"), "world:hook")
+        overrides = Overrides(execution_timeout="1m")
+        await world.register(JOB, world.task(LONG), schedule=once_at(10), overrides=overrides, on_complete=(name,))
+        async with world.dying(world.node("a")):
+            await world.until(lambda: bool(world.began))
+        async with world.running(world.node("b", knows=lambda _: False)):
+            await world.until(lambda: has_ended(world), within=600.0)
+        row = await row_of(world)
+        assert row.status is OccurrenceState.ORPHANED
+        assert (row.reason or "").startswith("node a is gone, and nobody knows how far it came; over its time: ")
+        assert (row.reason or "").endswith(
+            "; on_complete was not called: no node that has the code of the job took it over"
+        )
+        assert told == []
+
+    played(story)
+
+
 @pytest.mark.spec("X6", "a line that nobody called")
 def test_one_that_stands_in_line_for_a_slot_that_nobody_is_in_is_called() -> None:
     """No end leaves a line uncalled; so the slot is emptied behind everybody's back."""
