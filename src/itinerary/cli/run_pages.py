@@ -92,7 +92,7 @@ def _started(ground: Ground, run: RunSeen, zone: str) -> str | None:
     return f"{at}, {told_for(max(int(run.late_seconds * SECOND), 0))} after its instant"
 
 
-def _ended(ground: Ground, run: RunSeen, zone: str) -> str | None:
+def _ended(ground: Ground, run: RunSeen | TaskSeen, zone: str) -> str | None:
     at = at_of(ground, run.ended_at, zone)
     return at if at is None or run.took_seconds is None else f"{at}, it took {_took(run.took_seconds)}"
 
@@ -110,7 +110,17 @@ def _print_task(ground: Ground, task: TaskSeen, zone: str, console: Console) -> 
     console.print()
     say(Text.assemble((f"task {task.name}", "bold"), ", ", shown_state(task.status)), console)
     result = None if task.result is None else bytes(task.result).decode()
-    print_facts([("reason", task.reason), ("cancelled by", task.cancelled_by), ("result", result)], console, indent=2)
+    print_facts(
+        [
+            ("started", at_of(ground, task.started_at, zone)),
+            ("ended", _ended(ground, task, zone)),
+            ("reason", task.reason),
+            ("cancelled by", task.cancelled_by),
+            ("result", result),
+        ],
+        console,
+        indent=2,
+    )
     for attempt in task.attempts:
         _print_attempt(ground, attempt, zone, console)
 

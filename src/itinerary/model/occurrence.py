@@ -99,6 +99,10 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     reason: str | None = None
     result: str | None = None
     """What it returned, as JSON text (see `result_json`)."""
+    started_at: int | None = None
+    """When its first attempt began."""
+    ended_at: int | None = None
+    """When its last attempt ended; None while more may follow, and if nobody saw the end."""
 
     def __post_init__(self) -> None:
         _clean(self, "cancelled_by")

@@ -39,6 +39,12 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     status: TaskState
+    started_at: datetime | None
+    """When its first attempt began; None if none did."""
+    ended_at: datetime | None
+    """When its last attempt ended; None while it runs, and if nobody saw the end."""
+    duration: timedelta | None
+    """From its start to its end, waits between attempts included."""
     attempts: tuple[AttemptReport, ...]
     retry_waits: tuple[timedelta, ...]
     """Between the end of each attempt and the start of the next."""
@@ -109,6 +115,9 @@ def _task(run: TaskRun, attempts: list[Attempt]) -> TaskReport:
     return TaskReport(
         name=run.name,
         status=run.status,
+        started_at=_moment(run.started_at),
+        ended_at=_moment(run.ended_at),
+        duration=_between(run.started_at, run.ended_at),
         attempts=tuple(_attempt(attempt) for attempt in attempts),
         retry_waits=tuple(wait for wait in waits if wait is not None),
         cancelled_by=run.cancelled_by,

@@ -5,7 +5,8 @@
 Ids are computed here and nowhere stored: each costs a hash, so nothing is told that nobody asked for.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from itinerary.model.asked import read_asked
 from itinerary.model.codec import from_json
@@ -15,8 +16,9 @@ from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
 from itinerary.model.queries import Detail
 from itinerary.model.report import Report, build_report
 from itinerary.model.rows import AttemptRow, TaskRow
+from itinerary.model.states import TASK_FINAL, TaskState
 
-__all__ = ["report_of", "told"]
+__all__ = ["report_of", "task_times", "told"]
 
 
 def report_of(job: str, detail: Detail) -> Report:
@@ -45,13 +47,42 @@ def report_of(job: str, detail: Detail) -> Report:
 
 def told(job: str, occurrence: Occurrence, tasks: Iterable[TaskRow], attempts: Iterable[AttemptRow]) -> Report:
     """The report of an occurrence, and of the tasks and attempts in these rows."""
-    runs = {task.place: _run(occurrence, occurrence.job, task) for task in tasks}
-    tries = [_attempt(runs[row.place], row) for row in attempts if row.place in runs]
+    by_place: defaultdict[int, list[AttemptRow]] = defaultdict(list)
+    for attempt in attempts:
+        by_place[attempt.place].append(attempt)
+    runs = {task.place: _run(occurrence, occurrence.job, task, by_place[task.place]) for task in tasks}
+    tries = [_attempt(runs[place], row) for place, rows in by_place.items() if place in runs for row in rows]
     return build_report(job, occurrence, runs.values(), tries)
 
 
-def _run(occurrence: Occurrence, job: JobId, row: TaskRow) -> TaskRun:
+def task_times(
+    status: TaskState, attempts: Iterable[AttemptRow], occurrence_started_at: int | None
+) -> tuple[int | None, int | None]:
+    """Return when a task run began and when it ended, from its attempts.
+
+    The row of a first attempt that is written with the start of the occurrence has no start of its own, until its end
+    is written: it began when the occurrence did.
+
+    Args:
+        status: The status of the task run.
+        attempts: Its attempts, in any order.
+        occurrence_started_at: When its occurrence started.
+    """
+    rows = sorted(attempts, key=lambda row: row.number)
+    starts = [_began_at(row, occurrence_started_at) for row in rows]
+    started_at = min((at for at in starts if at is not None), default=None)
+    return started_at, rows[-1].ended_at if rows and status in TASK_FINAL else None
+
+
+def _began_at(row: AttemptRow, occurrence_started_at: int | None) -> int | None:
+    if row.started_at is None and row.ended_at is None and row.number == 1 and row.status is not TaskState.PENDING:
+        return occurrence_started_at
+    return row.started_at
+
+
+def _run(occurrence: Occurrence, job: JobId, row: TaskRow, attempts: Sequence[AttemptRow]) -> TaskRun:
     task = task_id(job, row.name)
+    started_at, ended_at = task_times(row.status, attempts, occurrence.started_at)
     return TaskRun(
         id=task_run_id(occurrence.id, task),
         occurrence=occurrence.id,
@@ -63,6 +94,8 @@ def _run(occurrence: Occurrence, job: JobId, row: TaskRow) -> TaskRun:
         cancelled_by=row.cancelled_by,
         reason=row.reason,
         result=row.result,
+        started_at=started_at,
+        ended_at=ended_at,
     )
 
 

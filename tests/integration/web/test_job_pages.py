@@ -84,7 +84,7 @@ def test_a_paused_job_says_by_whom_since_when_and_why_and_can_be_resumed(scene: 
         "stop",
         "remove",
     ]
-    assert "Nothing is to come: the job is paused" in text_of(page, "next")
+    assert "The job is paused: an instant during the pause is skipped." in text_of(page, "next")
 
 
 def test_what_is_under_way_is_on_its_jobs_page(scene: Scene) -> None:

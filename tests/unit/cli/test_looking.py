@@ -148,6 +148,10 @@ def test_a_job_and_one_of_its_occurrences_are_shown_with_everything(url: str) ->
     failed = told(url, "show", second["id"])
     assert failed["run"]["state"] == "failed"
     assert "it was not to be" in failed["tasks"][0]["attempts"][0]["error"]
+    (task,), (attempt,) = failed["tasks"], failed["tasks"][0]["attempts"]
+    assert task["started_at"] == attempt["started_at"] is not None
+    assert task["ended_at"] == attempt["ended_at"] is not None
+    assert task["took_seconds"] == attempt["took_seconds"] is not None
     assert "ValueError: it was not to be" in said(url, "show", second["id"])[1]
     assert told(url, "history", "broken", "--state", "failed")["runs"][0]["kind"] == "trigger"
     assert told(url, "history", "broken", "--state", "completed")["runs"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from itinerary.model.policies import Retry
 from itinerary.model.report import Report
 from itinerary.model.states import OccurrenceState
 from itinerary.model.telling import report_of
+from itinerary.schedules.instants import from_seconds
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works
 from tests.unit.core.stories import told
@@ -29,6 +31,10 @@ def hooked(**overrides: Any) -> World:
         **overrides,
     )
     return world
+
+
+def _at(seconds: int) -> datetime:
+    return from_seconds(START // SECOND + seconds)
 
 
 @pytest.mark.spec("X7")
@@ -66,6 +72,9 @@ def test_they_are_told_the_occurrence_and_its_report() -> None:
     stored = report_of("etl", world.detail())
     assert bye.argument.occurrence == stored.occurrence
     assert bye.argument.tasks == stored.tasks
+    a, b = bye.argument.tasks
+    assert (a.started_at, a.ended_at, a.duration) == (_at(2), _at(6), timedelta(seconds=4)), "with its wait to retry"
+    assert (b.started_at, b.ended_at, b.duration) == (_at(6), _at(7), timedelta(seconds=1))
     assert (bye.argument.outcome, bye.argument.reason) == (stored.outcome, stored.reason)
     assert told(bye.argument).splitlines()[0] == "completed after 7 s (fail_fast)"
 

@@ -224,9 +224,9 @@ def test_what_a_dead_node_had_not_started_is_nobodys_and_what_it_ran_is_orphaned
             await scene.watch(5.0)
             row = await scene.row(running.ref)
             assert row.status is OccurrenceState.ORPHANED
-            assert (
-                row.reason
-                == "node other is gone, and nobody knows how far it came; no on_complete hook was called: the definition of the job cannot be read"
+            assert row.reason == (
+                "node other is gone, and nobody knows how far it came; "
+                "no on_complete hook was called: the definition of the job cannot be read"
             )
             assert row.ended_at is not None
             (detail,) = await world.store.read(Details((running.ref,)))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import msgspec
+import pytest
 
 from itinerary.app.looking.runs import AttemptSeen, RunDetail, RunSeen, StepSeen, TaskSeen
 from itinerary.model.occurrence import Kind
@@ -15,6 +16,7 @@ from itinerary.schedules.instants import microseconds_of
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
 from itinerary.web.pages.templates import drawn
 from itinerary.web.pages.trails import trail_drawn
+from itinerary.web.pages.wording import instant
 
 INSTANT = datetime(2026, 3, 2, 5, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>"
@@ -77,6 +79,15 @@ def test_a_task_that_has_only_begun_is_drawn_from_the_start_of_its_occurrence_un
     (one,) = attempts_of(detail(tasks=(task,)), microseconds_of(after(4)))
     assert (one.start, one.end) == (microseconds_of(after(1)), microseconds_of(after(4)))
     assert "so far" in waterfall(detail(tasks=(task,)), [one], microseconds_of(after(4)))
+
+
+@pytest.mark.spec("D2", "start and end of a task run")
+def test_a_task_is_shown_with_its_start_its_end_and_its_duration() -> None:
+    tries = (attempt(1, TaskState.FAILED), attempt(2))
+    task = TaskSeen("load", TaskState.SUCCESS, 1, None, None, None, tries, 0, after(1), after(2.5), 1.5)
+    attempts = attempts_of(detail(tasks=(task,)), microseconds_of(after(4)))
+    part = waterfall(detail(tasks=(task,)), attempts, microseconds_of(after(4)))
+    assert part.count(f"{instant(after(1), 'time')} to {instant(after(2.5), 'time')}, 1.5 s") == 1
 
 
 def test_a_thousand_attempts_with_much_to_say_still_make_a_light_page() -> None:

@@ -22,6 +22,7 @@ from itinerary.model.overrides import Level
 from itinerary.model.queries import PAGE_MAX, Active, Detail, Details, History, Nodes
 from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.telling import task_times
 
 __all__ = [
     "AdjustmentSeen",
@@ -121,6 +122,12 @@ class TaskSeen(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptSeen, ...]
     place: int
     """Its place in the job, by which the store knows it."""
+    started_at: datetime | None = None
+    """When its first attempt began."""
+    ended_at: datetime | None = None
+    """When its last attempt ended; None while it runs, and if nobody saw the end."""
+    took_seconds: float | None = None
+    """From its start to its end, waits between attempts included."""
 
 
 class SettingSeen(msgspec.Struct, frozen=True):
@@ -275,19 +282,24 @@ def _tasks(detail: Detail, ground: Ground) -> list[TaskSeen]:
     for place in sorted(attempts.keys() - tasks.keys()):
         name = declared[place] if place < len(declared) else f"task {place}"
         tasks[place] = TaskRow(detail.row.ref, place, name, attempts[place][-1].status)
-    return [
-        TaskSeen(
-            task.name,
-            task.status,
-            task.retries,
-            task.cancelled_by,
-            task.reason,
-            None if task.result is None else msgspec.Raw(task.result.encode()),
-            tuple(_attempt(attempt) for attempt in sorted(attempts[place], key=lambda attempt: attempt.number)),
-            place,
-        )
-        for place, task in sorted(tasks.items())
-    ]
+    return [_task(task, attempts[place], detail.row.started_at) for place, task in sorted(tasks.items())]
+
+
+def _task(row: TaskRow, attempts: Sequence[AttemptRow], occurrence_started_at: int | None) -> TaskSeen:
+    start, end = task_times(row.status, attempts, occurrence_started_at)
+    return TaskSeen(
+        row.name,
+        row.status,
+        row.retries,
+        row.cancelled_by,
+        row.reason,
+        None if row.result is None else msgspec.Raw(row.result.encode()),
+        tuple(_attempt(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.number)),
+        row.place,
+        moment(start),
+        moment(end),
+        seconds(start, end),
+    )
 
 
 def _declared(ground: Ground, job: JobNumber, version: int) -> list[str]:

@@ -69,6 +69,11 @@ def test_an_occurrence_is_found_by_number_id_and_run_id_with_its_trail_and_outpu
     assert found == here.get(f"/api/v1/runs/{asked['id']}")
     assert found["run"]["state"] == "completed"
     assert found["tasks"][0]["result"] == {"rows": 3}
+    task, (attempt,) = found["tasks"][0], found["tasks"][0]["attempts"]
+    assert [task[key] for key in ("started_at", "ended_at", "took_seconds")] == [
+        attempt[key] for key in ("started_at", "ended_at", "took_seconds")
+    ]
+    assert None not in (task["started_at"], task["ended_at"], task["took_seconds"])
     assert found["asked"]["reason"] == "to see"
     assert found["asked"]["by"] == ME
     assert [step["after"] for step in found["trail"]][-1] == "completed"
