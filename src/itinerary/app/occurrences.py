@@ -3,13 +3,14 @@
     Run             what `trigger` gives back: the job, the key, the id of D1
     find            from a Run, an id or a run id (`etl:1767225600`) to the row
 
-An id is a hash and leads back to nothing. Whoever has one got it from here: from a trigger, from a report, from a
-task's context; so those that were seen last are remembered, and what is active, and what was due in the last days, is
-looked through.
+An id is a hash and leads back to nothing. Most ids that are looked up are new: from a trigger, from a report, from a
+task's context. So what this node has seen last is remembered, then what is active is looked through, and then the whole
+history (see `id_search`): an occurrence is found for as long as its row is kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -17,26 +18,27 @@ from uuid import UUID
 
 import msgspec
 
+from itinerary.app.id_search import key_of_id
 from itinerary.app.views import View
 from itinerary.core.news import Began, Finished
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NotThere
 from itinerary.model.ids import OccurrenceId, job_id, run_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, ByKey, ByRef, Decided
-from itinerary.model.rows import Key, Ref
+from itinerary.model.queries import Active, ByKey, ByRef
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
+from itinerary.reading import Read, occurrences_of
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Finder", "Run", "RunLike"]
+__all__ = ["Finder", "Run", "RunLike", "row_of_second"]
 
 _REMEMBERED_MAX: Final = 10_000
-_LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (60, 600, 3_600, 86_400, 7 * 86_400))
-"""How far back an id is looked for, step by step: where thousands are due in a second, the last minute comes first."""
 _DIGITS_MAX: Final = 18
-_LOOKED_AT_MAX: Final = 100_000
-"""The most ids that are computed in a step: a second's work."""
+_SECONDS_DIGITS_MAX: Final = 12
+_NAMED_MAX: Final = 5
+"""How many of several occurrences with one run id are named."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 RunLike: TypeAlias = Run | UUID | str
-"""An occurrence, its id (as text, too), the run id of a scheduled one, or its number in the store, as text."""
+"""An occurrence, its id (as text, too), its run id, or its number in the store, as text."""
 
 
 class Finder:
@@ -70,13 +72,15 @@ class Finder:
 
     def __init__(self) -> None:
         self._seen: deque[Run | Began | Finished] = deque(maxlen=_REMEMBERED_MAX)
+        self._search = asyncio.Lock()
+        """One search of the whole history at a time: each takes what a core can give."""
 
     def note(self, seen: Sequence[Run | Began | Finished]) -> None:
         """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
         self._seen.extend(seen)
 
     async def find(self, store: Store, view: View, wanted: RunLike) -> Run:
-        """The occurrence that is meant. Raises NotThere where there is none, or none is known here."""
+        """Return the occurrence that is meant. Raises NotThere where there is none, or it is no longer kept."""
         match wanted:
             case Run():
                 return wanted
@@ -95,21 +99,18 @@ class Finder:
             if item.key.id(job_id(item.job)) == wanted:
                 return Run(item.job, item.key, item.ref)
         for row in await store.read(Active()):
-            run = Run(timeline.jobs[row.job].name, row.key, row.ref)
-            if run.id == wanted:
-                return run
-        for back in _LOOKED_BACK:
-            keys = await store.read(Decided(view.now() - back, view.now() + SECOND, _LOOKED_AT_MAX))
-            key = next((key for key in keys if key.id(job_id(timeline.jobs[key.job].name)) == wanted), None)
-            if key is not None:
-                row = (await store.read(ByKey((key,))))[key]
-                return Run(timeline.jobs[key.job].name, key, row.ref)
-            if len(keys) == _LOOKED_AT_MAX:
-                break
-        raise NotThere(
-            f"occurrence {wanted} is neither active nor among the last that this node has seen, or that were due; "
-            "give what trigger returned, or the run id of a scheduled one, such as 'etl:1767225600'"
-        )
+            job = timeline.jobs.get(row.job)  # one that was not there a moment ago is not known yet
+            if job is not None and row.key.id(job_id(job.name)) == wanted:
+                return Run(job.name, row.key, row.ref)
+        async with self._search:
+            key = await key_of_id(store.read, timeline.jobs, wanted, view.now())
+        kept = None if key is None else (await store.read(ByKey((key,)))).get(key)
+        if kept is None:
+            raise NotThere(
+                f"there is no occurrence {wanted} in {store.url}, or it is no longer kept; "
+                "see `itinerary history JOB` for what is"
+            )
+        return Run(timeline.jobs[kept.job].name, kept.key, kept.ref)
 
 
 def _as_id(text: str) -> UUID | None:
@@ -136,10 +137,29 @@ async def _by_number(store: Store, timeline: Timeline, wanted: Ref) -> Run:
 async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
     name, _, seconds = wanted.rpartition(":")
     number = next((row.number for row in timeline.jobs.values() if row.name == name), None)
-    if number is None or not seconds.isascii() or not seconds.isdigit() or len(seconds) > 12:
+    if number is None or not seconds.isascii() or not seconds.isdigit() or len(seconds) > _SECONDS_DIGITS_MAX:
         raise NotThere(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
-    key = Key(int(seconds) * SECOND, number, Kind.SCHEDULED)
-    row = (await store.read(ByKey((key,)))).get(key)
+    row = await row_of_second(store.read, number, int(seconds))
     if row is None:
-        raise NotThere(f"job {name!r} has no occurrence of its schedule at {seconds} (seconds since the epoch)")
-    return Run(name, key, row.ref)
+        raise NotThere(
+            f"job {name!r} has no occurrence at {seconds} (seconds since the epoch), or it is no longer kept"
+        )
+    return Run(name, row.key, row.ref)
+
+
+async def row_of_second(read: Read, job: JobNumber, seconds: int) -> OccurrenceRow | None:
+    """Return the occurrence of a job that a run id names; None if there is none.
+
+    The one that was due by the schedule comes first. A run that a person asked for has the run id of the second in
+    which it was asked for. Raises NotThere if there are several of those.
+    """
+    key = Key(seconds * SECOND, job, Kind.SCHEDULED)
+    row = (await read(ByKey((key,)))).get(key)
+    if row is not None:
+        return row
+    others = await occurrences_of(read, job, seconds * SECOND)
+    if len(others) > 1:
+        numbers = ", ".join(str(one.ref) for one in others[:_NAMED_MAX])
+        more = ", …" if len(others) > _NAMED_MAX else ""
+        raise NotThere(f"{len(others)} occurrences have this run id; name one by its number: {numbers}{more}")
+    return others[0] if others else None

@@ -7,6 +7,7 @@
     books       desks whose logs were read, and how far
     audits      windows that were audited
     trail       what people have changed
+    finder      finds occurrences by their ids
 
 The store may go away at any time. Whoever reads it then gets a StoreError, and the house remembers since when; as soon
 as one read succeeds, there is no trouble any more.
@@ -26,6 +27,7 @@ import msgspec
 
 from itinerary.app.looking.ground import Ground
 from itinerary.app.nodes import RunningNode
+from itinerary.app.occurrences import Finder
 from itinerary.app.operators import Operator
 from itinerary.app.sources import Configuration
 from itinerary.app.views import StoreView
@@ -87,6 +89,7 @@ class House:
         self.books = Books()
         self.audits = Audits(self.background, self.store)
         self.trail = Trail()
+        self.finder = Finder()
         self._wall = wall
         self._own: EngineStore | None = None
         self._view: StoreView | None = None

@@ -240,5 +240,8 @@ def test_the_last_run_of_a_job_is_shown_without_knowing_its_number(url: str) -> 
 
 @pytest.mark.spec("U3", "show, history")
 def test_a_run_that_is_not_known_is_an_error(url: str) -> None:
-    assert "has no occurrence of its schedule at 7" in said(url, "show", "etl:7")[1]
+    assert (
+        "job 'etl' has no occurrence at 7 (seconds since the epoch), or it is no longer kept"
+        in said(url, "show", "etl:7")[1]
+    )
     assert said(url, "show", "00000000-0000-0000-0000-000000000000")[0] == 1

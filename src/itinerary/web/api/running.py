@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from itinerary.app.looking.runs import RunDetail, run_detail
-from itinerary.app.occurrences import Finder
 from itinerary.errors import NodeError, NotThere
 from itinerary.model.queries import ByRef
 from itinerary.model.rows import Ref
@@ -23,9 +22,10 @@ _TAG: Final = "occurrences"
 @reading("/runs/{run:str}", summary="Look at one occurrence", tag=_TAG)
 async def show_run(api: Api, run: RunName) -> RunDetail:
     """Its trail to the microsecond, its tasks with their attempts and output, and what it was started with. It is
-    addressed by its number, its id, or the run id of a scheduled one: `etl:1767225600`."""
+    addressed by its number, its run id (`etl:1767225600`), or its id, which is found for as long as history keeps it.
+    """
     ground = await api.house.ground()
-    return await run_detail(ground, await Finder().find(ground.store, await api.house.view(), run))
+    return await run_detail(ground, await api.house.finder.find(ground.store, await api.house.view(), run))
 
 
 @changing("/jobs/{job:str}/trigger", summary="Have a job run now", tag=_TAG)
@@ -51,7 +51,7 @@ async def cancel_run(
     body = read_body(Why, data)
     key_of(request, key, body)  # a key that can be none is refused; cancelling twice is cancelling once in any case
     operator = await api.operator(request)
-    found = await Finder().find(operator.view.store, operator.view, run)
+    found = await api.house.finder.find(operator.view.store, operator.view, run)
     before = await _cancelled_by(api, found.ref)
     if before is None and not await operator.requests.cancel(found, body.reason):
         raise Refused(409, "Ended already", f"{found} has ended already")

@@ -6,7 +6,13 @@ from urllib.parse import quote
 
 import pytest
 
-from itinerary.model.ids import job_id
+from itinerary.model.ids import job_id, occurrence_id
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import JobsByName
+from itinerary.model.rows import Key
+from itinerary.model.states import OccurrenceState
+from itinerary.model.writes import Claimed, Wanted
+from itinerary.schedules.durations import SECOND
 from tests.integration.web.api.conftest import ODD
 from tests.integration.web.api.served import Served
 from tests.local_callers import ME
@@ -59,6 +65,24 @@ def test_a_history_comes_in_pages_with_what_has_not_ended_on_the_first(here: Ser
     assert here.get("/api/v1/jobs/report/history?state=failed")["runs"] == []
     wrong = here.ask("GET", f"/api/v1/jobs?cursor={first['next']}")
     assert (wrong.status, wrong.json["title"]) == (400, "No cursor")
+
+
+@pytest.mark.spec("D1", "found by its id")
+def test_an_occurrence_is_found_by_its_id_over_http_and_on_its_page_however_old_it_is(fresh: Served) -> None:
+    instant = 1_600_000_000 * SECOND
+
+    async def keep() -> Claimed:
+        store = fresh.node.lent_store()
+        job = (await store.read(JobsByName(("etl",))))["etl"].number
+        wanted = Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED, reason="it is over")
+        claimed = await store.claim(None, None, [wanted])
+        assert isinstance(claimed, list)
+        return claimed[0]
+
+    number, identity = fresh.run(keep()).ref, occurrence_id(job_id("etl"), instant)
+    assert fresh.get(f"/api/v1/runs/{identity}")["run"]["number"] == number
+    page = fresh.ask("GET", f"/runs/{identity}", headers={"Accept": "text/html"})
+    assert (page.status, page.headers["location"]) == (303, f"/runs/{number}")
 
 
 @pytest.mark.spec("U10", "occurrence")
