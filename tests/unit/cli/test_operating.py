@@ -192,7 +192,7 @@ def test_what_cannot_be_done_is_told_in_a_line_with_exit_code_1(url: str) -> Non
         (("pause", "elt"), "there is no job 'elt' in the store"),
         (("pause", "etl", "--until", "soon"), "--until soon: this is not a time"),
         (("pause", "etl", "--until", "2020-01-01T00:00:00Z"), "is past"),
-        (("cancel", "etl:1"), "has no occurrence of its schedule at 1"),
+        (("cancel", "etl:1"), "has no occurrence at 1 (seconds since the epoch)"),
         (("replay", "nobody:1"), "not the run id of a job"),
         (
             ("backfill", "etl", "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"),
