@@ -15,6 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from bench.harness import Result, timed
+from bench.index_sizes import answers, builds, loops, peeks, windows
 from itinerary.core import JobTable, ScheduledRunIndex, ScheduledRuns
 
 __all__ = ["run"]
@@ -39,7 +40,7 @@ def _pairs(runs: ScheduledRuns) -> list[tuple[int, str]]:
 
 
 def run(*, quick: bool) -> Iterator[Result]:
-    """Build three sizes, then ask the largest."""
+    """Build three sizes beside the peer, then every size and window, then ask the largest beside the peer."""
     for label, count in (("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)):
         runs = _runs(count, 3_600)
         ours = timed(partial(ScheduledRunIndex, runs), 20) * 1e3
@@ -49,6 +50,11 @@ def run(*, quick: bool) -> Iterator[Result]:
         wrong = ScheduledRunIndex(runs).query(EPOCH, EPOCH + 3_600 * SECOND) != expected
         yield Result("index", f"build_{label}_ms", ours, "ms", PEER, theirs, differing=int(wrong))
 
+    yield from builds()
+    yield from windows()
+    yield from answers()
+    yield from peeks()
+    yield from loops()
     yield from _questions(quick=quick)
     yield from _rebuilding(seconds=2 if quick else 10)
 

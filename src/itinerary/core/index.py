@@ -12,8 +12,11 @@ thread swaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from operator import itemgetter
 from typing import Final, TypeAlias, overload
 
 import numpy as np
@@ -25,6 +28,7 @@ from itinerary.schedules.instants import LATEST, MICROSECONDS, InstantLike, ceil
 __all__ = ["DueRuns", "JobTable", "RunPairs", "ScheduledRun", "ScheduledRunIndex", "ScheduledRuns"]
 
 _KEY_BITS: Final = 63
+_NARROW_MAX: Final = 2**32 - 1
 
 
 ScheduledRun: TypeAlias = tuple[str, int]
@@ -35,16 +39,18 @@ hundreds of them in a query, and a named one costs four times as much."""
 class JobTable:
     """Job ids in their order. A job's number is its place here, and is good for as long as the table is."""
 
-    __slots__ = ("_ids", "_numbers", "ids")
+    __slots__ = ("_ids", "ids", "numbers")
 
     ids: NDArray[np.object_]
     """The ids by number, for many at once."""
+    numbers: Mapping[str, int]
+    """The number of each id."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._ids = sorted(ids)
-        self._numbers = {job: number for number, job in enumerate(self._ids)}
+        self.numbers = {job: number for number, job in enumerate(self._ids)}
         self.ids = np.array(self._ids, object)
-        assert len(self._numbers) == len(self._ids), "a job is in the table twice"
+        assert len(self.numbers) == len(self._ids), "a job is in the table twice"
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -57,7 +63,7 @@ class JobTable:
 
     def number(self, job: str) -> int:
         """The job's number."""
-        return self._numbers[job]
+        return self.numbers[job]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,11 +82,35 @@ class ScheduledRuns:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, InstantLike]]) -> ScheduledRuns:
-        """Columns of (job, instant) pairs."""
-        listed = [(job, microseconds_of(instant)) for job, instant in pairs]
-        jobs = JobTable({job for job, _ in listed})
-        numbers = np.array([jobs.number(job) for job, _ in listed], np.int64)
-        return cls(jobs, numbers, np.array([instant for _, instant in listed], np.int64))
+        """Make columns of (job, instant) pairs.
+
+        There may be a million pairs, so each step is one call that walks a whole column inside the interpreter. A loop
+        over the pairs takes three times as long.
+        """
+        listed = pairs if isinstance(pairs, list | tuple) else list(pairs)
+        by_appearance: defaultdict[str, int] = defaultdict(count().__next__)
+        appearances = _look_up_all(by_appearance, tuple(map(itemgetter(0), listed)))
+        jobs = JobTable(by_appearance)
+        numbers = _look_up_all(jobs.numbers, tuple(by_appearance))
+        return cls(jobs, numbers.take(appearances), _instants_of(listed))
+
+
+def _instants_of(pairs: Sequence[tuple[str, InstantLike]]) -> NDArray[np.int64]:
+    """Collect the instants of pairs. `int.__trunc__` accepts an `int` alone, and a `bool`, which reads as 0 or 1."""
+    try:
+        found = np.fromiter(map(int.__trunc__, map(itemgetter(1), pairs)), np.int64, len(pairs))
+    except TypeError:  # a datetime, or no instant
+        return np.array([microseconds_of(instant) for _, instant in pairs], np.int64)
+    if ((found == 0) | (found == 1)).any():
+        return np.array([microseconds_of(instant) for _, instant in pairs], np.int64)
+    return found
+
+
+def _look_up_all(numbers: Mapping[str, int], jobs: tuple[str, ...]) -> NDArray[np.int64]:
+    """Look up the number of each job. One `itemgetter` of all jobs takes half the time of one lookup for each job."""
+    if len(jobs) < 2:  # an itemgetter of one key returns no tuple
+        return np.array([numbers[job] for job in jobs], np.int64)
+    return np.fromiter(itemgetter(*jobs)(numbers), np.int64, len(jobs))
 
 
 class DueRuns(Sequence[ScheduledRun]):
@@ -145,9 +175,8 @@ class _Snapshot:
         assert not len(seconds) or int(seconds.max()) >> (_KEY_BITS - self._bits) == 0
         seconds <<= self._bits
         seconds |= runs.numbers
-        seconds.sort()
-        seconds.flags.writeable = False
-        self._keys = seconds
+        self._keys = _sort_keys(seconds)
+        self._keys.flags.writeable = False
         self.first = next(iter(self._runs(self._keys[:1])), None)
         self._none = self._runs(self._keys[:0])
 
@@ -174,6 +203,16 @@ class _Snapshot:
         instants += self._base
         instants *= MICROSECONDS
         return DueRuns(self._ids, keys & ((1 << self._bits) - 1), instants)
+
+
+def _sort_keys(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort keys of 0 or more. Keys of an hour and 10,000 jobs fit in 32 bits, which sort in two thirds of the time."""
+    if len(keys) and int(keys.max()) <= _NARROW_MAX:
+        narrow = keys.astype(np.uint32)
+        narrow.sort()
+        return narrow.astype(np.int64)
+    keys.sort()
+    return keys
 
 
 class ScheduledRunIndex:

@@ -83,6 +83,9 @@ def test_what_cannot_be_indexed_is_refused_with_the_reason() -> None:
     table = JobTable(["a"])
     with pytest.raises(WindowError, match="whole second"):
         ScheduledRunIndex([("a", NOON + 1)])
+    for nonsense in (NOON / 1, True, "noon", None):
+        with pytest.raises(WindowError, match="is no instant"):
+            ScheduledRunIndex([("a", NOON), ("b", nonsense)])  # type: ignore[list-item]
     with pytest.raises(WindowError, match="no time zone"):
         ScheduledRunIndex([("a", datetime(2026, 1, 1))])  # noqa: DTZ001 - the point of the test
     with pytest.raises(AssertionError, match="known jobs only"):
@@ -91,6 +94,37 @@ def test_what_cannot_be_indexed_is_refused_with_the_reason() -> None:
         ScheduledRuns(table, np.array([0, 0]), np.array([NOON]))
     with pytest.raises(AssertionError, match="in the table twice"):
         JobTable(["a", "b", "a"])
+
+
+@pytest.mark.spec("I1")
+@given(st.lists(st.tuples(jobs, st.integers(-(10**11), 10**11).map(lambda second: second * SECOND)), max_size=40))
+def test_runs_that_are_centuries_apart_come_back_in_order(runs: list[tuple[str, int]]) -> None:
+    everything = ScheduledRunIndex(iter(runs)).query(-(10**17), 10**17 + SECOND)
+    assert everything == sorted(runs, key=lambda run: (run[1], run[0]))
+
+
+@contextmanager
+def _counted_calls() -> Iterator[list[str]]:
+    """Count the calls of Python functions and of built-in functions that this thread makes."""
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event in ("call", "c_call") else None)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.spec("P2", "pairs")
+def test_an_index_of_more_pairs_takes_no_more_calls() -> None:
+    """The cost of a build is its calls for each pair: a build has none, whatever the number of pairs."""
+
+    def count(size: int) -> int:
+        pairs = [(f"job-{number % 50:02}", NOON + number * SECOND) for number in range(size)]
+        with _counted_calls() as calls:
+            ScheduledRunIndex(pairs)
+        return len(calls)
+
+    assert count(20_000) == count(200)
 
 
 @contextmanager
