@@ -3,7 +3,10 @@
     R/2026-01-31T09:00/P1M        every month from then on, on the 31st or the last day before it
     R5/2026-01-01T00:00Z/PT15M    five instants, the first at the start
     R3/2026-01-01/2026-01-08      three instants, a week apart
-    P3W                           every three weeks from when the job was first registered; that anchor is stored
+    P3W                           every three weeks from `start`; without it, from when the job was first registered
+
+A bare duration without `start` stores the registration as its anchor. An interval with a start of its own keeps that as
+its anchor, and `start` is then the beginning of the active range alone.
 
 Years, months, weeks and days move on the wall clock of the schedule's zone: 09:00 stays 09:00 over a DST change. Hours,
 minutes and seconds are exact, and come after the calendar part. A start with an offset and no `tz` counts in UTC.
@@ -50,7 +53,7 @@ class Iso8601(WallClockSchedule):
     interval: str
     """As written."""
     anchored: Moment | None = None
-    """Where a bare duration counts from; filled in when its job is first registered."""
+    """The anchor of a bare duration without `start`; set when its job is first registered."""
     parts: _Parts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +71,7 @@ class Iso8601(WallClockSchedule):
             raise ScheduleError(
                 f"interval {self.interval!r}: repeat 'both' makes two instants of one; R<n> counts instants"
             )
-        object.__setattr__(self, "parts", parts._replace(anchor=parts.anchor or self.anchored))
+        object.__setattr__(self, "parts", parts._replace(anchor=parts.anchor or self.anchored or self.start))
 
     def open_question(self) -> str | None:
         if self.parts.anchor is not None:
@@ -98,7 +101,8 @@ class Iso8601(WallClockSchedule):
     def _words(self) -> str:
         times, anchor, period = self.parts
         limit = "" if times is None else f", {times} time{'s' if times > 1 else ''}"
-        return f"Every {_period_words(period)} from {anchor or 'its registration'}{limit}"
+        beginning = "" if anchor is not None and anchor == self.start else f" from {anchor or 'its registration'}"
+        return f"Every {_period_words(period)}{beginning}{limit}"
 
     def _fields(self) -> dict[str, Any]:
         anchored = None if self.anchored is None else str(self.anchored)
@@ -142,7 +146,10 @@ def iso8601(
     repeat: str | None = None,
     jitter: DurationLike = 0,
 ) -> Iso8601:
-    """A repeating interval: `iso8601("R/2026-01-31T09:00/P1M", tz="Europe/Berlin")`."""
+    """A repeating interval: `iso8601("R/2026-01-31T09:00/P1M", tz="Europe/Berlin")`.
+
+    A bare duration counts from `start`: `iso8601("PT50M", start="2026-01-01T08:00Z")` fires at 08:00, 08:50, 09:40 …
+    """
     if not isinstance(interval, str):
         raise ScheduleError(f"an ISO 8601 interval is text, not {type(interval).__name__}; {_ALLOWED}")
     return Iso8601(interval.strip(), **wall_clock_arguments(tz, start, end, jitter, gap, repeat))

@@ -110,6 +110,29 @@ def test_the_active_range_does_not_move_the_anchor() -> None:
     assert [at.day for at in whole(late)] == [4, 5]
 
 
+@pytest.mark.spec("S4", "start is the anchor of a bare duration")
+@pytest.mark.parametrize(
+    ("written", "start", "tz", "expected"),
+    [
+        ("PT50M", "2026-01-01T08:00Z", None, ["2026-01-01T08:00", "2026-01-01T08:50", "2026-01-01T09:40"]),
+        ("R3/P1M", "2026-01-31T09:00", "Europe/Berlin", ["2026-01-31T08:00", "2026-02-28T08:00", "2026-03-31T07:00"]),
+    ],
+)
+def test_a_bare_duration_counts_from_its_start(written: str, start: str, tz: str | None, expected: list[str]) -> None:
+    bare = iso8601(written, start=start, tz=tz)
+    bound = bare.bind(Binding("job", "Europe/Berlin", int(utc("2026-05-17T10:20:30").timestamp())))
+    for schedule in (bare, bound, from_json(json.dumps(bound.to_json()))):
+        assert schedule.between(utc("2025-01-01"), utc("2027-01-01"))[:3] == [utc(at) for at in expected]
+    assert str(bound).count(" from ") == 1, "the words name the start once"
+    assert "anchored" not in bound.to_json(), "the start is the anchor, so no registration is stored"
+
+
+@pytest.mark.spec("S4", "start is the anchor of a bare duration")
+def test_a_stored_anchor_stays_the_anchor_beside_a_start() -> None:
+    stored = {"iso8601": "PT50M", "anchored": "2026-01-01T07:30:00Z", "start": "2026-01-01T08:00:00Z"}
+    assert from_json(stored).next_after(0) == utc("2026-01-01T08:20")
+
+
 REFUSED = {
     "P0D": "interval 'P0D': duration 'P0D' is zero; it must be at least one second",
     "R/2026-01-01/PT0S": "interval 'R/2026-01-01/PT0S': duration 'PT0S' is zero; it must be at least one second",
