@@ -15,7 +15,7 @@ from itinerary.errors import ItineraryError
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.stopping import TaskCancelled
 from itinerary.model import RecoveryPolicy, Report, Retry
-from itinerary.schedules import Calendar, Schedule, cron, custom, every, excluding, iso8601, once, union
+from itinerary.schedules import Calendar, Schedule, cron, custom, every, excluding, iso8601, once, schedule, union
 
 if TYPE_CHECKING:
     from itinerary.app import Itinerary, Job, LoopLeft, Run, RunningNode
@@ -40,6 +40,7 @@ __all__ = [
     "excluding",
     "iso8601",
     "once",
+    "schedule",
     "union",
 ]
 

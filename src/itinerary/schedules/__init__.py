@@ -9,7 +9,7 @@ from itinerary.schedules.base import INSTANTS_MAX, Binding, Schedule
 from itinerary.schedules.calendars import Calendar
 from itinerary.schedules.codec import from_json, from_stored
 from itinerary.schedules.cron import Cron, cron
-from itinerary.schedules.custom import Custom, CustomSchedule, custom
+from itinerary.schedules.custom import Custom, CustomSchedule, custom, schedule
 from itinerary.schedules.durations import DurationLike, format_duration, parse_duration
 from itinerary.schedules.every import Every, every
 from itinerary.schedules.excluding import Excluding, Shift, excluding
@@ -56,5 +56,6 @@ __all__ = [
     "packaged_zone",
     "packaged_zone_data",
     "parse_duration",
+    "schedule",
     "union",
 ]

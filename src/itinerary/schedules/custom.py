@@ -1,10 +1,15 @@
 """Schedules that others write.
 
-Anything with these four is a schedule (`CustomSchedule`): `next_after`, `between`, words, plain data. A package offers
-its kind through an entry point, so that a stored definition finds its code again:
+Anything with these four is a schedule (`CustomSchedule`): `next_after`, `between`, words, plain data. A stored
+definition has the name of its kind, and finds the class again in one of two ways:
+
+    @schedule("tides")                          the program registers its class, and every node imports the program
+    class TideTable: …                          TideTable.from_json(data) builds one
 
     [project.entry-points."itinerary.schedules"]
-    tides = "harbour.tides:TideTable"          # TideTable.from_json(data) builds one
+    tides = "harbour.tides:TideTable"           an installed package offers its class
+
+A class that the program registered counts before one of an installed package.
 
 We do not trust it. What it answers is checked at this door: aware, whole seconds, inside the window, forwards only. One
 that goes backwards, stands still or raises is a `ScheduleFaulty`, and its job is quarantined with that reason.
@@ -12,6 +17,7 @@ that goes backwards, stands still or raises is a `ScheduleFaulty`, and its job i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,10 +33,14 @@ from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import LATEST, MomentLike, floor_second, from_seconds
 from itinerary.schedules.zones import ZoneSource
 
-__all__ = ["GROUP", "Custom", "CustomSchedule", "custom", "load_custom"]
+__all__ = ["GROUP", "Custom", "CustomSchedule", "custom", "load_custom", "schedule"]
 
 GROUP: Final = "itinerary.schedules"
+_NAME_MAX: Final = 255
 _T = TypeVar("_T")
+_Class = TypeVar("_Class", bound=type)
+_registered: Final[dict[str, Any]] = {}
+"""The classes that this process registered, by kind."""
 
 
 @runtime_checkable
@@ -39,7 +49,7 @@ class CustomSchedule(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of its entry point."""
+        """The name that it is registered by, or the name of its entry point."""
 
     def next_after(self, t: datetime) -> datetime | None:
         """The first instant later than `t`, or None if there is none."""
@@ -155,16 +165,65 @@ def custom(
     return Custom(value, **common_arguments(tz, start, end, jitter))
 
 
+def schedule(kind: str) -> Callable[[_Class], _Class]:
+    """Register a class of schedules by the name of its kind, so that stored definitions find it again.
+
+        @schedule("tides")
+        @dataclass(frozen=True)
+        class Tides: …
+
+    Put it outermost. The class gets `kind` if it has none. Every node that runs such a job must import the program.
+
+    Raises:
+        ScheduleError: the name cannot be used, the class has no `from_json`, or another class has the name.
+    """
+    if not isinstance(kind, str) or not kind.strip() or kind != kind.strip() or len(kind) > _NAME_MAX:
+        raise ScheduleError(
+            f"{shown(kind)} is no name of a kind; write 1 to {_NAME_MAX} characters without spaces around them: "
+            '@schedule("tides")'
+        )
+
+    def register(cls: _Class) -> _Class:
+        if not isinstance(cls, type):
+            raise ScheduleError(f"@schedule({kind!r}) is for a class, not for {shown(cls)}")
+        if not callable(getattr(cls, "from_json", None)):
+            raise ScheduleError(f"{cls.__name__} has no from_json; give it a class method that builds one from data")
+        named = getattr(cls, "kind", None)
+        if isinstance(named, str) and named != kind:
+            raise ScheduleError(f"{cls.__name__} has the kind {named!r} and is registered as {kind!r}; use one name")
+        before = _registered.get(kind)
+        if before is not None and _origin(before) != _origin(cls):
+            raise ScheduleError(
+                f"schedule kind {kind!r} is registered by {before.__module__}.{before.__qualname__} already; "
+                f"give {cls.__module__}.{cls.__qualname__} another name"
+            )
+        if named is None:
+            cls.kind = kind  # type: ignore[attr-defined]
+        _registered[kind] = cls
+        return cls
+
+    return register
+
+
+def _origin(cls: type) -> tuple[str, str]:
+    """Where a class is written: a program that runs as `__main__` and is imported too defines the same class twice."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return file or cls.__module__, cls.__qualname__
+
+
 def load_custom(kind: str, data: object) -> CustomSchedule:
-    """The schedule that a stored definition describes, built by the entry point of its kind."""
-    found = _entry_point(kind)
-    if found is None:
+    """Build the schedule that a stored definition describes, with the class that is registered or installed."""
+    found = _registered.get(kind)
+    point = None if found is not None else _entry_point(kind)
+    if found is None and point is None:
         known = ", ".join(sorted(point.name for point in entry_points(group=GROUP))) or "none"
         raise ScheduleError(
-            f"schedule kind {kind!r} is not installed (installed: {known}); install the package that offers it"
+            f"schedule kind {kind!r} is not installed (installed: {known}); install the package that offers it, "
+            "or import the program that registers it"
         )
     try:
-        value = found.load().from_json(data)
+        maker: Any = found if point is None else point.load()
+        value = maker.from_json(data)
     except Exception as error:
         raise ScheduleError(f"schedule kind {kind!r} could not be built: {type(error).__name__}: {error}") from error
     if not isinstance(value, CustomSchedule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,6 +24,7 @@ from itinerary.schedules import (
     every,
     excluding,
     from_json,
+    schedule,
     union,
 )
 from tests.unit.schedules.helpers import utc
@@ -262,3 +264,69 @@ def test_a_definition_without_its_code_is_refused_with_the_reason(data: dict[str
 def test_without_any_package_the_error_says_so() -> None:
     with pytest.raises(ItineraryError, match=r"schedule kind 'moons' is not installed \(installed: none\)"):
         from_json({"custom": "moons"})
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry of this test alone."""
+    monkeypatch.setattr(sys.modules["itinerary.schedules.custom"], "_registered", {})
+
+
+@pytest.mark.spec("S7", "registered")
+@pytest.mark.usefixtures("registry")
+def test_a_class_that_the_program_registers_is_found_by_its_kind() -> None:
+    @dataclass(frozen=True)
+    class Hourly:
+        words: str
+
+        def next_after(self, t: datetime) -> datetime | None:
+            return t.replace(minute=0, second=0) + HOUR
+
+        def between(self, start: datetime, end: datetime) -> Iterable[datetime]:
+            return [start] if start < end else []
+
+        def __str__(self) -> str:
+            return self.words
+
+        def to_json(self) -> Any:
+            return self.words
+
+        @classmethod
+        def from_json(cls, data: Any) -> Any:
+            return cls(data)
+
+    assert schedule("hourly")(Hourly) is Hourly
+    assert schedule("hourly")(Hourly) is Hourly, "a program that is imported again registers the same class"
+    written = custom(cast("CustomSchedule", Hourly("on the hour")), end="2026-06-01").to_json()
+    assert written == {"custom": "hourly", "value": "on the hour", "end": "2026-06-01T00:00:00"}
+    loaded = from_json(json.dumps(written))
+    assert str(loaded).startswith("on the hour")
+    assert loaded == custom(cast("CustomSchedule", Hourly("on the hour")), end="2026-06-01")
+
+
+@pytest.mark.spec("S7", "registered")
+@pytest.mark.usefixtures("registry")
+def test_a_class_that_cannot_be_registered_is_refused_with_the_reason() -> None:
+    class Bare: ...
+
+    class Named(Bare):
+        kind = "moons"
+
+        @classmethod
+        def from_json(cls, data: Any) -> Any:
+            return cls()
+
+    class Other(Named): ...
+
+    for name in ("", " tides", "x" * 256, cast("str", 7)):
+        with pytest.raises(ScheduleError, match="is no name of a kind"):
+            schedule(name)
+    with pytest.raises(ScheduleError, match="Bare has no from_json; give it a class method"):
+        schedule("bare")(Bare)
+    with pytest.raises(ScheduleError, match="is for a class, not for"):
+        schedule("bare")(cast("type", fail))
+    with pytest.raises(ScheduleError, match="Named has the kind 'moons' and is registered as 'tides'; use one name"):
+        schedule("tides")(Named)
+    schedule("moons")(Named)
+    with pytest.raises(ScheduleError, match=r"schedule kind 'moons' is registered by .*Named already; give .*Other"):
+        schedule("moons")(Other)
