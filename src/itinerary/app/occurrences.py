@@ -1,7 +1,7 @@
 """Single occurrences: what they are called, where their rows are, and what came of them.
 
     Run             what `trigger` gives back: the job, the key, the id of D1
-    find            from a Run, an id or a run id (`etl:1767225600`) to the row
+    find            from a Run, an id or a run id (`etl:1767225600`, `etl:1767225600.replay-1`) to the row
 
 An id is a hash and leads back to nothing. Most ids that are looked up are new: from a trigger, from a report, from a
 task's context. So what this node has seen last is remembered, then what is active is looked through, and then the whole
@@ -23,7 +23,7 @@ from itinerary.app.views import View
 from itinerary.core.news import Began, Finished
 from itinerary.core.timeline import Timeline
 from itinerary.errors import NotThere
-from itinerary.model.ids import OccurrenceId, job_id, run_id
+from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Active, ByKey, ByRef
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
@@ -32,7 +32,7 @@ from itinerary.ports import Store
 from itinerary.reading import Read, occurrences_of
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Finder", "Run", "RunLike", "row_of_second"]
+__all__ = ["Finder", "Run", "RunLike", "row_of_run_id"]
 
 _REMEMBERED_MAX: Final = 10_000
 _DIGITS_MAX: Final = 18
@@ -56,8 +56,8 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """How people are told of it: `etl:1767225600`."""
-        return run_id(self.job, self.key.instant)
+        """How people are told of it: `etl:1767225600`, or `etl:1767225600.replay-1`."""
+        return self.key.run_id(self.job)
 
     def __str__(self) -> str:
         return self.run_id
@@ -135,31 +135,38 @@ async def _by_number(store: Store, timeline: Timeline, wanted: Ref) -> Run:
 
 
 async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
-    name, _, seconds = wanted.rpartition(":")
+    name, _, rest = wanted.rpartition(":")
+    seconds, _, replay = rest.partition(".")
     number = next((row.number for row in timeline.jobs.values() if row.name == name), None)
-    if number is None or not seconds.isascii() or not seconds.isdigit() or len(seconds) > _SECONDS_DIGITS_MAX:
+    if number is None or not _is_seconds(seconds):
         raise NotThere(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
-    row = await row_of_second(store.read, number, int(seconds))
+    row = await row_of_run_id(store.read, name, number, wanted)
     if row is None:
-        raise NotThere(
-            f"job {name!r} has no occurrence at {seconds} (seconds since the epoch), or it is no longer kept"
-        )
+        what = f"{shown(replay)}" if replay else "occurrence"
+        raise NotThere(f"job {name!r} has no {what} at {seconds} (seconds since the epoch), or it is no longer kept")
     return Run(name, row.key, row.ref)
 
 
-async def row_of_second(read: Read, job: JobNumber, seconds: int) -> OccurrenceRow | None:
+async def row_of_run_id(read: Read, name: str, job: JobNumber, wanted: str) -> OccurrenceRow | None:
     """Return the occurrence of a job that a run id names; None if there is none.
 
     The one that was due by the schedule comes first. A run that a person asked for has the run id of the second in
     which it was asked for. Raises NotThere if there are several of those.
     """
-    key = Key(seconds * SECOND, job, Kind.SCHEDULED)
-    row = (await read(ByKey((key,)))).get(key)
-    if row is not None:
+    seconds = wanted.rpartition(":")[2].partition(".")[0]
+    if not _is_seconds(seconds):
+        return None
+    instant = int(seconds) * SECOND
+    key = Key(instant, job, Kind.SCHEDULED)
+    if key.run_id(name) == wanted and (row := (await read(ByKey((key,)))).get(key)) is not None:
         return row
-    others = await occurrences_of(read, job, seconds * SECOND)
+    others = [row for row in await occurrences_of(read, job, instant) if row.key.run_id(name) == wanted]
     if len(others) > 1:
         numbers = ", ".join(str(one.ref) for one in others[:_NAMED_MAX])
         more = ", …" if len(others) > _NAMED_MAX else ""
         raise NotThere(f"{len(others)} occurrences have this run id; name one by its number: {numbers}{more}")
     return others[0] if others else None
+
+
+def _is_seconds(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _SECONDS_DIGITS_MAX

@@ -15,7 +15,6 @@ from itinerary.core.news import Finished, Tried
 from itinerary.core.outbox import Outbox
 from itinerary.core.progress import Phase, StopReason, TaskProgress
 from itinerary.core.rescue import SILENT
-from itinerary.model.ids import run_id
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.work import Failed
 from itinerary.schedules.durations import SECOND
@@ -25,8 +24,7 @@ __all__ = ["end", "finished", "give_up", "leave", "lose", "named", "orphan", "ou
 
 def named(course: Course) -> dict[str, Any]:
     """What people know it by, for a line of the log."""
-    instant = course.key.instant - course.key.instant % SECOND
-    return {"run": run_id(course.plan.name, instant), "occurrence": course.ref}
+    return {"run": course.key.run_id(course.plan.name), "occurrence": course.ref}
 
 
 def outcome(course: Course) -> tuple[OccurrenceState, str | None]:

@@ -59,7 +59,8 @@ from itinerary.core.outbox import Outbox
 from itinerary.core.reports import Reports
 from itinerary.core.starting import Starting
 from itinerary.core.tally import Tally
-from itinerary.model.ids import job_id, run_id
+from itinerary.model.ids import job_id
+from itinerary.model.occurrence import Kind
 from itinerary.model.policies import OnOrphan
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
@@ -396,7 +397,8 @@ class Scheduler:
 def _shown_id(course: Course) -> str:
     """The id by which people find an occurrence."""
     key, name = course.key, course.plan.name
-    return run_id(name, key.instant - key.instant % SECOND) if key.kind.is_by_schedule else str(key.id(job_id(name)))
+    has_run_id = key.kind.is_by_schedule or key.kind is Kind.REPLAY
+    return key.run_id(name) if has_run_id else str(key.id(job_id(name)))
 
 
 def _counted(board: Board) -> Counted:

@@ -111,7 +111,10 @@ def attempt_id(task_run: TaskRunId, number: int) -> AttemptId:
 
 
 def run_id(job_name: str, instant: int) -> str:
-    """How people are told of an occurrence: `backup:1767225600`. Seconds follow the last colon."""
+    """How people are told of an occurrence: `backup:1767225600`. Seconds follow the last colon.
+
+    A replay has more after its seconds, so that it is not its original: `Key.run_id` says all of it.
+    """
     return f"{check_name('job name', job_name)}:{_unix_seconds(instant)}"
 
 

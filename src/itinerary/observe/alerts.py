@@ -26,7 +26,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
 from itinerary.model.config import EffectiveConfig, resolve
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.ids import job_id, run_id
+from itinerary.model.ids import job_id
 from itinerary.model.nodes import has_died
 from itinerary.model.occurrence import Kind
 from itinerary.model.overload import Behind
@@ -337,7 +337,7 @@ class Alerts:
             alert=name,
             kind=trouble.kind,
             job=trouble.job,
-            run=run_id(trouble.job, instant),
+            run=trouble.key.run_id(trouble.job),
             occurrence=occurrence,
             scheduled_at=shown_instant(instant),
             at=shown_instant(trouble.at),

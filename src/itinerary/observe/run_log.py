@@ -27,7 +27,6 @@ import msgspec
 
 from itinerary.core.log_budget import SUMMARY_AFTER, LogBudget, log_summaries
 from itinerary.core.news import Finished, News, Settled
-from itinerary.model.ids import run_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Ref
 from itinerary.model.states import FINAL, OccurrenceState
@@ -80,8 +79,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 def run_end(item: Item) -> RunEnd:
     """Say what is to be told of an end."""
     key = item.key
-    instant = key.instant - key.instant % SECOND
-    run, why = run_id(item.job, instant), None if item.why is None else item.why[:_WHY_MAX]
+    run, why = key.run_id(item.job), None if item.why is None else item.why[:_WHY_MAX]
     if isinstance(item, Settled):
         return RunEnd(job=item.job, run=run, kind=key.kind, outcome=item.outcome, why=why, count=item.count)
     start = item.started_at

@@ -27,7 +27,6 @@ from itinerary.core.backfilling import due_between
 from itinerary.core.errands import Hopeless
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
-from itinerary.model.ids import run_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import JobsByName
 from itinerary.model.retries import exception_names
@@ -179,7 +178,7 @@ class Requirements:
             return True
         if newest is None or len(ended) < len(runs):
             return False
-        run = run_id(name, newest.instant)
+        run = newest.key.run_id(name)
         return Hopeless(f"{run} is {newest.status}, and is not waited for; replay {run}, and then this one")
 
     def _last_instant(self, job: JobNumber, instant: int) -> int | None:

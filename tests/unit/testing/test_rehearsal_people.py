@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, every, once
-from itinerary.errors import ClockError
+from itinerary.errors import ClockError, NotThere
+from itinerary.model import Kind
 from tests.unit.testing.rehearsing import Begin
 
 pytestmark = pytest.mark.spec("U11")
@@ -193,3 +194,29 @@ def test_a_graceful_end_cancels_what_runs(app: Itinerary, rehearse: Begin) -> No
     run.shut_down()
     assert run.history("long").statuses == ["cancelled"]
     assert ends == ["cancelled"]
+
+
+@pytest.mark.spec("R4", "run ids of replays")
+def test_a_replay_has_a_run_id_of_its_own_and_each_of_them_is_found(app: Itinerary, rehearse: Begin) -> None:
+    @app.job(every("1h"))
+    async def hourly() -> None: ...
+
+    run = rehearse(app)
+    run.advance(hours=1, minutes=30)
+    node = run.node
+    original = "hourly:1767229200"
+    first = run.call(node.replay(original))
+    run.call(node.wait(first))
+    second = run.call(node.replay(original))
+    run.call(node.wait(second))
+    of_a_replay = run.call(node.replay(first.run_id))
+    run.call(node.wait(of_a_replay))
+    assert [first.run_id, second.run_id] == [f"{original}.replay-1", f"{original}.replay-2"]
+    assert of_a_replay.run_id == f"{original}.{str(first.id)[:8]}.replay-1"
+    scheduled = run.call(node.wait(original))
+    assert (scheduled.kind, scheduled.replay_of) == (Kind.SCHEDULED, None)
+    for replay, parent in ((first, scheduled.occurrence), (second, scheduled.occurrence), (of_a_replay, first.id)):
+        found = run.call(node.wait(replay.run_id))
+        assert (found.occurrence, found.kind, found.replay_of) == (replay.id, Kind.REPLAY, parent)
+    with pytest.raises(NotThere, match="job 'hourly' has no replay 'replay-7' at 1767229200"):
+        run.call(node.wait(f"{original}.replay-7"))

@@ -7,8 +7,18 @@ from uuid import UUID
 
 import msgspec
 
-from itinerary.model.ids import JobId, OccurrenceId, backfill_id, occurrence_id, replay_id, trigger_id
+from itinerary.model.ids import (
+    JobId,
+    OccurrenceId,
+    backfill_id,
+    job_id,
+    occurrence_id,
+    replay_id,
+    run_id,
+    trigger_id,
+)
 from itinerary.model.occurrence import Kind
+from itinerary.schedules.durations import SECOND
 
 __all__ = ["FOR_ALL", "JobNumber", "Key", "NodeNumber", "Ref", "Row"]
 
@@ -46,6 +56,20 @@ class Key(NamedTuple):
             case Kind.REPLAY:
                 original, _, number = self.request.partition("/")
                 return replay_id(job, OccurrenceId(UUID(original)), int(number))
+
+    def run_id(self, job_name: str) -> str:
+        """The run id, for people: `etl:1767225600`, and `etl:1767225600.replay-1` of a replay.
+
+        A replay of an occurrence that no schedule made due names the first eight digits of that one's id, because each
+        occurrence counts its own replays: `etl:1767225600.99bc3236.replay-1`.
+        """
+        instant = self.instant - self.instant % SECOND
+        name = run_id(job_name, instant)
+        if self.kind is not Kind.REPLAY:
+            return name
+        original, _, number = self.request.partition("/")
+        is_of_schedule = original == str(occurrence_id(job_id(job_name), instant))
+        return f"{name}.replay-{number}" if is_of_schedule else f"{name}.{original[:8]}.replay-{number}"
 
 
 class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):

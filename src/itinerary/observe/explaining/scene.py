@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from itinerary.core.timeline import Timeline
-from itinerary.model.ids import job_id, run_id
+from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Detail
 from itinerary.model.reasons import named_occurrences
@@ -15,7 +15,6 @@ from itinerary.model.rows import JobRow, NodeNumber, OccurrenceRow, Ref
 from itinerary.observe.explaining.attendance import Attendance
 from itinerary.observe.explaining.explanation import Fact
 from itinerary.observe.explaining.words import LocalTime
-from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
 __all__ = ["Found", "Ran", "Scene"]
@@ -45,11 +44,10 @@ class Scene:
         return Fact(what, shown_instant(at), self.time.dated(at))
 
     def run_id(self, row: OccurrenceRow) -> str:
-        """How an occurrence is named on the command line. Only what is due by its schedule has such a name; others have
-        an id."""
+        """The name of an occurrence on the command line: a run id of an instant or a replay, an id of the others."""
         name = self.timeline.jobs[row.job].name
-        instant = row.instant - row.instant % SECOND
-        return run_id(name, instant) if row.kind.is_by_schedule else str(row.key.id(job_id(name)))
+        has_run_id = row.kind.is_by_schedule or row.kind is Kind.REPLAY
+        return row.key.run_id(name) if has_run_id else str(row.key.id(job_id(name)))
 
 
 class Ran(NamedTuple):

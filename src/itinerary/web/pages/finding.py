@@ -3,7 +3,7 @@
     /jobs/etl                    a job by its name
     /jobs/<uuid>                 a job by its id: its name may be any text, and not every text can be in an address
     /runs/1234                   an occurrence by its number in the store
-    /runs/etl:1767225600         a run id, and
+    /runs/etl:1767225600         a run id (of a replay, etl:1767225600.replay-1), and
     /runs/<uuid>                 an id, lead there
 
 Nothing here takes long, however many jobs there are, but for an id: an old one is looked for in the whole history, one
@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from itinerary.app.looking.ground import Ground
-from itinerary.app.occurrences import row_of_second
+from itinerary.app.occurrences import row_of_run_id
 from itinerary.errors import NotThere
 from itinerary.model.queries import ByRef
 from itinerary.model.rows import JobRow, OccurrenceRow, Ref
@@ -26,7 +26,6 @@ from itinerary.web.house import House
 __all__ = ["job_called", "number_called", "row_of"]
 
 _DIGITS_MAX: Final = 18
-_SECONDS_DIGITS_MAX: Final = 12
 
 
 def job_called(house: House, ground: Ground, called: str) -> JobRow:
@@ -73,9 +72,7 @@ def _as_id(text: str) -> UUID | None:
 
 
 async def _by_run_id(house: House, ground: Ground, called: str) -> Ref | None:
-    name, _, seconds = called.rpartition(":")
+    name = called.rpartition(":")[0]
     job = house.job_of_name(name, ground.timeline)
-    if job is None or not _is_number(seconds) or len(seconds) > _SECONDS_DIGITS_MAX:
-        return None
-    row = await row_of_second(ground.store.read, job.number, int(seconds))
+    row = None if job is None else await row_of_run_id(ground.store.read, name, job.number, called)
     return None if row is None else row.ref
