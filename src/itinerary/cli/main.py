@@ -46,6 +46,7 @@ from itinerary.cli.records import add_records
 from itinerary.cli.shared import AsJson, Store, configured, errors_told
 from itinerary.cli.showing import add_showing
 from itinerary.cli.simulating import add_simulate
+from itinerary.cli.statistics import add_statistics
 from itinerary.cli.suggesting import Commands
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.cli.tokens import add_tokens
@@ -218,6 +219,7 @@ async def _audited(url: str, start: int | None, end: int | None) -> Audited:
 add_commands(app)
 add_records(app)
 add_listing(app)
+add_statistics(app)
 add_showing(app)
 add_caring(app)
 add_job_files(app)

@@ -275,11 +275,13 @@ class Mail(Query[Sequence[Ref]], frozen=True):
 
 
 class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
-    """A node's statistics since an instant."""
+    """A node's statistics of `[since, until)`, oldest first, or newest first."""
 
     node: NodeNumber
     since: int = 0
     limit: int = 10_000
+    until: int | None = None
+    newest_first: bool = False
 
 
 class LimitUse(Query[Sequence[Ref]], frozen=True):

@@ -413,6 +413,17 @@ async def test_statistics_are_kept_once(desk: Desk) -> None:
     assert list(await desk.store.read(Statistics(node, since=20))) == rows[1:]
 
 
+@pytest.mark.spec("L10", "read")
+@told
+async def test_statistics_are_read_by_window_and_newest_first(desk: Desk) -> None:
+    node, other = await desk.node(), await desk.node()
+    rows = [StatisticsRow(node, at, 1, 2, 3, 4, 5, 6, 7) for at in (10, 20, 30, 40)]
+    await desk.store.note_statistics([*rows, StatisticsRow(other, 25, 1, 2, 3, 4, 5, 6, 7)])
+    assert list(await desk.store.read(Statistics(node, since=20, until=40))) == rows[1:3]
+    assert list(await desk.store.read(Statistics(node, 20, 2, 40, newest_first=True))) == [rows[2], rows[1]]
+    assert list(await desk.store.read(Statistics(node, 0, 1, 30, newest_first=True))) == [rows[1]]
+
+
 # -- watching --------------------------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -15,9 +17,14 @@ from itinerary.app.changing import Changes
 from itinerary.app.registering import register
 from itinerary.app.views import StoreView
 from itinerary.cli.main import app as command_line
+from itinerary.model.rows import StatisticsRow
+from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.hours import HOURLY
 from tests.unit.app.test_registering import LOG
+
+NOON = 1_777_636_800 * SECOND
+"""2026-05-01T12:00:00Z."""
 
 
 async def work() -> None: ...
@@ -198,6 +205,36 @@ def test_nodes_are_listed_with_what_they_say_of_themselves(url: str) -> None:
         assert node["silent_seconds"] < 30
     (left,) = told(url, "nodes", "--all")
     assert (left["state"], left["left_at"] is not None) == ("left", True)
+
+
+async def keep_statistics(url: str) -> int:
+    """Let a node join and leave, and keep its statistics of ten intervals from noon on, each a second long."""
+    async with open_store(url) as store:
+        node = await store.join(uuid4().hex, "there", "{}")
+        rows = [StatisticsRow(node, NOON + n * SECOND, 4, 2_000, 6_000, 3, 50, n, 9) for n in range(1, 11)]
+        await store.note_statistics(rows)
+        await store.leave(node)
+        return node
+
+
+@pytest.mark.spec("L10", "read")
+def test_the_statistics_of_a_loop_are_shown_by_window_and_in_pages(url: str) -> None:
+    code, output = said(url, "statistics")
+    assert (code, "no node has run on this store yet" in output) == (1, True)
+    number = asyncio.run(keep_statistics(url))
+    window = ("--since", "2026-05-01T12:00:03Z", "--until", "2026-05-01T12:00:08Z")
+    first = told(url, "statistics", "there", *window, "--limit", "3")
+    assert (first["node"], first["number"]) == ("there", number)
+    assert [row["inbox_depth"] for row in first["rows"]] == [7, 6, 5]
+    newest = {key: first["rows"][0][key] for key in ("iterations", "longest_seconds", "average_seconds", "messages")}
+    assert newest == {"iterations": 4, "longest_seconds": 0.002, "average_seconds": 0.0015, "messages": 9}
+    output = said(url, "statistics", str(number), *window, "--limit", "3")[1]
+    (until,) = re.findall(r"--until (\S+),", output)
+    rest = told(url, "statistics", str(number), "--since", window[1], "--until", until)
+    assert ([row["inbox_depth"] for row in rest["rows"]], rest["next"]) == ([4, 3], None)
+    assert "there is no node 'their' in the store" in said(url, "statistics", "their")[1]
+    assert "node there has no statistics in this window" in said(url, "statistics", "there")[1]
+    assert said(url, "statistics", "--since", "now", "--until", "1h ago")[0] == 1
 
 
 @pytest.mark.spec("U3", "exit codes")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, once
 from itinerary.model.overload import Behind, Bottleneck
-from itinerary.model.queries import Active
+from itinerary.model.queries import Active, Nodes, Statistics
+from itinerary.model.rows import StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.observe.undecided import Instant
+from itinerary.stores import open_store
 from itinerary.web.pages.templates import drawn
 from tests.unit.web.dashboards import Dashboard, hourly, open_dashboard, run
 
@@ -224,3 +227,27 @@ def test_the_headline_says_that_a_node_is_behind_and_what_helps() -> None:
         "and 40 due runs have not started: look at the disk" in page
     )
     assert "All is well" in text_of(drawn("now/headline.html", behind=[], **nothing, **shown))
+
+
+@pytest.mark.spec("L10", "read")
+def test_the_loop_of_each_node_is_summed_up_over_the_last_minute(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    app = Itinerary(store=url, name="here", kill_grace="200ms", shutdown_grace_period="1s")
+    app.job("later", hourly()).task(name="only")(lambda: None)
+
+    async def story() -> None:
+        async with open_dashboard(app) as dashboard:
+            await dashboard.look_around()
+            ground = await dashboard.house.ground()
+            (node,) = await ground.store.read(Nodes())
+            stored = await ground.store.read(Statistics(node.number))
+            rows = [StatisticsRow(node.number, ground.now - n, 1_000, 70_000, 80_000, 3, 50, n, 9) for n in (1, 2)]
+            async with open_store(url) as store:
+                await store.note_statistics(rows)
+            page = text_of(await dashboard.page("/"))
+            assert "Loop statistics" in page
+            (cells,) = re.findall(r'<tr><th scope="row">here</th><td class="number">([\d,]+)</td>', page)
+            assert int(cells.replace(",", "")) >= 2_000 + sum(row.iterations for row in stored)
+            assert "No statistics of the last minute" not in page
+
+    run(story())

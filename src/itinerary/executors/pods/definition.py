@@ -125,7 +125,8 @@ def require_library() -> None:
     """Raise ConfigError if pods cannot be run here."""
     if find_spec("kubernetes_asyncio") is None:
         raise ConfigError(
-            "a task is a pod, and kubernetes-asyncio, which runs pods, is not here; install itinerary-scheduler[kubernetes]"
+            "a task is a pod, and kubernetes-asyncio, which runs pods, is not installed; "
+            "install itinerary-scheduler[kubernetes]"
         )
 
 

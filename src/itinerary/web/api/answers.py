@@ -15,6 +15,7 @@ from itinerary.app.looking.ground import at
 from itinerary.app.looking.jobs import JobSeen
 from itinerary.app.looking.nodes import NodeSeen
 from itinerary.app.looking.runs import RunSeen
+from itinerary.app.looking.statistics import LoopSeen
 from itinerary.app.occurrences import Run
 from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
@@ -182,6 +183,17 @@ class NodesTold(msgspec.Struct, frozen=True):
     """Nodes, those that joined last first."""
 
     nodes: tuple[NodeSeen, ...]
+
+
+class StatisticsTold(msgspec.Struct, frozen=True):
+    """A page of what a node's loop did, newest first."""
+
+    node: str
+    number: int
+    """The number of this start of the node."""
+    rows: tuple[LoopSeen, ...]
+    next: str | None
+    """The cursor of the next page, with older rows; null on the last page."""
 
 
 class DesksTold(msgspec.Struct, frozen=True):

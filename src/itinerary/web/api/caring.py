@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, cast
 
-from litestar.params import QueryParameter
+from litestar.params import PathParameter, QueryParameter
 
 from itinerary.app.looking.nodes import nodes_seen
+from itinerary.app.looking.statistics import statistics_seen
 from itinerary.audit import Audited, audit_store
 from itinerary.model.access import Scope
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.stores.store import EngineStore
-from itinerary.web.api.answers import NodesTold, Pruned
+from itinerary.web.api.answers import NodesTold, Pruned, StatisticsTold
 from itinerary.web.api.bodies import Forgetting, Instant, microseconds
+from itinerary.web.api.finding import cursor_of, read_cursor
 from itinerary.web.api.framing import AnyRequest, Key, Limit, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
 from itinerary.web.problems import Refused
 
 __all__ = ["CARE"]
 
+Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
+
 _TAG: Final = "store"
 _AUDITED_MAX: Final = 31 * 86_400 * SECOND
+_STATISTICS_FOR: Final = 600 * SECOND
 
 
 @reading("/nodes", summary="List nodes, those that joined last first", tag=_TAG)
@@ -34,6 +39,32 @@ async def list_nodes(
     ground = await api.house.ground()
     names = {number: row.name for number, row in ground.timeline.jobs.items()}
     return NodesTold(tuple(await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)))
+
+
+@reading("/nodes/{node:str}/statistics", summary="List what a node's loop did, newest first", tag=_TAG)
+async def list_statistics(
+    api: Api,
+    node: Annotated[
+        str, PathParameter(max_length=255, description="Its name, for its newest start, or the number of one start.")
+    ],
+    start: Annotated[
+        Instant | None, QueryParameter(name="from", description="From when on; else the last ten minutes.")
+    ] = None,
+    end: Annotated[Instant | None, QueryParameter(name="to", description="Before when; else up to now.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> StatisticsTold:
+    """One row for each `loop_interval`: iterations, durations, active runs, index, inbox and messages."""
+    before = read_cursor("statistics", cursor, int)
+    ground = await api.house.ground()
+    until = ground.now + SECOND if end is None else microseconds("to", end)
+    since = until - _STATISTICS_FOR if start is None else microseconds("from", start)
+    if until <= since:
+        raise Refused(400, "Bad request", "to: is not later than from")
+    if before is not None:  # without `from`, the window has moved on since the page before
+        until = min(max(int(before), since + 1), until)
+    found = await statistics_seen(ground.store, node, since=since, until=until, limit=limit)
+    return StatisticsTold(found.node, found.number, found.rows, cursor_of("statistics", found.next))
 
 
 @reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
@@ -76,7 +107,7 @@ async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | N
         return await _round(step, rules, is_dry=body.dry_run)
 
 
-CARE: Final = (list_nodes, audit_window, prune_history)
+CARE: Final = (list_nodes, list_statistics, audit_window, prune_history)
 
 
 async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:

@@ -15,8 +15,9 @@ from litestar import Response, get
 
 from itinerary.app.looking.ground import Ground, at, moment
 from itinerary.app.looking.jobs import JobState
-from itinerary.app.looking.nodes import NodeSeen, NodeState, nodes_seen
+from itinerary.app.looking.nodes import NodeSeen, NodeState, heard_of, nodes_seen
 from itinerary.app.looking.runs import RunSeen, is_waiting, run_seen, why_waiting
+from itinerary.app.looking.statistics import LoopSummary, loop_summary
 from itinerary.model.access import Scope
 from itinerary.model.queries import Active, Details, Nodes, Recent
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
@@ -31,6 +32,7 @@ from itinerary.web.rounds import FAILED, Rounds
 __all__ = ["NOW", "draw_now"]
 
 _NODES_MAX: Final = 20
+_LOOPS_MAX: Final = 5
 _ROWS_MAX: Final = 15
 _NEXT_MAX: Final = 15
 _ACTIVE_MAX: Final = 2_000
@@ -134,12 +136,20 @@ async def draw_now(rounds: Rounds, ground: Ground) -> Drawn:
         "coming": drawn("now/coming.html", coming=coming),
         "health": drawn("now/health.html", charts=health(rounds, ground.now)),
         "nodes": drawn("now/nodes.html", nodes=nodes),
+        "loops": drawn("now/loops.html", loops=await _loops(ground)),
     }
     return Drawn(title="Now", parts=parts)
 
 
 async def _nodes(ground: Ground) -> list[NodeSeen]:
     return await nodes_seen(ground.store, ground.now, {}, limit=_NODES_MAX)
+
+
+async def _loops(ground: Ground) -> list[LoopSummary]:
+    """The last minute of the loops of the nodes that are there."""
+    present = [row for row in await ground.store.read(Nodes()) if heard_of(row, ground.now)]
+    found = [await loop_summary(ground.store, row, ground.now) for row in present[:_LOOPS_MAX]]
+    return [summary for summary in found if summary is not None]
 
 
 async def _running(ground: Ground, rows: list[OccurrenceRow], names: dict[NodeNumber, str]) -> list[Running]:

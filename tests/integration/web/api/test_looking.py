@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
 from itinerary.model.ids import job_id, occurrence_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import JobsByName
-from itinerary.model.rows import Key
+from itinerary.model.rows import Key, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Claimed, Wanted
 from itinerary.schedules.durations import SECOND
-from tests.integration.web.api.conftest import ODD
+from itinerary.stores import open_store
+from tests.integration.web.api.conftest import ODD, served_on
 from tests.integration.web.api.served import Served
 from tests.local_callers import ME
 
@@ -125,6 +129,37 @@ def test_what_comes_is_counted_in_parts(here: Served) -> None:
 def test_nodes_are_listed(here: Served) -> None:
     (node,) = here.get("/api/v1/nodes")["nodes"]
     assert (node["node"], node["state"]) == ("here", "running")
+
+
+@pytest.mark.spec("L10", "read")
+def test_the_statistics_of_a_loop_come_in_pages(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+
+    async def keep() -> int:
+        async with open_store(url) as store:
+            node = await store.join(uuid4().hex, "there", "{}")
+            await store.note_statistics([StatisticsRow(node, n * 1_000_000, 4, 2, 6, 3, 50, n, 9) for n in range(1, 8)])
+            await store.leave(node)
+            return node
+
+    number = asyncio.run(keep())
+    with served_on(url) as here:
+        address, seen, cursor = (
+            "/api/v1/nodes/there/statistics?from=1970-01-01T00:00:02Z&to=1970-01-01T00:00:07Z",
+            [],
+            "",
+        )
+        while True:
+            page = here.get(f"{address}&limit=2{cursor}")
+            assert (page["node"], page["number"]) == ("there", number)
+            seen += [row["inbox_depth"] for row in page["rows"]]
+            if page["next"] is None:
+                break
+            cursor = f"&cursor={page['next']}"
+        assert seen == [6, 5, 4, 3, 2]
+        assert here.get("/api/v1/nodes/there/statistics")["rows"] == [], "the last ten minutes"
+        assert here.ask("GET", "/api/v1/nodes/their/statistics").status == 404
+        assert here.ask("GET", f"{address.replace('00:07', '00:01')}").status == 400
 
 
 @pytest.mark.spec("U10", "audit")

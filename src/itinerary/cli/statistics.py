@@ -1,0 +1,92 @@
+"""`itinerary statistics`: what a node's loop did, one line for each interval, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.statistics import LoopSeen, StatisticsSeen, statistics_seen
+from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.listing import Limit, looked_at
+from itinerary.cli.output import print_json, say, told_at, told_for
+from itinerary.cli.shared import AsJson, Store, errors_told
+from itinerary.cli.times import TIMES, SettingZone, instant_of, named_zone
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import microseconds_of, shown_instant
+
+__all__ = ["add_statistics"]
+
+
+def add_statistics(app: typer.Typer) -> None:
+    """Add this command to the others."""
+    app.command("statistics")(show_statistics)
+
+
+def show_statistics(
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="Its name, or the number of one start; else the one that joined last."),
+    ] = None,
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help=f"From when on: {TIMES}.")] = "10m ago",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Before when.")] = "now",
+    limit: Limit = 50,
+    tz: SettingZone = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Show what a node's loop did in each interval: iterations, durations, active runs, index, inbox and messages."""
+
+    async def look(ground: Ground) -> None:
+        zone = named_zone(tz)
+        first = instant_of("--since", since, now=ground.now, zone=zone)
+        last = instant_of("--until", until, now=ground.now, zone=zone) + (SECOND if until.strip() == "now" else 0)
+        found = await statistics_seen(ground.store, node, since=first, until=last, limit=limit)
+        if as_json:
+            print_json(found)
+        else:
+            print_statistics(found)
+
+    with errors_told():
+        looked_at(store, look)
+
+
+def print_statistics(found: StatisticsSeen) -> None:
+    """Print statistics in a table."""
+    if not found.rows:
+        say(f"node {found.node} has no statistics in this window; --since and --until choose another one")
+        return
+    columns = (
+        Column("interval ended, UTC"),
+        Column("iterations", is_number=True),
+        Column("longest", is_number=True),
+        Column("average", 1, is_number=True),
+        Column("busy", 2, is_number=True),
+        Column("active", is_number=True),
+        Column("index", 1, is_number=True),
+        Column("inbox", 1, is_number=True),
+        Column("messages", 1, is_number=True),
+    )
+    say(f"node {found.node}, start number {found.number}")
+    print_table(columns, [_row(row) for row in found.rows])
+    if found.next is not None:
+        say(f"there are older ones; --until {shown_instant(found.next)}, or a larger --limit, shows them")
+
+
+def _row(row: LoopSeen) -> list[Cell]:
+    return [
+        told_at(microseconds_of(row.at)),
+        row.iterations,
+        _duration(row.longest_seconds),
+        _duration(row.average_seconds),
+        _duration(row.total_seconds),
+        row.active,
+        row.index_size,
+        row.inbox_depth,
+        row.messages,
+    ]
+
+
+def _duration(seconds: float) -> str:
+    return told_for(round(seconds * SECOND))
