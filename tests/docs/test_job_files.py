@@ -11,6 +11,7 @@ from itinerary.app.jobfiles.crontab import translate
 from itinerary.app.jobfiles.declarations import JOB_KEYS
 from itinerary.app.jobfiles.documents import FILE_MAX
 from itinerary.app.jobfiles.positions import NESTING_MAX
+from itinerary.app.jobfiles.records import RECORD_KEYS
 from itinerary.app.jobfiles.schedules import CALENDAR_KEYS
 from itinerary.app.jobfiles.tasks import TASK_OPTIONS
 from itinerary.executors.definitions import TASK_KEYS
@@ -49,6 +50,10 @@ def test_every_key_of_a_requirement_and_of_a_calendar_is_in_the_reference() -> N
     assert keys("Key of a calendar", "Meaning") == list(CALENDAR_KEYS)
 
 
+def test_every_key_of_a_record_scheduler_is_in_the_reference() -> None:
+    assert keys("Key of a record scheduler", "Meaning") == list(RECORD_KEYS)
+
+
 def test_the_limits_are_those_in_the_reference() -> None:
     assert f"at most {FILE_MAX // 1024**2} MB" in PAGE.text
     assert f"at most {NESTING_MAX} deep" in PAGE.text
@@ -59,7 +64,8 @@ def test_the_limits_are_those_in_the_reference() -> None:
 def test_the_job_files_in_the_reference_are_right(place: int, tmp_path: Path) -> None:
     (block,) = (block for block in PAGE.blocks if block.line == place)
     (tmp_path / "jobs.toml").write_text(block.source, "utf-8")
-    assert len(Itinerary(job_file=tmp_path / "jobs.toml")) == 1
+    declared = Itinerary(job_file=tmp_path / "jobs.toml")
+    assert len(declared) == (3 if "[records." in block.source else 1)
 
 
 def test_the_defaults_that_replacing_cron_shows_are_those_that_are_written() -> None:

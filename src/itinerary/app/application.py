@@ -142,8 +142,11 @@ class Itinerary:
         self.logs_runs = True
         """Whether every end of a run is an event of the log; False where each is shown otherwise."""
         if self.job_file is not None:
+            desks = self.job_file.record_schedulers(self._rules, configuration.timezone)
             for declaration in self.job_file.declarations(self._rules):
                 self._keep(declaration)
+            for desk in desks:
+                self._keep_desk(desk)
 
     def _configured(self) -> Configuration:
         self._directory = Path.cwd()
@@ -238,6 +241,17 @@ class Itinerary:
         desk = DeskDeclaration(
             name, read_desk_settings(settings), partition_by=partition_by, timezone=zone, zones=zones
         )
+        return self._keep_desk(desk)
+
+    def record_scheduler(self, name: str) -> RecordDesk:
+        """The record scheduler of that name, declared here or in the job file. Raises KeyError if there is none."""
+        declared = self._desks.declared.get(name)
+        if declared is None:
+            there = ", ".join(map(repr, self._desks.declared)) or "none"
+            raise KeyError(f"no record scheduler {name!r} is declared here (declared: {there})")
+        return RecordDesk(declared, self._desks)
+
+    def _keep_desk(self, desk: DeskDeclaration) -> RecordDesk:
         for job in self._desks.declare(desk, self._rules):
             self._keep(job)
         return RecordDesk(desk, self._desks)

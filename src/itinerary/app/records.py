@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from itinerary.app.declaring import Declaration, Rules
+from itinerary.app.named_functions import NamedFunction
 from itinerary.daemons import DaemonPool
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors import ExecutionContext
@@ -133,6 +134,9 @@ class Offices:
 
     async def _call(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call a function of the program: coroutines where its coroutines run, plain functions in a thread."""
+        if isinstance(function, NamedFunction):
+            named = function
+            function = await self._threads.run(lambda _: named.find(), None)
         if not inspect.iscoroutinefunction(inspect.unwrap(function)):
             return await self._threads.run(function, argument)
         loop = self._coroutines.loop

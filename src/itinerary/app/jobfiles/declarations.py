@@ -20,7 +20,7 @@ from itinerary.app.jobfiles.options import checked_options, option_names
 from itinerary.app.jobfiles.positions import Path
 from itinerary.app.jobfiles.problems import Problems, unknown_key
 from itinerary.app.jobfiles.schedules import read_calendars, read_schedule
-from itinerary.app.jobfiles.settings import CALENDARS, JOBS
+from itinerary.app.jobfiles.settings import CALENDARS, JOBS, RECORDS
 from itinerary.app.jobfiles.tasks import add_tasks, is_function
 from itinerary.errors import ConfigError, IdentityError, ItineraryError, UnknownZone
 from itinerary.executors.definitions import TASK_KEYS
@@ -42,6 +42,8 @@ def declarations_in(document: Document, problems: Problems, rules: Rules) -> lis
     jobs = document.table.get(JOBS)
     if jobs is None and any(unknown_key(key, (JOBS,)).endswith(f"{JOBS!r}?") for key in document.table):
         return []  # somebody has misspelt it, and has been told
+    if (jobs is None or jobs == {}) and document.table.get(RECORDS):
+        return []
     if jobs is None or jobs == {}:
         problems.add((JOBS,), "there are none; write [jobs.NAME] and below it a schedule and tasks")
         return []

@@ -14,10 +14,12 @@ from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.jobfiles.declarations import declarations_in
 from itinerary.app.jobfiles.documents import Document, document_of, read_document, read_text
 from itinerary.app.jobfiles.problems import Problem
+from itinerary.app.jobfiles.records import record_schedulers_in
 from itinerary.app.jobfiles.schedules import schedule_warnings
-from itinerary.app.jobfiles.settings import JOBS, settings_in
+from itinerary.app.jobfiles.settings import JOBS, RECORDS, settings_in
 from itinerary.app.sources import Source
 from itinerary.model.text import shown
+from itinerary.records.declared import DeskDeclaration
 from itinerary.schedules.nearest import did_you_mean
 
 __all__ = ["JobFile"]
@@ -33,8 +35,15 @@ class JobFile:
         self._path = Path(path).absolute()
         self._document: Document = read_document(path)
         self._problems = self._document.problems()
+        self._desks: list[DeskDeclaration] = []
         self.settings: Source = settings_in(self._document, self._problems)
         """What it says about the node, as far as that is right; `declarations` tells what is not."""
+
+    def record_schedulers(self, rules: Rules, timezone: str | None) -> list[DeskDeclaration]:
+        """Its record schedulers, as far as they are right; `declarations` tells what is not. `timezone` is that of
+        those that say none."""
+        self._desks = record_schedulers_in(self._document, self._problems, rules, timezone)
+        return self._desks
 
     def declarations(self, rules: Rules) -> list[Declaration]:
         """Its jobs. Raises JobFileError, which has everything that is wrong with the file, settings too."""
@@ -53,6 +62,9 @@ class JobFile:
     def warnings(self, declarations: Sequence[Declaration]) -> list[Problem]:
         """What works, and somebody may not have meant."""
         found = self._document.problems()
+        for desk in self._desks:
+            for warning in desk.settings.warnings():
+                found.add((RECORDS, desk.name, "early_morning_start_hour"), warning)
         names = [declaration.name for declaration in declarations]
         for declaration in declarations:
             for warning in schedule_warnings(declaration.schedule):

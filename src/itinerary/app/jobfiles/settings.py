@@ -17,10 +17,11 @@ from itinerary.errors import ConfigError
 from itinerary.model.overrides import Level
 from itinerary.schedules.nearest import did_you_mean
 
-__all__ = ["CALENDARS", "JOBS", "settings_in"]
+__all__ = ["CALENDARS", "JOBS", "RECORDS", "settings_in"]
 
 JOBS: Final = "jobs"
 CALENDARS: Final = "calendars"
+RECORDS: Final = "records"
 
 
 def settings_in(document: Document, problems: Problems) -> Source:
@@ -32,7 +33,7 @@ def settings_in(document: Document, problems: Problems) -> Source:
             _check(problems, key, value)
             if len(problems.found) == before:
                 values[key] = value
-        elif key not in (JOBS, CALENDARS):
+        elif key not in (JOBS, CALENDARS, RECORDS):
             problems.add((key,), _unknown(key))
     _check_together(problems, values)
 
@@ -68,5 +69,6 @@ def _check_together(problems: Problems, values: dict[str, Any]) -> None:
 
 
 def _unknown(key: str) -> str:
-    allowed = (JOBS, CALENDARS, *SETTING_KEYS)
-    return f"unknown key; {did_you_mean(key, allowed, otherwise='at the top stand jobs, calendars and settings')}"
+    allowed = (JOBS, CALENDARS, RECORDS, *SETTING_KEYS)
+    hint = did_you_mean(key, allowed, otherwise="at the top stand jobs, calendars, records and settings")
+    return f"unknown key; {hint}"

@@ -16,7 +16,7 @@ from itinerary.app.declaring import Declaration, Rules
 from itinerary.app.jobfiles.declarations import declarations_in
 from itinerary.app.jobfiles.documents import Document, document_of
 from itinerary.app.jobfiles.problems import unknown_key
-from itinerary.app.jobfiles.settings import CALENDARS, JOBS
+from itinerary.app.jobfiles.settings import CALENDARS, JOBS, RECORDS
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import SETTING_KEYS
 from itinerary.core.bodies import read_definition
@@ -105,6 +105,8 @@ def _declarations(document: Document, rules: Rules) -> list[Declaration]:
     for key in document.table:
         if key in SETTING_KEYS:
             problems.add((key,), "settings are not taken from a request; they are the node's own")
+        elif key == RECORDS:
+            problems.add((key,), "record schedulers are not taken from a request; use `itinerary apply`")
         elif key not in (JOBS, CALENDARS):
             problems.add((key,), unknown_key(key, (JOBS, CALENDARS)))
     found = declarations_in(document, problems, rules)
