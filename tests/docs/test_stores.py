@@ -211,3 +211,21 @@ def test_the_keys_of_lmdb_in_the_reference_are_those_of_the_program() -> None:
     assert paths["active"] == "active/{job}/{ref}"
     (row,) = [holds for key, holds in schema().table("Key", "Holds") if code(key) == "name/<table>/…"]
     assert re.findall(r"`(\w+)`", row) == [place.table.title for place in layout.PLACES.values() if place.names]
+
+
+@pytest.mark.spec("D4", "keys of the design")
+def test_every_key_of_the_design_is_compared_with_the_key_of_the_lmdb_store() -> None:
+    designed = [
+        "job/<JobID>",
+        "job/<JobID>/task/<TaskID>",
+        "job/<JobID>/occurrence/<OccurID>",
+        "job/<JobID>/occurrence/<OccurID>/task/<TaskID>/run",
+        "job/<JobID>/occurrence/<OccurID>/task/<TaskID>/run/attempt/<AttemptID>",
+    ]
+    rows = reference("schema").table("Key of the design", "Key here", "Difference")
+    assert [code(key) for key, *_ in rows] == designed
+    kept = ["jobs", "entries", "occurrences", "tasks", "attempts"]
+    places = [layout.PLACES[title] for title in kept]
+    here = [(layout.HOME.template if place.is_below else "") + place.path.template for place in places]
+    assert [code(key) for _, key, _ in rows] == here
+    assert all(difference for *_, difference in rows)
