@@ -142,7 +142,7 @@ async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
         raise NotThere(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
     row = await row_of_run_id(store.read, name, number, wanted)
     if row is None:
-        what = f"{shown(replay)}" if replay else "occurrence"
+        what = f"replay {shown(replay)}" if replay else "occurrence"
         raise NotThere(f"job {name!r} has no {what} at {seconds} (seconds since the epoch), or it is no longer kept")
     return Run(name, row.key, row.ref)
 
