@@ -21,7 +21,6 @@ from itinerary.app.views import View
 from itinerary.errors import ConfigError, NodeError, NotThere
 from itinerary.model.asked import Adjusted, details_with
 from itinerary.model.codec import from_json, to_json
-from itinerary.model.config import resolve
 from itinerary.model.overrides import LEAVES, NOTHING, Level, Overrides, laid_over, leaves_set, read_overrides
 from itinerary.model.queries import ByRef
 from itinerary.model.rows import OccurrenceRow
@@ -77,7 +76,7 @@ async def adjust(
         if overrides == stored:
             return AdjustedRun(run, values)
         definition = view.timeline.definition(row.job, row.version)
-        resolve(job=definition.overrides, occurrence=overrides)
+        definition.config(occurrence=overrides)
         request = Adjustment(
             run.ref,
             to_json(overrides).decode(),

@@ -100,7 +100,6 @@ def alerts_of(configuration: Configuration, store: Store, node: Node, log: Any) 
         node.clock,
         timeline=lambda: node.builder.timeline,
         settings=configuration.settings,
-        defaults=configuration.defaults,
         webhook=_webhook(configuration),
         receivers=_receivers(configuration),
         hide=SecretsHidden(os.environ).hidden,

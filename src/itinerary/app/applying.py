@@ -16,6 +16,7 @@ else changes the timeline meanwhile it is read, and decided again. Applied twice
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from uuid import uuid4
@@ -25,7 +26,7 @@ from msgspec.structs import replace
 
 from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.declaring import Declaration
-from itinerary.app.differences import differences
+from itinerary.app.differences import DefaultDifference, default_differences, differ_in_defaults_only, differences
 from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, declared_request, is_same
 from itinerary.app.undeclared import (
@@ -53,7 +54,7 @@ from itinerary.ports import Store
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND, DurationLike
 
-__all__ = ["Application", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
+__all__ = ["Application", "AppliedDefault", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
 
 _WINDOW = "1d"
 """How far ahead instants are compared, if nobody says."""
@@ -89,10 +90,23 @@ class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job is stopped, started or removed."""
 
 
+class AppliedDefault(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that changes because the defaults of all jobs change."""
+
+    key: str
+    before: str
+    """The value and its level before: `0 (built in)`, `2 (defaults)`."""
+    after: str
+    jobs: int
+    """How many jobs have this change."""
+
+
 class Application(msgspec.Struct, frozen=True, kw_only=True):
     """What applying comes to."""
 
     jobs: tuple[AppliedJob, ...]
+    defaults: tuple[AppliedDefault, ...] = ()
+    """What the defaults change in jobs that are in the store already; each of these jobs gets its next version."""
     others: tuple[str, ...]
     """Jobs of the store that are not declared here, and stay as they are."""
     undeclared: tuple[str, ...] = ()
@@ -246,7 +260,7 @@ class _Plan:
             return _Planned(row, Outcome.STARTED if is_started else Outcome.SAME, None, body, stored, more)
         zones = self._zone_rows(self._lacking(declaration.zone_names()))
         beginning = self._terms.beginning(self._timeline, row, self._now, body, zones)
-        version = self._version(row, body, beginning)
+        version = self._version(row, body, beginning, stored)
         return _Planned(row, Outcome.CHANGED, version, body, stored, self._more(row, has_version=True))
 
     def _lacking(self, names: Iterable[str]) -> list[NewEntry]:
@@ -316,7 +330,7 @@ class _Plan:
         newest = self._timeline.newest(row.number)
         return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
 
-    def _version(self, row: JobRow, body: str, beginning: Beginning = _NOW) -> NewEntry:
+    def _version(self, row: JobRow, body: str, beginning: Beginning = _NOW, stored: str | None = None) -> NewEntry:
         return NewEntry(
             job=row.name,
             kind=EntryKind.VERSION,
@@ -327,7 +341,7 @@ class _Plan:
             revision=self._timeline.revision,
             subject=VersionSubject("" if self._wish.home is None else self._wish.home.source, beginning.first_at).text,
             body=body,
-            reason="applied" if self._wish.reason is None else self._wish.reason,
+            reason=_why(stored, body) if self._wish.reason is None else self._wish.reason,
         )
 
     def _request(self, what: str) -> str:
@@ -379,7 +393,13 @@ class _Plan:
                 entries = (*timeline.entries_for(job.row.number), *zones, made, *more)
                 diff = self._diff(job.row, entries, made, is_applied=False)
             jobs.append(_told(job, diff))
-        return Application(jobs=tuple(jobs), others=self._others, undeclared=self._kept, is_applied=is_applied)
+        return Application(
+            jobs=tuple(jobs),
+            defaults=_defaults(self._jobs),
+            others=self._others,
+            undeclared=self._kept,
+            is_applied=is_applied,
+        )
 
     def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
         """The row that an entry would be."""
@@ -407,6 +427,15 @@ class _Plan:
         return diff if made.kind is EntryKind.VERSION else replace(diff, from_version=diff.version)
 
 
+def _why(stored: str | None, body: str) -> str:
+    """Say what was applied, where the person who applied it gives no reason."""
+    try:
+        is_default = stored is not None and differ_in_defaults_only(read_definition(stored), read_definition(body))
+    except ItineraryError:
+        return "applied"  # what is stored cannot be read here, and is replaced
+    return "applied: the defaults of all jobs changed" if is_default else "applied"
+
+
 def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
     return AppliedJob(
         job=job.row.name,
@@ -416,6 +445,20 @@ def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
         differences=() if job.before is None or job.before == job.body else _differences(job.before, job.body),
         diff=diff,
         why=None if job.first is None or job.first.kind is EntryKind.VERSION else job.first.reason,
+    )
+
+
+def _defaults(jobs: Iterable[_Planned]) -> tuple[AppliedDefault, ...]:
+    """Count what the defaults change, over all jobs."""
+    counts: Counter[DefaultDifference] = Counter()
+    for job in jobs:
+        if job.outcome is Outcome.CHANGED and job.before is not None:
+            try:
+                counts.update(default_differences(read_definition(job.before), read_definition(job.body)))
+            except ItineraryError:
+                continue  # what is stored cannot be read here; the job's own differences say so
+    return tuple(
+        AppliedDefault(key=one.key, before=one.before, after=one.after, jobs=count) for one, count in counts.items()
     )
 
 

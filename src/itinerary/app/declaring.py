@@ -9,12 +9,16 @@ and the level they stand at, the schedule and whether it is complete, what a tas
 
 A declaration becomes a `Definition` when a node starts. That is JSON: functions are in it by name. What only the start
 can know is filled in then, the anchor of a bare duration (S4) above all.
+
+The defaults that the program has for all jobs (`[defaults]`, the time zone at the top) go into the definition of each
+job that does not set them itself. From then on the store has them, and no node looks at its own.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Final
 
 from itinerary.app.contexts import ITERATED
@@ -28,7 +32,7 @@ from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
-from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.overrides import NOTHING, Level, Overrides, left_unset, read_overrides
 from itinerary.model.text import shown
 from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 
@@ -81,8 +85,8 @@ class Declaration:
             )
         self.schedule = schedule
         self.overrides = self._read(overrides, Level.JOB)
-        self.timezone = self.overrides.timezone or rules.defaults.timezone or "UTC"
-        self._check_timeouts(resolve(settings=rules.defaults, job=self.overrides), f"job {name!r}")
+        config = self._config_under(rules.defaults)
+        self.defaults, self.timezone = left_unset(rules.defaults, self.overrides), config.timezone
         for limit in self.overrides.limits or ():
             if limit not in rules.shares:
                 raise ConfigError(
@@ -103,6 +107,21 @@ class Declaration:
     def has_pods(self) -> bool:
         """Whether one of its tasks runs in a pod."""
         return any(task.outlives_its_node for task in self._tasks)
+
+    def under(self, defaults: Overrides) -> Declaration:
+        """Return the same declaration under other defaults. Raises ConfigError if the two contradict each other."""
+        config = self._config_under(defaults)
+        for task in self._tasks:
+            where = f"job {self.name!r}, task {task.name!r}"
+            self._check_timeouts(resolve(settings=defaults, job=self.overrides, task=task.overrides), where)
+        other = copy(self)
+        other.defaults, other.timezone = left_unset(defaults, self.overrides), config.timezone
+        return other
+
+    def _config_under(self, defaults: Overrides) -> EffectiveConfig:
+        config = resolve(settings=defaults, job=self.overrides)
+        self._check_timeouts(config, f"job {self.name!r}")
+        return config
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -134,7 +153,7 @@ class Declaration:
         where = f"job {self.name!r}, task {name!r}"
         definition = self._with_env(definition)
         read = self._read(overrides, Level.TASK, where)
-        effective = resolve(settings=self._rules.defaults, job=self.overrides, task=read)
+        effective = resolve(settings=self.defaults, job=self.overrides, task=read)
         self._check_timeouts(effective, where)
         try:
             read_task(definition, effective.executor, self._rules.registry)
@@ -228,6 +247,7 @@ class Declaration:
             requires=tuple(self._requires),
             on_start=tuple(self._on_start),
             on_complete=tuple(self._on_complete),
+            defaults=self.defaults,
         )
 
     def body(self, registered_at: int) -> str:

@@ -2,6 +2,7 @@
 
 schedule: At 03:11, Europe/Berlin -> at 04:11, Europe/Berlin
 overlap: skip -> queue
+retry.max_retries: 0 (built in) -> 5 (defaults)
 task report: added
 task dump: shell: pg_dump db -> pg_dump --clean db
 """
@@ -10,22 +11,49 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from itinerary.errors import ItineraryError
 from itinerary.model.definition import Definition
 from itinerary.model.job import JsonObject
-from itinerary.model.overrides import LEAVES, Overrides, leaves_set
+from itinerary.model.overrides import DEFAULTS, LEAVES, Overrides, leaves_set
 from itinerary.schedules import from_stored
 
-__all__ = ["differences"]
+__all__ = ["DefaultDifference", "default_differences", "differ_in_defaults_only", "differences"]
 
 _SHOWN_MAX: Final = 300
 """How many characters of a command are shown."""
 _BEFORE: Final = 40
 """How many of them stand before the first one that differs, where a command is longer."""
+_DEFAULTS: Final = "defaults"
+_JOB: Final = "job"
+_BUILT_IN: Final = dict(leaves_set(DEFAULTS))
+
+
+class DefaultDifference(NamedTuple):
+    """One value of a job that changes because the defaults of all jobs do, or because the job no longer takes them."""
+
+    key: str
+    before: str
+    after: str
+
+
+def default_differences(old: Definition, new: Definition) -> list[DefaultDifference]:
+    """Which values of a job change that are or were set by the defaults of all jobs."""
+    was, is_so = _levels(old), _levels(new)
+    return [
+        DefaultDifference(key, _told(key, was.get(key)), _told(key, is_so.get(key)))
+        for key in LEAVES
+        if was.get(key) != is_so.get(key) and _DEFAULTS in (_level(was.get(key)), _level(is_so.get(key)))
+    ]
+
+
+def differ_in_defaults_only(old: Definition, new: Definition) -> bool:
+    """True if two versions differ, and only in the defaults of all jobs."""
+    return old != new and replace(old, defaults=new.defaults) == new
 
 
 def differences(old: Definition, new: Definition) -> tuple[str, ...]:
@@ -36,7 +64,7 @@ def differences(old: Definition, new: Definition) -> tuple[str, ...]:
 def _differences(old: Definition, new: Definition) -> Iterator[str]:
     if old.schedule != new.schedule:
         yield f"schedule: {_words(old.schedule)} -> {_words(new.schedule)}"
-    yield from _options(old.overrides, new.overrides)
+    yield from _configuration(old, new)
     before, after = ({task.name: task for task in definition.tasks} for definition in (old, new))
     yield from (f"task {name}: added" for name in after if name not in before)
     yield from (f"task {name}: removed" for name in before if name not in after)
@@ -82,6 +110,36 @@ def _cut(text: str, other: str) -> str:
     first = max(same - _BEFORE, 0)
     last = first + _SHOWN_MAX
     return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
+
+
+_Set = tuple[object, str]
+"""A value, and the level that sets it."""
+
+
+def _levels(definition: Definition) -> dict[str, _Set]:
+    """Each leaf that the job or the defaults of all jobs set."""
+    return {key: (value, _DEFAULTS) for key, value in leaves_set(definition.defaults)} | {
+        key: (value, _JOB) for key, value in leaves_set(definition.overrides)
+    }
+
+
+def _level(found: _Set | None) -> str | None:
+    return None if found is None else found[1]
+
+
+def _told(key: str, found: _Set | None) -> str:
+    if found is not None:
+        return f"{_value(found[0])} ({found[1]})"
+    built_in = _BUILT_IN.get(key)
+    return _value(None) if built_in is None else f"{_value(built_in) or 'none'} (built in)"
+
+
+def _configuration(old: Definition, new: Definition) -> Iterator[str]:
+    """The options of a job; of a value that the defaults set or have set, the levels too."""
+    by_defaults = default_differences(old, new)
+    told = {one.key for one in by_defaults}
+    yield from (f"{one.key}: {one.before} -> {one.after}" for one in by_defaults)
+    yield from (line for line in _options(old.overrides, new.overrides) if line.partition(":")[0] not in told)
 
 
 def _options(old: Overrides, new: Overrides) -> Iterator[str]:

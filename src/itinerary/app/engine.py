@@ -509,7 +509,6 @@ class Engine:
             settings=configuration.settings,
             executor=router,
             log=self._log,
-            defaults=configuration.defaults,
             about=_about(),
             observer=self._observe,
             knows=self._knows,

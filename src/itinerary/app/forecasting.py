@@ -36,5 +36,4 @@ async def stage_for(
     async def declare(store: Store) -> None:
         await register(store, declared, by="forecast", log=engine_log(), zone_data=zone_data)
 
-    settings, defaults = configuration.settings, configuration.defaults
-    return await staged(declare, start, settings=settings, defaults=defaults, takes=takes), takes
+    return await staged(declare, start, settings=configuration.settings, takes=takes), takes

@@ -35,6 +35,5 @@ async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
         await windows_after(store.read, status.watermark - WINDOWS_REACH),
         grace_period=settings.grace_period,
         takeover_after=settings.takeover_after,
-        settings=configuration.defaults,
         active=await store.read(Active(due_before=status.now, limit=ACTIVE_MAX, with_lines=False)),
     )

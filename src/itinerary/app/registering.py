@@ -30,6 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from itinerary.app.declaring import Declaration
+from itinerary.app.differences import differ_in_defaults_only
 from itinerary.app.undeclared import (
     Home,
     UndeclaredJobs,
@@ -156,11 +157,11 @@ async def _planned(
         await stored.read(store)
     planned = []
     for name, declaration in declared.items():
-        job = jobs.get(name)
+        job, newest = jobs.get(name), _Newest(None, None, is_removed=True)
         if job is None:
             body, version = declaration.body(now // SECOND), 0
         else:
-            newest = stored.newest.get(job.number, _Newest(None, None, is_removed=True))
+            newest = stored.newest.get(job.number, newest)
             body, version = declaration.body(anchor_of(newest.declared, job)), job.version
             if not newest.is_removed and (is_same(newest.declared, body) or is_same(newest.body, body)):
                 continue
@@ -172,10 +173,19 @@ async def _planned(
             from_version=version,
             subject="" if home is None else VersionSubject(home.source).text,
             body=body,
-            reason="declared" if version == 0 else "declared differently",
+            reason="declared" if version == 0 else _why(newest, body),
         )
         planned.append(entry)
     return planned, stored
+
+
+def _why(newest: _Newest, body: str) -> str:
+    """Say in which way a job is declared differently."""
+    try:
+        is_default = differ_in_defaults_only(read_definition(newest.body), read_definition(body))
+    except ItineraryError:
+        is_default = False  # what is stored cannot be read here, and is replaced
+    return "declared with other defaults" if is_default else "declared differently"
 
 
 class _Settling(msgspec.Struct, frozen=True):

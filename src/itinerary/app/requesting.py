@@ -32,7 +32,6 @@ from itinerary.core.stretches import Removed
 from itinerary.errors import ConfigError, NodeError, NotThere
 from itinerary.model.asked import Asked, asked_json, read_asked
 from itinerary.model.codec import to_json
-from itinerary.model.config import resolve
 from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level, Overrides, read_overrides
@@ -277,7 +276,7 @@ class Requests:
     def _in_line(self, job: JobRow, version: int) -> str | None:
         """Like recovery, a backfill waits for what is in its way, unless its job allows everything."""
         definition = self._view.timeline.definition(job.number, version)
-        if resolve(job=definition.overrides).overlap is Overlap.ALLOW:
+        if definition.config().overlap is Overlap.ALLOW:
             return None
         return to_json(Overrides(overlap=Overlap.QUEUE)).decode()
 

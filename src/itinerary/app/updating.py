@@ -39,8 +39,8 @@ from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import lacking_entries
 from itinerary.errors import ConfigError, NodeError, StaleVersion
 from itinerary.model.codec import to_json
-from itinerary.model.config import check_timeouts, resolve
-from itinerary.model.overrides import Level, laid_over, read_overrides
+from itinerary.model.config import check_timeouts
+from itinerary.model.overrides import Level, laid_over, left_unset, read_overrides
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobRow
 from itinerary.model.text import shown
@@ -239,9 +239,9 @@ class Updates:
             overrides = laid_over(definition.overrides, read_overrides(change.options, Level.JOB))
         except ConfigError as error:
             raise ConfigError(f"job {job.name!r}: {error}") from error
-        effective = resolve(settings=self._rules.defaults, job=overrides)
+        updated = replace(definition, overrides=overrides, defaults=left_unset(definition.defaults, overrides))
         try:
-            check_timeouts(effective)
+            check_timeouts(updated.config())
         except ConfigError as error:
             raise ConfigError(f"job {job.name!r}: {error}") from error
         for limit in overrides.limits or ():
@@ -251,13 +251,13 @@ class Updates:
         if change.schedule is not None:
             if not isinstance(change.schedule, Schedule):
                 raise ConfigError(f"job {job.name!r}: {shown(change.schedule)} is not a schedule; give every(…), say")
-            zone = overrides.timezone or self._rules.defaults.timezone or "UTC"
+            zone = updated.config().timezone
             bound = change.schedule.bind(Binding(job.name, zone, anchor_of(base.body, job)))
             bound.require_ready()
             schedule = bound.to_json()
         elif "timezone" in change.options:
             raise ConfigError(f"job {job.name!r}: timezone: its schedule has one already; give the schedule as well")
-        encoded = to_json(replace(definition, schedule=schedule, overrides=overrides))
+        encoded = to_json(replace(updated, schedule=schedule))
         if len(encoded) > DEFINITION_MAX:
             raise ConfigError(
                 f"job {job.name!r}: its definition has {len(encoded)} bytes, {DEFINITION_MAX} are allowed"

@@ -222,6 +222,8 @@ def _plain(problem: object) -> dict[str, Any]:
 
 def _print(done: Application, file: str) -> None:
     console = screen()
+    for one in done.defaults:
+        say(f"defaults: {one.key}: {one.before} -> {one.after}, in {counted(one.jobs, 'job')}", console, hanging=2)
     for job in done.jobs:
         if job.outcome is not Outcome.SAME:
             say(_headline(job), console, hanging=2)

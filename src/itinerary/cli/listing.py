@@ -66,7 +66,7 @@ def looked_at(url: str | None, look: Callable[[Ground], Awaitable[T]]) -> T:
     async def looking() -> T:
         await existing_store(configuration.store)
         async with open_store(configuration.store) as store:
-            return await look(await Ground.of(store, configuration))
+            return await look(await Ground.of(store))
 
     return run_command(looking())
 

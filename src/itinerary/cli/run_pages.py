@@ -236,8 +236,8 @@ def print_section(console: Console, title: str, content: Sequence[object], tell:
 
 def print_settings(settings: Sequence[SettingSeen], console: Console) -> None:
     """What somebody has set, with who; then what is left as it comes."""
-    rows = [(one.key, one.value, f"{one.source}") for one in settings if one.source is not Level.DEFAULT]
+    rows = [(one.key, one.value, one.set_by) for one in settings if one.source is not Level.DEFAULT]
     if rows:
-        print_table((Column("key"), Column("value", wraps_at=12), Column("set by")), rows, console)
+        print_table((Column("key"), Column("value", wraps_at=12), Column("set by", wraps_at=20)), rows, console)
     if left := ", ".join(f"{one.key} {one.value}" for one in settings if one.source is Level.DEFAULT):
         say(f"by default: {left}", console, hanging=2)

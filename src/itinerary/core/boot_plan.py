@@ -17,9 +17,7 @@ from itinerary.core.matching import GAP
 from itinerary.core.overlooked import unstarted
 from itinerary.core.sweeping import Sweep
 from itinerary.core.timeline import Timeline
-from itinerary.model.config import resolve
 from itinerary.model.occurrence import Window
-from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Recovery
 from itinerary.model.queries import Status
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
@@ -81,7 +79,6 @@ def boot_plan(
     *,
     grace_period: int,
     takeover_after: int,
-    settings: Overrides = NOTHING,
     active: Sequence[OccurrenceRow] = (),
 ) -> BootPlan:
     """What a node that starts now would do. `decided` and `windows` are as `Sweep` wants them. `active` are the rows
@@ -89,9 +86,7 @@ def boot_plan(
     start, end = status.watermark, max(status.now - takeover_after, status.watermark)
     plan = SweepPlan(start, end, "", 0, NodeNumber(0), 0)
     found_unstarted = unstarted(plan, timeline, active, grace_period=grace_period, now=status.now)
-    sweep = Sweep(
-        plan, timeline, decided, windows, grace_period=grace_period, settings=settings, unstarted=found_unstarted
-    )
+    sweep = Sweep(plan, timeline, decided, windows, grace_period=grace_period, unstarted=found_unstarted)
     counts = {row.ref: row for row in windows}
     found: dict[JobNumber, _Count] = {}
     for step in sweep.steps():
@@ -100,7 +95,7 @@ def boot_plan(
         for extension in step.extensions:
             row = counts[extension.ref]
             _of(found, row.job).extend(row, extension)
-    jobs = tuple(count.planned(timeline, job, settings) for job, count in sorted(found.items()))
+    jobs = tuple(count.planned(timeline, job) for job, count in sorted(found.items()))
     return BootPlan(start, end, jobs)
 
 
@@ -149,13 +144,11 @@ class _Count:
         begin, end = (first, last) if self.span is None else self.span
         self.span = (min(begin, first), max(end, last))
 
-    def planned(self, timeline: Timeline, job: JobNumber, settings: Overrides) -> PlannedJob:
+    def planned(self, timeline: Timeline, job: JobNumber) -> PlannedJob:
         assert self.span is not None, "something was counted"
         strategy = Recovery.EXECUTE_ALL
         if not self.gaps:
-            strategy = resolve(
-                settings=settings, job=timeline.definition(job, self.version).overrides
-            ).recovery.strategy
+            strategy = timeline.definition(job, self.version).config().recovery.strategy
         return PlannedJob(
             timeline.jobs[job].name,
             strategy,

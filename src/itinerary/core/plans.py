@@ -1,6 +1,6 @@
 """A job as the loop needs it: everything that is the same for all of its occurrences, worked out once.
 
-A plan is made when the timeline is read, from a definition and the settings. What an occurrence is started with, its
+A plan is made when the timeline is read, from a definition. What an occurrence is started with, its
 frozen configuration as JSON above all, costs more to make than everything else about a start together; so it is made
 once for each job and version, and once more for each occurrence that has overrides of its own.
 
@@ -75,7 +75,6 @@ class JobPlan:
         "may_take",
         "name",
         "number",
-        "settings",
         "tasks",
         "terms",
         "version",
@@ -90,12 +89,11 @@ class JobPlan:
         definition: Definition,
         *,
         schedule: Schedule | None = None,
-        settings: Overrides = NOTHING,
         shares: Mapping[str, int] | None = None,
         is_runnable: bool = True,
     ) -> None:
         self.number, self.name, self.version = number, name, version
-        self.definition, self.settings = definition, settings
+        self.definition = definition
         self.tasks = tuple(sorted(definition.tasks, key=lambda task: task.order))
         self.is_runnable = is_runnable
         """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
@@ -116,7 +114,8 @@ class JobPlan:
     def terms_for(self, overrides: Overrides) -> Terms:
         """What an occurrence with these overrides is started with."""
         of_tasks = {task.name: task.overrides for task in self.tasks}
-        config = freeze(self.definition.overrides, of_tasks, occurrence=overrides, settings=self.settings)
+        definition = self.definition
+        config = freeze(definition.overrides, of_tasks, occurrence=overrides, settings=definition.defaults)
         return Terms(config, self.tasks, self._limits(config.job))
 
     def terms_of(self, overrides: str | None) -> Terms:
@@ -157,26 +156,24 @@ class PlanBook:
     What a version says never changes, so plans are handed on from one book to the next.
     """
 
-    __slots__ = ("_alike", "_knows", "_plans", "_settings", "_shares", "timeline")
+    __slots__ = ("_alike", "_knows", "_plans", "_shares", "timeline")
 
     def __init__(
         self,
         timeline: Timeline,
         *,
-        settings: Overrides = NOTHING,
         shares: Mapping[str, int] | None = None,
         knows: Callable[[Definition], bool] = lambda _: True,
     ) -> None:
-        """`settings` is the level above the jobs, `shares` how many each named limit has, and `knows` says whether this
-        node has the code of a job."""
+        """`shares` is how many each named limit has, and `knows` says whether this node has the code of a job."""
         self.timeline = timeline
-        self._settings, self._shares, self._knows = settings, {} if shares is None else shares, knows
+        self._shares, self._knows = {} if shares is None else shares, knows
         self._plans: dict[tuple[JobNumber, int], JobPlan | str] = {}
         self._alike: Shared = {}
 
     def at(self, timeline: Timeline) -> PlanBook:
         """The same plans, and a timeline that goes on."""
-        book = PlanBook(timeline, settings=self._settings, shares=self._shares, knows=self._knows)
+        book = PlanBook(timeline, shares=self._shares, knows=self._knows)
         book._plans, book._alike = self._plans, self._alike
         return book
 
@@ -217,7 +214,6 @@ class PlanBook:
                 version,
                 definition,
                 schedule=self.timeline.schedule(job, version),
-                settings=self._settings,
                 shares=self._shares,
                 is_runnable=self._knows(definition),
             )

@@ -41,9 +41,7 @@ from itinerary.core.recovery import STRETCH_MIN, Missing, Policy, late, recovere
 from itinerary.core.stretches import Paused
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, RecordError, WindowError
-from itinerary.model.config import resolve
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import ClaimedRow, Extension, SweepPlan, SweepStep
@@ -115,13 +113,11 @@ class Sweep:
         windows: Sequence[OccurrenceRow],
         *,
         grace_period: int,
-        settings: Overrides = NOTHING,
         unstarted: Unstarted = NONE_UNSTARTED,
     ) -> None:
         """`decided` are the keys from the plan's start to its end, `windows` those that end within WINDOWS_REACH before
-        its start, or later; `settings` is the level above the jobs in the cascade; `unstarted` is what was due before
-        the plan's end and has not started."""
-        self._plan, self._timeline, self._settings = plan, timeline, settings
+        its start, or later; `unstarted` is what was due before the plan's end and has not started."""
+        self._plan, self._timeline = plan, timeline
         self._claimed, self._waiting = unstarted
         self._grace_from = plan.end - grace_period
         self._decided: dict[JobNumber, list[Key]] = {}
@@ -285,7 +281,7 @@ class Sweep:
         return [_Row(item.key.instant, item) for item in wanted] + rows
 
     def _policy(self, job: JobNumber, version: int) -> Policy:
-        config = resolve(settings=self._settings, job=self._timeline.definition(job, version).overrides)
+        config = self._timeline.definition(job, version).config()
         return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap)
 
     # -- what is skipped, and what nobody knows ----------------------------------------------------------------------

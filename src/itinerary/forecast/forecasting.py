@@ -26,7 +26,6 @@ from itinerary.forecast.episodes import Episodes, family_numbers
 from itinerary.forecast.stage import Backlog, Enough, Runs, Stage
 from itinerary.forecast.takes import Takes
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap, Recovery
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.settings import Settings
@@ -71,7 +70,7 @@ class Foreseen(NamedTuple):
 
 
 async def staged(
-    register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, defaults: Overrides, takes: Takes
+    register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, takes: Takes
 ) -> Stage:
     """A stage for the jobs that somebody registers, at that moment."""
     engine = MemoryEngine(lambda: start)
@@ -79,8 +78,8 @@ async def staged(
     await store.open()
     await register(store)
     node = await store.join("forecast", "forecast", "{}")
-    plans = PlanBook(await read_timeline(store.read), settings=defaults, shares=settings.limits)
-    return Stage(engine, node, plans, settings=settings, defaults=defaults, takes=takes)
+    plans = PlanBook(await read_timeline(store.read), shares=settings.limits)
+    return Stage(engine, node, plans, settings=settings, takes=takes)
 
 
 def foresee(

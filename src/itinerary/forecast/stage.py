@@ -35,7 +35,6 @@ from itinerary.core.plans import JobPlan, PlanBook
 from itinerary.core.scheduler import Scheduler
 from itinerary.core.sweeping import Sweep
 from itinerary.forecast.takes import Takes
-from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, ByRef, Waiting
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
@@ -128,12 +127,11 @@ class Stage:
         plans: PlanBook,
         *,
         settings: Settings,
-        defaults: Overrides,
         takes: Takes,
     ) -> None:
         """`engine` has the jobs on its timeline; it is copied for each performance. `defaults` is the level above the
         jobs."""
-        self.engine, self.node, self.plans, self.defaults = engine, node, plans, defaults
+        self.engine, self.node, self.plans = engine, node, plans
         # A node claims ahead and looks back, since it may be late. Here nothing ever is.
         self.settings = replace(settings, pre_schedule_interval=1, grace_period=0)
         self.grace_period, self.late_for = settings.grace_period, settings.late_for
@@ -197,7 +195,7 @@ class Stage:
 
     def sweep(self, plan: SweepPlan) -> Sweep:
         """What a sweep over a time in which nobody was there decides."""
-        return Sweep(plan, self.plans.timeline, (), (), grace_period=self.grace_period, settings=self.defaults)
+        return Sweep(plan, self.plans.timeline, (), (), grace_period=self.grace_period)
 
     def index_of(self, runs: Runs) -> m.IndexBuilt:
         """What the core is told of runs."""

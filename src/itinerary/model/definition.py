@@ -5,6 +5,12 @@ needed: a name that leads nowhere quarantines the job on that node, and takes no
 
     schedule    when                 tasks       what, in order          on_start, on_complete   who is told (X7)
     overrides   how (the job's)      requires    what must be so first (O3)
+    defaults    how (of all jobs that were declared with it)
+
+The defaults are part of the version, as the schedule's time zone and the variables of all commands are. So every node
+and every reader finds the same values in the store, whatever its own files say, and a change of them is a change of the
+job: planned, applied, listed and rolled back like any other. Only leaves are kept that the job does not set itself:
+a default that has no effect on a job makes no version of it.
 """
 
 from enum import StrEnum
@@ -13,6 +19,7 @@ from typing import Final
 import msgspec
 
 from itinerary.errors import ConfigError
+from itinerary.model.config import EffectiveConfig, resolve
 from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.text import shown
@@ -95,3 +102,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     requires: tuple[Requirement, ...] = ()
     on_start: tuple[str, ...] = ()
     on_complete: tuple[str, ...] = ()
+    defaults: Overrides = NOTHING
+    """What was set for all jobs where this one was declared, and it does not set itself."""
+
+    def config(self, *, task: Overrides = NOTHING, occurrence: Overrides = NOTHING) -> EffectiveConfig:
+        """Resolve the configuration that holds for the job, or for one of its tasks or occurrences."""
+        return resolve(settings=self.defaults, job=self.overrides, task=task, occurrence=occurrence)

@@ -13,7 +13,7 @@ each job that calls it, and two jobs must not be able to disagree about it. They
 they are taken in the transaction that starts the occurrence.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,6 +35,7 @@ __all__ = [
     "check_level",
     "laid_over",
     "leaves_set",
+    "left_unset",
     "read_overrides",
 ]
 
@@ -194,9 +195,19 @@ def leaves_set(overrides: Overrides) -> Iterator[tuple[str, Any]]:
 
 def laid_over(stored: Overrides, given: Overrides) -> Overrides:
     """Return these overrides with others over them, leaf by leaf (X5)."""
+    return _with_leaves(stored, leaves_set(given))
+
+
+def left_unset(given: Overrides, own: Overrides) -> Overrides:
+    """Return those of the given overrides that have an effect below: the leaves that `own` does not set."""
+    taken = {key for key, _ in leaves_set(own)}
+    return _with_leaves(NOTHING, ((key, value) for key, value in leaves_set(given) if key not in taken))
+
+
+def _with_leaves(stored: Overrides, leaves: Iterable[tuple[str, Any]]) -> Overrides:
     values: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
-    for key, value in leaves_set(given):
+    for key, value in leaves:
         group, _, field = key.rpartition(".")
         if group:
             groups.setdefault(group, {})[field] = value

@@ -24,13 +24,12 @@ from msgspec.structs import replace
 from itinerary.core.news import Began, FellBehind, Finished, News, Settled
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
-from itinerary.model.config import EffectiveConfig, resolve
+from itinerary.model.config import EffectiveConfig
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.ids import job_id
 from itinerary.model.nodes import has_died
 from itinerary.model.occurrence import Kind
 from itinerary.model.overload import Behind
-from itinerary.model.overrides import Overrides
 from itinerary.model.queries import ByKey, Details, Events, History, JobsByName, Nodes
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
@@ -100,7 +99,6 @@ class Alerts:
         *,
         timeline: Callable[[], Timeline],
         settings: Settings,
-        defaults: Overrides,
         webhook: Posts,
         receivers: Sequence[Receiver],
         hide: Callable[[str], str],
@@ -109,7 +107,7 @@ class Alerts:
     ) -> None:
         """`hide` takes secrets out of a text."""
         self._store, self._node, self._name, self._clock, self._log = store, node, name, clock, log
-        self._timeline, self._settings, self._defaults, self._hide = timeline, settings, defaults, hide
+        self._timeline, self._settings, self._hide = timeline, settings, hide
         self._webhook, self._receivers = webhook, {receiver.name: receiver for receiver in receivers}
         self._lookout = Lookout(store.read, timeline, settings.node_heartbeat_interval, elsewhere=elsewhere)
         self._incidents = Incidents()
@@ -325,7 +323,7 @@ class Alerts:
         try:
             stretch = timeline.in_force(job, instant) or timeline.in_force(job, self._clock.now())
             version = timeline.jobs[job].version if stretch is None else stretch.version
-            return resolve(settings=self._defaults, job=timeline.definition(job, version).overrides)
+            return timeline.definition(job, version).config()
         except (ItineraryError, KeyError):
             return None
 

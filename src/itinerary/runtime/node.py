@@ -56,7 +56,6 @@ from itinerary.errors import ItineraryError, NodeError, StoreError
 from itinerary.model.definition import Definition
 from itinerary.model.nodes import Beat
 from itinerary.model.overload import Behind
-from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Reread, Settings
@@ -126,7 +125,6 @@ class Node:
         settings: Settings,
         executor: Executor,
         log: Any,
-        defaults: Overrides = NOTHING,
         about: str = "{}",
         observer: Callable[[Sequence[News]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
@@ -138,14 +136,13 @@ class Node:
         elsewhere: Elsewhere = asyncio.to_thread,
         is_gone: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`defaults` is the level of the settings in the configuration cascade; `knows` says whether this node has the
-        code of a job; `observer` is told what happens, on the engine's loop; `blocked_for` says for how long the loop
-        of the tasks' coroutines has not answered; `reread` reads the settings again; `zone_data` is what this node
-        brings, if not the packaged one; `elapsed` is the node's own clock, and `awake` one that stands still while the
-        machine sleeps; `elsewhere` runs what would hold up the loop; `is_gone` says of what another node tells about
-        itself whether its process provably no longer exists."""
+        """`knows` says whether this node has the code of a job; `observer` is told what happens, on the engine's loop;
+        `blocked_for` says for how long the loop of the tasks' coroutines has not answered; `reread` reads the settings
+        again; `zone_data` is what this node brings, if not the packaged one; `elapsed` is the node's own clock, and
+        `awake` one that stands still while the machine sleeps; `elsewhere` runs what would hold up the loop; `is_gone`
+        says of what another node tells about itself whether its process provably no longer exists."""
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
-        self._settings, self._defaults, self._log = settings, defaults, log
+        self._settings, self._log = settings, log
         self._elsewhere, self._observer, self._executor = elsewhere, observer, executor
         self._is_gone = is_gone
         self._zone_data = packaged_zone_data() if zone_data is None else zone_data
@@ -153,7 +150,7 @@ class Node:
         self._cpu = measure_cpu if elapsed is boot_time else measure_nothing
         self._lull = Lull(self.clock.elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
-        self._plans = PlanBook(Timeline(), settings=defaults, shares=settings.limits, knows=knows)
+        self._plans = PlanBook(Timeline(), shares=settings.limits, knows=knows)
         requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
         self._rereader = Rereader(reread, self._take_settings, elsewhere=elsewhere, log=log)
         self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
@@ -198,7 +195,6 @@ class Node:
             settings,
             self.clock,
             self.builder,
-            defaults=self._defaults,
             elsewhere=self._elsewhere,
             log=log,
             tell=self._observer,

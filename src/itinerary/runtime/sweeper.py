@@ -17,7 +17,6 @@ from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted, unstarted
 from itinerary.core.sweeping import ACTIVE_MAX, WINDOWS_REACH, Sweep, is_decided, last_step
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError
-from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Active, Answer, Query
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
@@ -51,7 +50,6 @@ class Sweeper:
         clock: StoreClock,
         builder: IndexBuilder,
         *,
-        defaults: Overrides,
         elsewhere: Elsewhere,
         log: Any,
         tell: Tell = nobody,
@@ -59,7 +57,7 @@ class Sweeper:
     ) -> None:
         """`lull` waits for a moment in which nothing is about to start."""
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
-        self._defaults, self._elsewhere, self._log, self._tell = defaults, elsewhere, log, tell
+        self._elsewhere, self._log, self._tell = elsewhere, log, tell
         self._lull = lull
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
@@ -177,7 +175,6 @@ class Sweeper:
             decided,
             windows,
             grace_period=grace_period,
-            settings=self._defaults,
             unstarted=not_started,
         )
         return sweep.steps()

@@ -136,7 +136,7 @@ class House:
     async def ground(self) -> Ground:
         """What there is to look at, as of now. Raises StoreError."""
         view = await self.view()
-        return Ground(view.store, view.timeline, view.status, self.configuration.defaults)
+        return Ground(view.store, view.timeline, view.status)
 
     async def operator(self, by: str) -> Operator:
         """Somebody who asks for something: it is kept with their name. Raises StoreError."""

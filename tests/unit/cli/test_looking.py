@@ -144,7 +144,7 @@ def test_a_job_and_one_of_its_occurrences_are_shown_with_everything(url: str) ->
     (task,) = shown["tasks"]
     assert (task["name"], task["configuration"]) == (
         "work",
-        [{"key": "task_timeout", "value": "7m", "source": "task"}],
+        [{"key": "task_timeout", "value": "7m", "source": "task", "declared_in": None}],
     )
     assert [change["kind"] for change in shown["changes"]] == ["version"]
     assert [run["id"] for run in shown["runs"]] == [first["id"]]

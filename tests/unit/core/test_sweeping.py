@@ -23,7 +23,18 @@ from itinerary.model.policies import Recovery, RecoveryPolicy
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import cron, custom, every, once
-from tests.unit.core.timelines import HOUR, MINUTE, NOON, SECOND, Book, Shelf, Stubborn, install_stubborn, scheduled
+from tests.unit.core.timelines import (
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    Book,
+    Shelf,
+    Stubborn,
+    body_of,
+    install_stubborn,
+    scheduled,
+)
 
 S = OccurrenceState
 DAY = 24 * HOUR
@@ -115,15 +126,13 @@ def test_a_single_instant_is_recovered_once_and_reboot_never() -> None:
 
 
 @pytest.mark.spec("R1", "settings")
-def test_the_settings_are_the_level_above_the_job() -> None:
+def test_the_defaults_that_a_version_carries_are_the_level_above_the_job() -> None:
     book, shelf = Book(), Shelf()
-    book.job("backup", every("1m"))
+    body = body_of(every("1m"), defaults=by("mark_as_missed"))
+    book.job("backup", every("1m"), body=body)
     shelf.begin(NOON, NOON + HOUR)
     assert shelf.plan is not None
-    with_settings = sweeping.Sweep(
-        shelf.plan, book.timeline, [], [], grace_period=30 * SECOND, settings=by("mark_as_missed")
-    )
-    (step,) = with_settings.steps()
+    (step,) = sweeping.Sweep(shelf.plan, book.timeline, [], [], grace_period=30 * SECOND).steps()
     assert {wanted.status for wanted in step.wanted} == {S.MISSED}
 
 

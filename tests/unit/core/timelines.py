@@ -36,6 +36,12 @@ NOON = 1_800_000_000 // 86_400 * 86_400 * SECOND + 12 * HOUR
 MINUTELY = every("1m")
 
 
+def body_of(schedule: Schedule, overrides: Overrides = NOTHING, defaults: Overrides = NOTHING) -> str:
+    """The body of a version."""
+    definition = Definition(schedule=schedule.to_json(), overrides=overrides, defaults=defaults)
+    return to_json(definition).decode()
+
+
 class Book:
     """A timeline in the making: each call is an entry, under a revision of its own unless told otherwise."""
 
@@ -58,7 +64,7 @@ class Book:
     ) -> int:
         number = self.jobs[job].version + 1
         self.jobs[job] = replace(self.jobs[job], version=number)
-        text = to_json(Definition(schedule=schedule.to_json(), overrides=overrides)).decode()
+        text = body_of(schedule, overrides)
         self.enter(EntryKind.VERSION, job, at, body=text if body is None else body)
         return number
 

@@ -16,7 +16,7 @@ from itinerary.app.doctoring.recent import undelivered as owed
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import read_configuration
 from itinerary.model.events import NewEvent
-from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.observe.alerts import GIVE_UP_AFTER, Alerts
 from itinerary.observe.incidents import ALERTS_STREAM
@@ -88,7 +88,6 @@ class Scene:
                 node.clock,
                 timeline=lambda: node.builder.timeline,
                 settings=node.settings,
-                defaults=NOTHING,
                 webhook=self.receivers,
                 receivers=[Receiver(f"https://{one}.example", one) for one in self.names],
                 hide=lambda text: text.replace("canary-4711", "…"),

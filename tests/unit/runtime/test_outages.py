@@ -18,7 +18,7 @@ from itinerary.core import sweeping
 from itinerary.core.plans import PlanBook
 from itinerary.core.timeline import Timeline
 from itinerary.model import RecoveryPolicy
-from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import NodeNumber, OccurrenceRow
 from itinerary.model.settings import Settings
@@ -123,9 +123,7 @@ class Life:
         settings = Settings(grace_period=GRACE * SECOND, takeover_after=TAKEOVER * SECOND)
         inbox, book = Inbox(1_000, SECOND, world.log), PlanBook(Timeline())
         self.builder = IndexBuilder(store, settings, clock, inbox, book, elsewhere=here, log=world.log)
-        self.sweeper = Sweeper(
-            store, number, settings, clock, self.builder, defaults=NOTHING, elsewhere=here, log=world.log
-        )
+        self.sweeper = Sweeper(store, number, settings, clock, self.builder, elsewhere=here, log=world.log)
 
     async def recover(self) -> None:
         await self.builder.read()

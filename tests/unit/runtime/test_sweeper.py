@@ -12,7 +12,7 @@ from itinerary.core.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model import RecoveryPolicy
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Answer, Query, Standing
 from itinerary.model.rows import JobNumber, Key, NodeNumber
 from itinerary.model.settings import Settings
@@ -41,9 +41,7 @@ class Scene:
         self.builder = builder = IndexBuilder(
             store, settings, self.clock, inbox, PlanBook(Timeline()), elsewhere=here, log=world.log
         )
-        self.sweeper = Sweeper(
-            store, node, settings, self.clock, builder, defaults=NOTHING, elsewhere=here, log=world.log
-        )
+        self.sweeper = Sweeper(store, node, settings, self.clock, builder, elsewhere=here, log=world.log)
 
 
 async def node(world: World, name: str) -> NodeNumber:

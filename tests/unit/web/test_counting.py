@@ -12,7 +12,6 @@ from itinerary.errors import StoreUnavailable
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.overrides import NOTHING
 from itinerary.model.queries import Answer, History, Page, Query, Standing
 from itinerary.model.rows import EntryKind, JobNumber, Key
 from itinerary.model.states import OccurrenceState
@@ -76,7 +75,7 @@ class World:
 
     async def year(self, zone: str = "UTC") -> Year:
         ground = await Ground.of(self.store)
-        ground = Ground(self.reader, ground.timeline, ground.status, NOTHING)  # type: ignore[arg-type]  # it is read only
+        ground = Ground(self.reader, ground.timeline, ground.status)  # type: ignore[arg-type]  # it is read only
         return await self.counting.year(ground, self.job, zone, await self.newest())
 
     def at(self, ago: int, second: int = 0) -> int:

@@ -37,7 +37,7 @@ async def examined(configuration: Configuration, data: ZoneData | None = None) -
             async with store:
                 found += set_up(await store.warnings())
                 found.append(await clock(store, time.time_ns))
-                ground = await Ground.of(store, configuration)
+                ground = await Ground.of(store)
                 found += zone_data(ground, packaged_zone_data() if data is None else data)
                 found += await nodes(ground)
                 found += await jobs(ground)

@@ -53,7 +53,7 @@ async def overview(configuration: Configuration) -> Overview:
     if not any(finding.about in {"store", "schema"} and finding.level is not Level.WELL for finding in found.findings):
         try:
             async with open_store(configuration.store) as store:
-                figures = await _figures(await Ground.of(store, configuration))
+                figures = await _figures(await Ground.of(store))
         except ItineraryError:
             figures = None  # the store was there a moment ago; what was found then is said
     return Overview(

@@ -9,9 +9,9 @@ import msgspec
 
 from itinerary.app.looking.ground import Ground, at, moment
 from itinerary.app.looking.jobs import ACTIVE_COUNTED_MAX, JobSeen, Looker
-from itinerary.app.looking.runs import RunSeen, SettingSeen, active_runs, history_page, why_waiting
+from itinerary.app.looking.runs import RunSeen, SettingSeen, active_runs, history_page, settings_seen, why_waiting
+from itinerary.core.stretches import Stretch
 from itinerary.errors import ItineraryError
-from itinerary.model.config import resolve
 from itinerary.model.definition import Definition
 from itinerary.model.job import Task
 from itinerary.model.overrides import Level
@@ -81,17 +81,19 @@ async def job_detail(
     seen = await (await Looker.at(ground, job.number, counted_max)).seen(job)
     page = await history_page(ground, job, limit=limit)
     active = await _waiting(ground, job)
-    definition = _definition(ground, job)
+    stretch, definition = _in_force(ground, job)
     entries = sorted(ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True)
     return JobDetail(
         seen=seen,
         registered_at=moment(job.registered_at),
         next_runs=_next_runs(ground, job, limit),
-        tasks=() if definition is None else tuple(_task(task, definition, ground) for task in definition.tasks),
+        tasks=() if definition is None else tuple(_task(task, definition) for task in definition.tasks),
         requires=() if definition is None else tuple(f"{one}, else {one.on_unmet}" for one in definition.requires),
         on_start=() if definition is None else definition.on_start,
         on_complete=() if definition is None else definition.on_complete,
-        configuration=() if definition is None else _configuration(definition, ground),
+        configuration=()
+        if stretch is None or definition is None
+        else tuple(settings_seen(definition.config(), ground.source(job.number, stretch.version))),
         changes=tuple(
             ChangeSeen(
                 entry.kind,
@@ -110,14 +112,14 @@ async def job_detail(
     )
 
 
-def _definition(ground: Ground, job: JobRow) -> Definition | None:
+def _in_force(ground: Ground, job: JobRow) -> tuple[Stretch | None, Definition | None]:
     """What is in force, if it can be read; its state says so where it cannot."""
     try:
         stretch = ground.stretch(job.number)
         definition = None if stretch is None else stretch.definition
     except ItineraryError:
-        return None
-    return definition
+        return None, None
+    return stretch, definition
 
 
 def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
@@ -128,13 +130,8 @@ def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
     return tuple(at(instant) for instant in found)
 
 
-def _configuration(definition: Definition, ground: Ground) -> tuple[SettingSeen, ...]:
-    rows = resolve(settings=ground.defaults, job=definition.overrides).rows()
-    return tuple(SettingSeen(*row) for row in rows)
-
-
-def _task(task: Task, definition: Definition, ground: Ground) -> TaskDeclared:
-    rows = resolve(settings=ground.defaults, job=definition.overrides, task=task.overrides).rows()
+def _task(task: Task, definition: Definition) -> TaskDeclared:
+    rows = definition.config(task=task.overrides).rows()
     own = tuple(SettingSeen(*row) for row in rows if row.source is Level.TASK)
     return TaskDeclared(task.name, dict(task.definition), own)
 

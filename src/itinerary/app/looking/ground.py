@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from itinerary.app.sources import Configuration
+from itinerary.app.undeclared import source_of
 from itinerary.app.views import instead_of
 from itinerary.core.stretches import Removed, Stretch
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ItineraryError, NotThere
-from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import Standing, Status
 from itinerary.model.rows import EntryKind, JobNumber, JobRow
 from itinerary.model.text import shown
@@ -44,16 +43,15 @@ def seconds(start: int | None, end: int | None) -> float | None:
 class Ground:
     """A store's timeline, as of one moment. Read it with `Ground.of`."""
 
-    def __init__(self, store: Store, timeline: Timeline, status: Status, defaults: Overrides) -> None:
-        self.store, self.timeline, self.status, self.defaults = store, timeline, status, defaults
+    def __init__(self, store: Store, timeline: Timeline, status: Status) -> None:
+        self.store, self.timeline, self.status = store, timeline, status
         self.now = status.now
 
     @classmethod
-    async def of(cls, store: Store, configuration: Configuration | None = None) -> Ground:
-        """What the store says now, and what this machine's settings say of all jobs."""
+    async def of(cls, store: Store) -> Ground:
+        """What the store says now. Settings of the machine that looks have no part in it."""
         timeline = await read_timeline(store.read)
-        defaults = NOTHING if configuration is None else configuration.defaults
-        return cls(store, timeline, await store.read(Standing()), defaults)
+        return cls(store, timeline, await store.read(Standing()))
 
     def named(self, pattern: str | None = None, *, removed: bool = False) -> list[JobRow]:
         """Jobs by name: those that a pattern such as `etl*` fits, or all; those that were removed only if asked."""
@@ -84,6 +82,10 @@ class Ground:
         history = self.timeline.history(job)
         found = self.timeline.in_force(job, self.now)
         return found or next((stretch for stretch in history.stretches if stretch.start > self.now), None)
+
+    def source(self, job: JobNumber, version: int) -> str | None:
+        """The file or program that declared a job, up to one of its versions; None if none is known."""
+        return source_of([entry for entry in self.timeline.entries(job) if entry.version <= version])
 
     def next_runs(self, job: JobNumber, count: int) -> list[int]:
         """The next instants that are to run; of a job that is paused without an end, its next instants.

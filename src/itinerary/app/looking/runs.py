@@ -16,7 +16,7 @@ from itinerary.core.holding import held_row
 from itinerary.errors import ItineraryError, NotThere
 from itinerary.model.asked import Asked, read_adjusted, read_asked
 from itinerary.model.codec import from_json
-from itinerary.model.config import FrozenConfig
+from itinerary.model.config import EffectiveConfig, FrozenConfig
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Level
 from itinerary.model.queries import PAGE_MAX, Active, Detail, Details, History, Nodes
@@ -39,6 +39,7 @@ __all__ = [
     "is_waiting",
     "run_detail",
     "run_seen",
+    "settings_seen",
     "why_waiting",
 ]
 
@@ -136,6 +137,20 @@ class SettingSeen(msgspec.Struct, frozen=True):
     key: str
     value: str
     source: Level
+    declared_in: str | None = None
+    """Of a value that the defaults of all jobs set: the file or program whose defaults these are, if it is known."""
+
+    @property
+    def set_by(self) -> str:
+        """Where the value comes from, in words: `job`, `defaults of /srv/jobs.toml`."""
+        if self.source is not Level.SETTINGS:
+            return str(self.source)
+        return "defaults" if self.declared_in is None else f"defaults of {self.declared_in}"
+
+
+def settings_seen(config: EffectiveConfig, declared_in: str | None) -> list[SettingSeen]:
+    """Each value of a configuration. `declared_in` is the file or program whose defaults are part of it."""
+    return [SettingSeen(*row, declared_in if row.source is Level.SETTINGS else None) for row in config.rows()]
 
 
 class AdjustmentSeen(msgspec.Struct, frozen=True):
@@ -268,7 +283,7 @@ async def run_detail(ground: Ground, run: Run) -> RunDetail:
             for line in detail.transitions
         ),
         tasks=tuple(_tasks(detail, ground)),
-        configuration=tuple(_configuration(detail)),
+        configuration=tuple(_configuration(detail, ground)),
     )
 
 
@@ -317,14 +332,14 @@ def _attempt(row: AttemptRow) -> AttemptSeen:
     )
 
 
-def _configuration(detail: Detail) -> list[SettingSeen]:
+def _configuration(detail: Detail, ground: Ground) -> list[SettingSeen]:
     if detail.config is None:
         return []
     try:
-        rows = from_json(FrozenConfig, detail.config).job.rows()
+        config = from_json(FrozenConfig, detail.config).job
     except ItineraryError:  # of another release
         return []
-    return [SettingSeen(*row) for row in rows]
+    return settings_seen(config, ground.source(detail.row.job, detail.row.version))
 
 
 async def _node_names(ground: Ground) -> dict[NodeNumber, str]:

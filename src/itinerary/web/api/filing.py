@@ -75,10 +75,12 @@ async def _applied(
 
 async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
     """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
-    request."""
+    request. A job that the store has keeps its defaults: settings are not taken from a request, and this node may have
+    been started before they changed."""
     document = await asyncio.to_thread(_document, data)
     found = await asyncio.to_thread(_declarations, document, api.house.node.rules)
     ground = await api.house.ground()
+    declared: dict[str, Declaration] = {}
     for declaration in found:
         stored = _stored(api, ground, declaration.name)
         for what in _not_allowed(declaration.definition(registered_at=0), stored):
@@ -88,7 +90,8 @@ async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
                 f"job {declaration.name!r}, {what} may not come from a request, unless the store has the same for it "
                 "already; apply the file with `itinerary apply`, where the store can be reached",
             )
-    return {declaration.name: declaration for declaration in found}
+        declared[declaration.name] = declaration if stored is None else declaration.under(stored.defaults)
+    return declared
 
 
 def _document(data: Jobs) -> Document:

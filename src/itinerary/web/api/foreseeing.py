@@ -147,9 +147,7 @@ def _copying(jobs: Mapping[str, Sequence[Stretch]], zone_data: ZoneData) -> Decl
 def _foreseen(api: Service, declare: Declare, start: int, end: int, outages: list[Outage], takes: Takes) -> Forecast:
     """On a thread of its own, with a loop of its own."""
     configuration = api.house.configuration
-    stage: Stage = asyncio.run(
-        staged(declare, start, settings=configuration.settings, defaults=configuration.defaults, takes=takes)
-    )
+    stage: Stage = asyncio.run(staged(declare, start, settings=configuration.settings, takes=takes))
     timeline = stage.plans.timeline
     count, at = 0, start
     while at < end and timeline.jobs:
