@@ -86,7 +86,7 @@ class Declaration:
         self.schedule = schedule
         self.overrides = self._read(overrides, Level.JOB)
         config = self._config_under(rules.defaults)
-        self.defaults, self.timezone = left_unset(rules.defaults, self.overrides), config.timezone
+        self.defaults, self.timezone = rules.defaults, config.timezone
         for limit in self.overrides.limits or ():
             if limit not in rules.shares:
                 raise ConfigError(
@@ -115,7 +115,7 @@ class Declaration:
             where = f"job {self.name!r}, task {task.name!r}"
             self._check_timeouts(resolve(settings=defaults, job=self.overrides, task=task.overrides), where)
         other = copy(self)
-        other.defaults, other.timezone = left_unset(defaults, self.overrides), config.timezone
+        other.defaults, other.timezone = defaults, config.timezone
         return other
 
     def _config_under(self, defaults: Overrides) -> EffectiveConfig:
@@ -247,7 +247,7 @@ class Declaration:
             requires=tuple(self._requires),
             on_start=tuple(self._on_start),
             on_complete=tuple(self._on_complete),
-            defaults=self.defaults,
+            defaults=left_unset(self.defaults, self.overrides),
         )
 
     def body(self, registered_at: int) -> str:

@@ -7,7 +7,8 @@
                                       stopped or removed (see `undeclared`)
 
 What is declared is held against what was declared last, not against what is in force: a job that somebody has updated
-since (`updating`) stays as they left it, until its declaration changes.
+since (`updating`) stays as they left it, until its declaration changes. Where only the defaults of all jobs have
+changed, the job keeps the update and takes the defaults.
 
 Several nodes start at the same moment with the same declarations. Each entry names the version that it was made from,
 and the store refuses it if there is another by then: who is refused reads again, and finds that nothing is left to be
@@ -46,6 +47,9 @@ from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError, NodeError
+from itinerary.model.codec import to_json
+from itinerary.model.config import check_timeouts
+from itinerary.model.overrides import Overrides, left_unset
 from itinerary.model.policies import Undeclared
 from itinerary.model.queries import JobsByName, Standing
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
@@ -64,6 +68,8 @@ ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
 _DECLARED: Final = "declared/"
 """What the request of an entry begins with that a declaration has made."""
+_DEFAULTS: Final = "defaults/"
+"""The same, of an entry that keeps an update and takes other defaults: it is not what was declared."""
 _ROUNDS_MAX: Final = 50
 """How often others may be quicker before this gives up: each time one of them has got on."""
 
@@ -157,7 +163,7 @@ async def _planned(
         await stored.read(store)
     planned = []
     for name, declaration in declared.items():
-        job, newest = jobs.get(name), _Newest(None, None, is_removed=True)
+        job, newest, request = jobs.get(name), _Newest(None, None, is_removed=True), None
         if job is None:
             body, version = declaration.body(now // SECOND), 0
         else:
@@ -165,10 +171,14 @@ async def _planned(
             body, version = declaration.body(anchor_of(newest.declared, job)), job.version
             if not newest.is_removed and (is_same(newest.declared, body) or is_same(newest.body, body)):
                 continue
+            if (kept := _updated_under(newest, body, declaration.defaults)) is not None:
+                if is_same(newest.body, kept):
+                    continue
+                body, request = kept, f"{_DEFAULTS}{_digest(kept, version)}"
         entry = NewEntry(
             job=name,
             kind=EntryKind.VERSION,
-            request=declared_request(body, version),
+            request=declared_request(body, version) if request is None else request,
             by=by,
             from_version=version,
             subject="" if home is None else VersionSubject(home.source).text,
@@ -177,6 +187,22 @@ async def _planned(
         )
         planned.append(entry)
     return planned, stored
+
+
+def _updated_under(newest: _Newest, body: str, defaults: Overrides) -> str | None:
+    """Return an updated job with the defaults that it is declared with now; None unless these alone have changed since
+    it was declared last, and it was updated since."""
+    if newest.is_removed or newest.body == newest.declared:
+        return None
+    try:
+        if not differ_in_defaults_only(read_definition(newest.declared), read_definition(body)):
+            return None
+        updated = read_definition(newest.body)
+        kept = replace(updated, defaults=left_unset(defaults, updated.overrides))
+        check_timeouts(kept.config())
+    except ItineraryError:
+        return None  # what is stored cannot be read here, or contradicts the defaults: what is declared takes its place
+    return to_json(kept).decode()
 
 
 def _why(newest: _Newest, body: str) -> str:
@@ -305,7 +331,11 @@ def _anchors(part: object) -> Iterator[str]:
 
 def declared_request(body: str, version: int) -> str:
     """What makes two declarations, made from the same version, the same request."""
-    return f"{_DECLARED}{hashlib.sha256(f'{version}/{body}'.encode()).hexdigest()[:40]}"
+    return f"{_DECLARED}{_digest(body, version)}"
+
+
+def _digest(body: str, version: int) -> str:
+    return hashlib.sha256(f"{version}/{body}".encode()).hexdigest()[:40]
 
 
 def _batches(planned: Sequence[NewEntry]) -> list[Sequence[NewEntry]]:

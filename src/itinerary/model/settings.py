@@ -155,6 +155,8 @@ class Reread(msgspec.Struct, frozen=True):
     """What has taken effect: the old value and the new one, as people write them."""
     needs_restart: tuple[str, ...]
     """What was changed, and stays as it was until the node is started again."""
+    needs_apply: tuple[str, ...] = ()
+    """What was changed, and is part of the jobs: nodes go by what the store has of it."""
 
 
 def reread_settings(now: Settings, wanted: Settings) -> Reread:

@@ -63,5 +63,9 @@ class Rereader:
         if found.needs_restart:
             names = ", ".join(found.needs_restart)
             self._log.warning("settings.need_restart", settings=names, hint="they stay as they were until then")
-        if not (found.changed or found.needs_restart):
+        if found.needs_apply:
+            names = ", ".join(found.needs_apply)
+            hint = "`itinerary apply` or the next start stores them; nodes go by what the store has"
+            self._log.warning("settings.need_apply", settings=names, hint=hint)
+        if not (found.changed or found.needs_restart or found.needs_apply):
             self._log.warning("settings.unchanged", hint="what was read again says what holds already")

@@ -79,6 +79,23 @@ def test_a_start_with_other_defaults_is_the_next_version_and_says_so() -> None:
 
 
 @pytest.mark.spec("X5", "defaults in the store")
+def test_a_job_that_was_updated_by_hand_keeps_that_and_takes_other_defaults_once() -> None:
+    async def story(office: Office) -> None:
+        await office.declare(app_of(overlap="queue", retry={"max_retries": 2}))
+        await office.update(app_of(), options={"priority": 7, "overlap": "replace"})
+        for _ in range(3):
+            await office.declare(app_of(overlap="allow", retry={"max_retries": 5}))
+        assert [entry.reason for entry in await office.versions()] == ["declared", None, "declared with other defaults"]
+        found = (await office.newest()).config()
+        assert (found.priority, found.overlap, found.retry.max_retries) == (7, "replace", 5)
+        await office.declare(app_of(options={"priority": 1}, retry={"max_retries": 5}))
+        found = (await office.newest()).config()
+        assert (found.priority, found.overlap) == (1, "skip"), "its declaration has changed, and takes the place"
+
+    played(story)
+
+
+@pytest.mark.spec("X5", "defaults in the store")
 def test_an_update_keeps_the_defaults_of_the_store_and_not_those_of_the_program_that_makes_it() -> None:
     async def story(office: Office) -> None:
         await office.declare(app_of("Asia/Tokyo", retry={"max_retries": 3, "retry_interval": "1m"}))

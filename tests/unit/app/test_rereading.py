@@ -59,9 +59,9 @@ def test_what_a_node_is_built_on_is_named_and_no_value_of_it_is(app: Itinerary) 
         "name",
         "allow_modules",
         "allow_hosts",
-        "defaults",
         "kill_grace",
     )
+    assert found.needs_apply == ("defaults",)
     assert found.changed == {}
     assert "secret" not in str(found)
     assert app.configuration == before

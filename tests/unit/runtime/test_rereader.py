@@ -36,12 +36,13 @@ class Changing:
     def __init__(self, world: World, **settings: Any) -> None:
         self.world, self.wanted = world, Settings(**settings)
         self.error: ConfigError | None = None
+        self.needs_apply: tuple[str, ...] = ()
         self.node: Node = world.node(reread=self._reread, **settings)
 
     def _reread(self) -> Reread:
         if self.error is not None:
             raise self.error
-        return reread_settings(self.node.settings, self.wanted)
+        return replace(reread_settings(self.node.settings, self.wanted), needs_apply=self.needs_apply)
 
     async def change(self, **settings: Any) -> None:
         """Edit them, and have them read again."""
@@ -336,6 +337,19 @@ def test_what_cannot_change_live_stays_as_it_was_and_is_named_until_the_restart(
                 assert line["settings"] == "grace_period, limits"
             assert world.log.said("settings.reread") == [{"recovery_pace": "100 -> 7"}]
             assert scene.node.settings == Settings(recovery_pace=7)
+
+    played(story)
+
+
+@pytest.mark.spec("U13", "a restart is needed")
+def test_what_is_part_of_the_jobs_is_named_with_the_command_that_stores_it() -> None:
+    async def story(world: World) -> None:
+        async with changing(world) as scene:
+            scene.needs_apply = ("defaults",)
+            line = await scene.ask("settings.need_apply")
+            assert line["settings"] == "defaults"
+            assert line["hint"].startswith("`itinerary apply` or the next start stores them")
+            assert world.log.said("settings.need_restart") == world.log.said("settings.unchanged") == []
 
     played(story)
 

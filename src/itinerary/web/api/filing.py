@@ -23,6 +23,7 @@ from itinerary.core.bodies import read_definition
 from itinerary.errors import ItineraryError
 from itinerary.model.access import Scope
 from itinerary.model.definition import Definition
+from itinerary.model.overrides import Overrides, laid_over, left_unset
 from itinerary.web.api.answers import AppliedTold
 from itinerary.web.api.bodies import Application, Jobs
 from itinerary.web.api.framing import AnyRequest, Key, Sent, changing, key_of, read_body
@@ -90,7 +91,9 @@ async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
                 f"job {declaration.name!r}, {what} may not come from a request, unless the store has the same for it "
                 "already; apply the file with `itinerary apply`, where the store can be reached",
             )
-        declared[declaration.name] = declaration if stored is None else declaration.under(stored.defaults)
+        if stored is not None:
+            declaration = declaration.under(_defaults_of(stored, api.house.node.rules.defaults))  # noqa: PLW2901 - the same job
+        declared[declaration.name] = declaration
     return declared
 
 
@@ -123,6 +126,11 @@ def _stored(api: Service, ground: Ground, name: str) -> Definition | None:
         return None if newest is None else read_definition(newest.body)
     except ItineraryError:
         return None  # there is no such job, or nobody can read it
+
+
+def _defaults_of(stored: Definition, here: Overrides) -> Overrides:
+    """The defaults of a job in the store. It keeps none of what it sets itself: for that, those of this node count."""
+    return laid_over(left_unset(here, left_unset(here, stored.overrides)), stored.defaults)
 
 
 def _not_allowed(wanted: Definition, stored: Definition | None) -> Iterator[str]:
