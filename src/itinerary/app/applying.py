@@ -454,9 +454,10 @@ def _defaults(jobs: Iterable[_Planned]) -> tuple[AppliedDefault, ...]:
     for job in jobs:
         if job.outcome is Outcome.CHANGED and job.before is not None:
             try:
-                counts.update(default_differences(read_definition(job.before), read_definition(job.body)))
+                found = default_differences(read_definition(job.before), read_definition(job.body))
             except ItineraryError:
                 continue  # what is stored cannot be read here; the job's own differences say so
+            counts.update(one for one in found if not one.is_of_job)
     return tuple(
         AppliedDefault(key=one.key, before=one.before, after=one.after, jobs=count) for one, count in counts.items()
     )

@@ -10,7 +10,7 @@ task dump: shell: pg_dump db -> pg_dump --clean db
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -34,21 +34,25 @@ _BUILT_IN: Final = dict(leaves_set(DEFAULTS))
 
 
 class DefaultDifference(NamedTuple):
-    """One value of a job that changes because the defaults of all jobs do, or because the job no longer takes them."""
+    """One value of a job that changes, and that the defaults of all jobs set before or set now."""
 
     key: str
     before: str
     after: str
+    is_of_job: bool
+    """The job sets the value itself, before or now: so the job has changed, and perhaps not the defaults."""
 
 
 def default_differences(old: Definition, new: Definition) -> list[DefaultDifference]:
     """Which values of a job change that are or were set by the defaults of all jobs."""
     was, is_so = _levels(old), _levels(new)
-    return [
-        DefaultDifference(key, _told(key, was.get(key)), _told(key, is_so.get(key)))
-        for key in LEAVES
-        if was.get(key) != is_so.get(key) and _DEFAULTS in (_level(was.get(key)), _level(is_so.get(key)))
-    ]
+    found = []
+    for key in LEAVES:
+        before, after = was.get(key), is_so.get(key)
+        levels = [one[1] for one in (before, after) if one is not None]
+        if before != after and _DEFAULTS in levels:
+            found.append(DefaultDifference(key, _told(key, before), _told(key, after), _JOB in levels))
+    return found
 
 
 def differ_in_defaults_only(old: Definition, new: Definition) -> bool:
@@ -123,10 +127,6 @@ def _levels(definition: Definition) -> dict[str, _Set]:
     }
 
 
-def _level(found: _Set | None) -> str | None:
-    return None if found is None else found[1]
-
-
 def _told(key: str, found: _Set | None) -> str:
     if found is not None:
         return f"{_value(found[0])} ({found[1]})"
@@ -139,13 +139,14 @@ def _configuration(old: Definition, new: Definition) -> Iterator[str]:
     by_defaults = default_differences(old, new)
     told = {one.key for one in by_defaults}
     yield from (f"{one.key}: {one.before} -> {one.after}" for one in by_defaults)
-    yield from (line for line in _options(old.overrides, new.overrides) if line.partition(":")[0] not in told)
+    yield from _options(old.overrides, new.overrides, told)
 
 
-def _options(old: Overrides, new: Overrides) -> Iterator[str]:
+def _options(old: Overrides, new: Overrides, told: Container[str] = ()) -> Iterator[str]:
+    """Options of a job or task; those that are told already are left out."""
     was, is_so = dict(leaves_set(old)), dict(leaves_set(new))
     for key in LEAVES:
-        if was.get(key) != is_so.get(key):
+        if was.get(key) != is_so.get(key) and key not in told:
             yield f"{key}: {_value(was.get(key))} -> {_value(is_so.get(key))}"
 
 

@@ -200,6 +200,8 @@ def laid_over(stored: Overrides, given: Overrides) -> Overrides:
 
 def left_unset(given: Overrides, own: Overrides) -> Overrides:
     """Return those of the given overrides that have an effect below: the leaves that `own` does not set."""
+    if NOTHING in (given, own):
+        return given  # most jobs set nothing themselves
     taken = {key for key, _ in leaves_set(own)}
     return _with_leaves(NOTHING, ((key, value) for key, value in leaves_set(given) if key not in taken))
 

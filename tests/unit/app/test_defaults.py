@@ -153,6 +153,7 @@ def test_a_job_that_sets_what_was_a_default_shows_both_levels_in_the_plan() -> N
             "overlap: queue (defaults) -> allow (job)",
             "priority: 3 (defaults) -> 0 (built in)",
         )
+        assert [one.key for one in done.defaults] == ["priority"], "the overlap is a change of the job"
 
     played(story)
 
