@@ -235,9 +235,15 @@ def print_section(console: Console, title: str, content: Sequence[object], tell:
 
 
 def print_settings(settings: Sequence[SettingSeen], console: Console) -> None:
-    """What somebody has set, with who; then what is left as it comes."""
-    rows = [(one.key, one.value, one.set_by) for one in settings if one.source is not Level.DEFAULT]
+    """Print the values that a job or the defaults of all jobs set, with the place; then the built-in values."""
+    rows = [
+        (one.key, one.value, "defaults" if one.source is Level.SETTINGS else str(one.source))
+        for one in settings
+        if one.source is not Level.DEFAULT
+    ]
     if rows:
-        print_table((Column("key"), Column("value", wraps_at=12), Column("set by", wraps_at=20)), rows, console)
+        print_table((Column("key"), Column("value", wraps_at=12), Column("set by")), rows, console)
+    if declared_in := next((one.declared_in for one in settings if one.declared_in is not None), None):
+        say(f"defaults: those of {declared_in}", console, hanging=2)
     if left := ", ".join(f"{one.key} {one.value}" for one in settings if one.source is Level.DEFAULT):
         say(f"by default: {left}", console, hanging=2)
