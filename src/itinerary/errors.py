@@ -131,7 +131,8 @@ class SchemaError(StoreError):
 
 
 class Unwritable(StoreError):
-    """A value that the store can never hold, whoever asks: a number out of range, text with a NUL (PROTOCOL 12)."""
+    """A value that the store can never hold, whoever asks: a number out of range, text with a NUL (protocol rule
+    12)."""
 
 
 class TransactionError(StoreError):

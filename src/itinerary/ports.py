@@ -63,7 +63,7 @@ class Clock(Protocol):
     """What time it is, in microseconds."""
 
     def now(self) -> int:
-        """The time of the store, as far as it is known here: never later than it really is (PROTOCOL 23)."""
+        """The time of the store, as far as it is known here: never later than it really is (protocol rule 23)."""
 
     def elapsed(self) -> int:
         """Time since some moment in the past, sleep of the machine included; only differences mean anything."""
@@ -130,13 +130,13 @@ class Store(Protocol):
     # -- nodes and the timeline --------------------------------------------------------------------------------------
 
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
-        """Give one start of a node its number, never used before (rule 1)."""
+        """Give one start of a node its number, never used before (protocol rule 1)."""
 
     async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
-        """Say that a node is there: its counter goes up (16), and what there is to know `about` it is changed, if it is
-        given. Mail that it has `seen` is thrown away; the rest comes back, with the store's time, the revision, and the
-        other nodes. Throw mail away first, and read the occurrences that it was about afterwards: a request that comes
-        in between is in what is read then, or is new mail."""
+        """Say that a node is there: its counter goes up (protocol rule 16), and what there is to know `about` it is
+        changed, if it is given. Mail that it has `seen` is thrown away; the rest comes back, with the store's time, the
+        revision, and the other nodes. Throw mail away first, and read the occurrences that it was about afterwards: a
+        request that comes in between is in what is read then, or is new mail."""
 
     async def leave(self, node: NodeNumber, counter: int | None = None) -> bool:
         """Say that a node is gone: said by itself on exit, or by others when they have taken everything from it. These
@@ -152,8 +152,9 @@ class Store(Protocol):
         self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
     ) -> list[Claimed] | Refusal:
         """Create what is not there yet; of the same key exactly one asker wins, and the winners come back, with what
-        an earlier try won whose answer was lost (6). By schedule nothing is created below the end of the sweep's plan,
-        or the watermark: that race the sweep has won (19). MOVED if the timeline is at another revision."""
+        an earlier try won whose answer was lost (protocol rule 6). By schedule nothing is created below the end of the
+        sweep's plan, or the watermark: that race the sweep has won (protocol rule 19). MOVED if the timeline is at
+        another revision."""
 
     async def start(
         self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
@@ -167,39 +168,42 @@ class Store(Protocol):
         touched, and nothing is said of them: what has begun need not wait for them to be looked at."""
 
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
-        """Take what the owner reports: steps, tasks, attempts; also the gate of every later launch (8). A change that
-        ends an occurrence releases its slot and shares, and hands the slot to the next in line (9, 10, 14)."""
+        """Take what the owner reports: steps, tasks, attempts; also the gate of every later launch (protocol rule 8). A
+        change that ends an occurrence releases its slot and shares, and hands the slot to the next in line (9, 10,
+        14)."""
 
     async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
         """Take occurrences from their owners, with a higher fence (9, 17); once for each fence one was seen with.
-        ALIVE if the owner was judged to be dead and has sent a heartbeat since (16)."""
+        ALIVE if the owner was judged to be dead and has sent a heartbeat since (protocol rule 16)."""
 
     async def control(
         self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
     ) -> list[Written | Refused]:
-        """Cancel or adjust occurrences. What has not started is changed at once; who runs the others gets mail (25)."""
+        """Cancel or adjust occurrences. What has not started is changed at once; who runs the others gets mail
+        (protocol rule 25)."""
 
     # -- the sweep, and forgetting -----------------------------------------------------------------------------------
 
     async def begin_sweep(self, by: NodeNumber, end: int, seize: int | None = None) -> SweepPlan | None:
         """Begin a plan up to `end`, or the store's present if that is earlier; or find the plan that is being worked
         off. With `seize` it is taken from an owner who is dead, if it still has that fence; from one that has left, in
-        any case (19)."""
+        any case (protocol rule 19)."""
 
     async def advance_sweep(self, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
         """Create missing rows as nobody's, extend stretches, and move the cursor, together; with the last step the
         watermark (19, 20). None when the plan is done."""
 
     async def prune(self, rules: Retention, cursor: PruneCursor) -> Pruned:
-        """Do one small step of forgetting (22)."""
+        """Do one small step of forgetting (protocol rule 22)."""
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def append(
         self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
     ) -> list[int] | Refusal:
-        """Append events, numbered without gaps in the order of commits; one cause makes one event (29). LOST if the
-        lease has passed to another, ELSEWHERE if a producer's event is of a record that lives in another partition."""
+        """Append events, numbered without gaps in the order of commits; one cause makes one event (protocol rule 29).
+        LOST if the lease has passed to another, ELSEWHERE if a producer's event is of a record that lives in another
+        partition."""
 
     async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
         """Take or renew leases that are free, expired or one's own; 0 gives them back."""
@@ -227,7 +231,7 @@ class Store(Protocol):
     ) -> AbstractAsyncContextManager[TaskTransaction]:
         """A transaction for a task's own statements (D6), in which `success` is written as the last thing before the
         commit; refused, late or raised in the body: nothing of it stands. If the commit's answer is lost, `failure`,
-        a change with the same sequence, is written in its place where it did not happen (24)."""
+        a change with the same sequence, is written in its place where it did not happen (protocol rule 24)."""
 
     async def tell(self, topics: Collection[str]) -> None:
         """Wake those who watch these topics, on all nodes. Told twice, they may hear of it once."""

@@ -1,8 +1,8 @@
 """What people ask of a running node, carried out on the engine's loop: the one place that does it.
 
-Everything that changes something is durable before it is a message (PROTOCOL 25): a pause is an entry on the timeline,
-a trigger is a row, a cancellation stands in its occurrence. Then the node is told, so that it need not wait for its
-next look. Who asked, when and why is kept with it (S12). None of that needs a node, and it is done elsewhere:
+Everything that changes something is durable before it is a message (protocol rule 25): a pause is an entry on the
+timeline, a trigger is a row, a cancellation stands in its occurrence. Then the node is told, so that it need not wait
+for its next look. Who asked, when and why is kept with it (S12). None of that needs a node, and it is done elsewhere:
 
     changes     pause, resume, stop, start, remove, skip       updates     versions       requests    runs
 

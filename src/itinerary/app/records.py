@@ -7,8 +7,8 @@ The layer below must not know the app. So a desk is given a `Host`, which is her
 
 **Three jobs (E9).** A desk `folio` has the jobs `folio.pickup`, `folio.callbacks` and `folio.verifications`. All of
 them run one function, which sees by the name of its job what it is for; it has a name for each desk, so that a node
-which lacks a desk leaves its jobs to others (PROTOCOL 5). A tick that was missed is not made up for: the next one finds
-what is due.
+which lacks a desk leaves its jobs to others (protocol rule 5). A tick that was missed is not made up for: the next one
+finds what is due.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ Several nodes start at the same moment with the same declarations. Each entry na
 and the store refuses it if there is another by then: who is refused reads again, and finds that nothing is left to be
 done. An entry's `request` is a digest of what it says, so one whose answer was lost is not made twice either.
 
-A job's zones are entered before it, where the store has none of them (PROTOCOL 5): from then on all nodes compute with
-that table. Newer zone data is another matter, and is entered by the node that brings it, when it starts.
+A job's zones are entered before it, where the store has none of them (protocol rule 5): from then on all nodes compute
+with that table. Newer zone data is another matter, and is entered by the node that brings it, when it starts.
 
 A bare duration counts from its job's first registration (S4). That moment is read off what is stored, whatever the
 schedule was wrapped in, so that every node and every restart finds the same one.

@@ -7,7 +7,7 @@
 
 Exactly one side writes at any time: while the loan is out the loop holds back what it would write of this occurrence.
 So whatever happens, the end is told: that it committed, that it did not, or that it did not and the store wrote the
-failure in its place, which is a write of its own (PROTOCOL 24).
+failure in its place, which is a write of its own (protocol rule 24).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     NodeView     in a program that runs a node: its timeline, its clock; and it hears of everything at once
     StoreView    without a node, as on the command line: what the store says, read when it is needed
 
-Whatever is asked is durable before anybody is told (PROTOCOL 25). A node that is not told finds out by itself, soon.
+Whatever is asked is durable before anybody is told (protocol rule 25). A node that is not told finds out by itself,
+soon.
 """
 
 from __future__ import annotations

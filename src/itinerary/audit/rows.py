@@ -108,7 +108,7 @@ def _check_indexes(evidence: Evidence, findings: Findings) -> None:
 
 
 def _is_open(row: OccurrenceRow) -> bool:
-    """Whether anybody may start it (PROTOCOL 15)."""
+    """Whether anybody may start it (protocol rule 15)."""
     if row.started_at is not None or row.status not in _UNSTARTED:
         return False
     return row.owner is None or row.status is OccurrenceState.PENDING

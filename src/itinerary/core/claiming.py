@@ -146,7 +146,7 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 
 def take_offers(board: Board, now: int, out: Outbox) -> None:
     """Line up what anybody may start, or go on with; no more than there is room for, since others may have room too
-    (PROTOCOL 15).
+    (protocol rule 15).
 
     What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
     others: it has the slot already, and whatever else of that job were tried would only wait for it. A backlog is taken

@@ -1,4 +1,4 @@
-"""Going on with an occurrence that began on a node which is gone (PROTOCOL 17).
+"""Going on with an occurrence that began on a node which is gone (protocol rule 17).
 
     offered, nobody's ─► CLAIMED ─► LINED_UP ─► (a slot of this node) ─► STARTING ─► taken, and read ─► on its way
                                                                              └─────► others were quicker: over

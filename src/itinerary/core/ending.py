@@ -43,7 +43,7 @@ def _explained(task: TaskProgress) -> str:
 
 
 def end(course: Course, now: int, out: Outbox) -> None:
-    """Have its end written, at once (PROTOCOL 10)."""
+    """Have its end written, at once (protocol rule 10)."""
     state, why = outcome(course)
     course.stage = Stage.ENDING
     course.errand = None

@@ -8,7 +8,7 @@
 
 A held occurrence keeps its row, its state and its place in the queue: no state is needed for it, since the timeline
 says that its job is paused. Every start names the revision of the timeline that its node knows, and the store refuses
-an older one (PROTOCOL 4). So a pause holds from the moment that it is entered. `resume` releases what was held, or
+an older one (protocol rule 4). So a pause holds from the moment that it is entered. `resume` releases what was held, or
 skips it first.
 """
 

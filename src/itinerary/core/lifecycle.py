@@ -270,7 +270,8 @@ def orphan(course: Course, now: int, out: Outbox) -> None:
 
 
 def give_way(course: Course, why: str, now: int, out: Outbox) -> bool:
-    """End what runs of it, for others may soon take it for theirs, and run it (PROTOCOL 18). Whether something ran.
+    """End what runs of it, for others may soon take it for theirs, and run it (protocol rule 18). Whether something
+    ran.
 
     What has been ended here is tried again, here or there: the write that begins the next attempt says who may.
     """

@@ -89,7 +89,8 @@ class MembersChanged(_Message, frozen=True):
 
 
 class ClockDoubted(_Message, frozen=True):
-    """The store's time is far from where it should be: until it is certain again, nothing is begun (PROTOCOL 23)."""
+    """The store's time is far from where it should be: until it is certain again, nothing is begun (protocol rule
+    23)."""
 
     by: int
 
@@ -199,7 +200,7 @@ class TouchRegained(_Message, frozen=True):
 
 
 class CancelRequested(_Message, frozen=True):
-    """Somebody wants an occurrence to end. The request is durable already (PROTOCOL 25)."""
+    """Somebody wants an occurrence to end. The request is durable already (protocol rule 25)."""
 
     ref: Ref
     by: str

@@ -1,4 +1,4 @@
-"""What was claimed before an outage and has not started: a part of the backlog (PROTOCOL 17).
+"""What was claimed before an outage and has not started: a part of the backlog (protocol rule 17).
 
 A node claims ten seconds ahead. If all nodes end in the middle of that, these rows exist and no node has started them.
 For the job they are instants that it has missed, like those without a row. So the sweep treats them as missing: one

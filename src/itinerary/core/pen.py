@@ -3,8 +3,8 @@
 Steps, tasks and attempts come together here as they happen, and leave as a `Change` with the next sequence number.
 Several changes may be on their way; they are answered in order.
 
-**Gates.** Nothing is launched before the row that says so is durable (PROTOCOL 8). What is to be launched waits here,
-under the number of the write that it waits for, and comes out when that is answered.
+**Gates.** Nothing is launched before the row that says so is durable (protocol rule 8). What is to be launched waits
+here, under the number of the write that it waits for, and comes out when that is answered.
 
 **Held.** A change that takes shares of limits can be refused and asked for again, and a task's transaction (D6) writes
 by itself. While one of these is open nothing else is written, and what happens meanwhile is written afterwards.

@@ -96,7 +96,7 @@ class JobPlan:
         self.definition = definition
         self.tasks = tuple(sorted(definition.tasks, key=lambda task: task.order))
         self.is_runnable = is_runnable
-        """Whether this node has the code: one that lacks it claims nothing of the job (PROTOCOL 5)."""
+        """Whether this node has the code: one that lacks it claims nothing of the job (protocol rule 5)."""
         self._shares = {} if shares is None else shares
         self._jitter = (schedule or from_stored(definition.schedule)).jitter
         self._job_id = job_id(name) if self._jitter else None

@@ -5,8 +5,8 @@
                  └─ RETRYING ◄─┴──────┘
 
 GATED is the time in which an attempt's row is being written: it is launched when that is durable, and not before
-(PROTOCOL 8). Every try leaves an `AttemptRow` in `tries`, so that the end of the occurrence and its report need nothing
-from the store.
+(protocol rule 8). Every try leaves an `AttemptRow` in `tries`, so that the end of the occurrence and its report need
+nothing from the store.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class TaskProgress:
         """Why the attempt in flight is given up as lost: nobody will see its end, and it is made again."""
         self.outlives = task.outlives_its_node
         """What it runs in goes on without this node (K4): it is seen before it is said to run, and is ended only when
-        that is durable (PROTOCOL 28)."""
+        that is durable (protocol rule 28)."""
         self.must_be_told = False
         """It is to end, and its executor hears of that when it is written."""
         self.doomed_by: str | None = None

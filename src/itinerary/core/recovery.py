@@ -154,8 +154,9 @@ def recovered(
 def to_run(instants: Numbers, recovery: EffectiveRecovery, now: int) -> NDArray[np.bool_]:
     """Which of a job's missed instants are run, of each for itself. `instants` are in order.
 
-    Rows that were claimed just before an outage, and never started, go the same way as what has no row (PROTOCOL 17):
-    ask with the instants of both. Of a compressed run only the last instant has a run, which answers for the others.
+    Rows that were claimed just before an outage, and never started, go the same way as what has no row (protocol rule
+    17): ask with the instants of both. Of a compressed run only the last instant has a run, which answers for the
+    others.
     """
     count = len(instants)
     match recovery.strategy:

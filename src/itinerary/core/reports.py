@@ -5,7 +5,7 @@ last has begun. To work off these ends costs as much as the starts do, so it wou
 while hundreds of starts are to be written reports wait, until all of these are and the last have had a moment to begin,
 but half a second at the most; and then they are taken up some at a time, so that whatever comes next does not wait for
 all of them. With fewer starts an end is
-not held up at all: what follows it may depend on it (PROTOCOL 10).
+not held up at all: what follows it may depend on it (protocol rule 10).
 
 A node that was stopped catches up: then late runs wait for the ends of earlier ones (`turns`), and an end is worth as
 much as a start. So reports do not wait while any run does.

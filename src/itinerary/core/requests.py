@@ -1,7 +1,8 @@
 """What people want of occurrences, and what they are told (L6).
 
-Requests are durable before the loop hears of them (PROTOCOL 25): here they only reach the work. For an occurrence that
-is unknown or has ended, or an update that comes after `prerun`, nothing changes, it is logged, and the reply says why.
+Requests are durable before the loop hears of them (protocol rule 25): here they only reach the work. For an occurrence
+that is unknown or has ended, or an update that comes after `prerun`, nothing changes, it is logged, and the reply says
+why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one table of what becomes of an occurrence whose node is gone, or that is over its time (PROTOCOL 17, 18).
+"""The one table of what becomes of an occurrence whose node is gone, or that is over its time (protocol rules 17, 18).
 
                           nothing in flight     in flight, on_orphan =
                                                 leave          rerun
@@ -14,7 +14,7 @@
     retrying              goes on               orphaned       rerun
 
 What is in flight in **pods** goes on without its node, so it is neither lost nor run again: whatever the state, the
-occurrence is *adopted*. It is nobody's, and who has room follows the pods to their end (K4, PROTOCOL 28). If other
+occurrence is *adopted*. It is nobody's, and who has room follows the pods to their end (K4, protocol rule 28). If other
 tasks of it were in flight on the node itself, those are lost as `on_orphan` says. But it is not orphaned while a pod of
 it may be alive: who adopts it ends the pods first.
 

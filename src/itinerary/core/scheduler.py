@@ -211,7 +211,7 @@ class Scheduler:
 
     def _give_way(self, silent_for: int, now: int, out: Outbox) -> None:
         """The store has not heard this node for so long that others may soon run again what is `rerun`: what runs of
-        that here is ended before (PROTOCOL 18). Everything else goes on (N5).
+        that here is ended before (protocol rule 18). Everything else goes on (N5).
 
         That is so until the store has heard it again: a start that was on its way may be answered before. What has
         given way waits for a slot of the node, and until then there is none.

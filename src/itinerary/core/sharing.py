@@ -2,7 +2,7 @@
 
 For each instant of each job every node throws the same dice for everybody who is there, and the highest number has it
 (rendezvous hashing). When one of five nodes goes, its fifth is spread over the other four, and nothing else moves. Who
-lacks the code of a job takes no part in it, and does not keep others from it (PROTOCOL 5).
+lacks the code of a job takes no part in it, and does not keep others from it (protocol rule 5).
 
 This is about who claims ahead of the instant, and about nothing else: it shares the load, and saves races. Nobody may
 rely on it. Two nodes that disagree about who is there both claim, and one of them wins; what none of them claims has no

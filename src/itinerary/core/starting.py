@@ -2,7 +2,7 @@
 
 due ─► LINED_UP ─► (a slot) ─► STARTING ─► begun
           │                        └────► refused: too early, no share, adjusted … asked again; or over
-          └► without a slot it is `pending`: other nodes may start it (PROTOCOL 15)
+          └► without a slot it is `pending`: other nodes may start it (protocol rule 15)
 """
 
 from __future__ import annotations

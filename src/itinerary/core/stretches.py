@@ -1,4 +1,4 @@
-"""One job's entries on the timeline, folded into stretches: what was in force, from when to when (PROTOCOL 3).
+"""One job's entries on the timeline, folded into stretches: what was in force, from when to when (protocol rule 3).
 
     entries      version 1      pause       resume      version 2 (from then on)      stop
                      │            │            │              │                         │

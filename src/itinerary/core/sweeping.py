@@ -1,5 +1,5 @@
-"""The sweep's decisions: from a plan and from what there is, the steps that leave nothing due without a row (PROTOCOL
-19, 20).
+"""The sweep's decisions: from a plan and from what there is, the steps that leave nothing due without a row (protocol
+rules 19, 20).
 
     expected by the timeline   less   rows and windows that stand   =   missing, with what was claimed and not started
                                                                            │

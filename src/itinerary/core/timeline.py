@@ -1,4 +1,4 @@
-"""The timeline, read as history: what was, is and will be in force for every job (PROTOCOL 3, S11, S12).
+"""The timeline, read as history: what was, is and will be in force for every job (protocol rule 3, S11, S12).
 
     EntryRows ─► Timeline ─► in_force(job, instant)      one version, one standing: active, paused, stopped, removed
                          ├─► expected(start, end)        the instants that are due by all of that, run or skipped

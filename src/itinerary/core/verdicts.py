@@ -9,7 +9,7 @@ the entries as they are made, and the timeline with these entries says for each 
     its instant is not expected     it is withdrawn: cancelled, and a later version may bring it back
 
 A pause and a named skip take nothing away. Their instants are expected, and are recorded as skipped when they come, by
-whoever would have started them; a resume before that lets them run (PROTOCOL 3).
+whoever would have started them; a resume before that lets them run (protocol rule 3).
 
 New zone data is a change of every job in that zone: whatever is claimed is judged by it, and an instant that the new
 table does not have is withdrawn, as by an update.

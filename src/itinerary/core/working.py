@@ -36,7 +36,7 @@ _LAUNCHED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
     """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not. Or it is
-    durable that it is to end: what outlives its node hears of it only now (PROTOCOL 28)."""
+    durable that it is to end: what outlives its node hears of it only now (protocol rule 28)."""
     if task.phase is not _GATED:
         if task.outlives and task.phase is Phase.STOPPING:
             out.stops.append(task.key(course.ref))

@@ -1,4 +1,4 @@
-"""The zone data of a timeline: which table of a zone counts, and from when on (PROTOCOL 3 and 5).
+"""The zone data of a timeline: which table of a zone counts, and from when on (protocol rules 3 and 5).
 
     entries      Europe/Berlin, 2026a                    Europe/Berlin, 2026c
                      │                                        │

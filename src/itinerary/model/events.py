@@ -1,4 +1,4 @@
-"""Appending to an event log (E1, E8, PROTOCOL 29), as values."""
+"""Appending to an event log (E1, E8, protocol rule 29), as values."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ OccurrenceId = NewType("OccurrenceId", UUID)
 TaskRunId = NewType("TaskRunId", UUID)
 AttemptId = NewType("AttemptId", UUID)
 IncarnationId = NewType("IncarnationId", UUID)
-"""One start of one node (PROTOCOL rule 1): random, so made at the edge and never here."""
+"""One start of one node (protocol rule 1): random, so made at the edge and never here."""
 
 # Each is uuid5(NAMESPACE_OID, "itinerary/<kind>"), written out because it may never change.
 JOB_NAMESPACE: Final = UUID("27c0fbb3-c0d5-5ad7-b8a2-cc0dad86d220")

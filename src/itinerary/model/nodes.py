@@ -1,4 +1,4 @@
-"""What nodes tell a store of themselves, and hear of each other (PROTOCOL 16)."""
+"""What nodes tell a store of themselves, and hear of each other (protocol rule 16)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Beat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: all that a node must hear regularly, in one round trip."""
 
     now: int
-    """The store's time, as of some moment before the answer: a lower bound (PROTOCOL 23)."""
+    """The store's time, as of some moment before the answer: a lower bound (protocol rule 23)."""
     revision: int
     watermark: int
     nodes: tuple[NodeRow, ...]

@@ -8,7 +8,7 @@ Rows are created often and read by machines, so they are plain and hold numbers:
 epoch. `report` turns them into what people read.
 
 The one danger is text from outside. An error message with a NUL in it would be refused by the store, and the batch that
-carries it would never be written (PROTOCOL rule 12). So every field of free text is cleaned as the row is built, and
+carries it would never be written (protocol rule 12). So every field of free text is cleaned as the row is built, and
 no caller can forget to.
 """
 

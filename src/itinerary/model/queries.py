@@ -181,7 +181,7 @@ class Open(Query[Offers], frozen=True):
     Some of the node's own that lie unstarted for as long are among them: the node takes up those that it does not know.
 
     What was claimed, and is older than the grace period, is left out until a sweep has come by: what nobody was there
-    for goes through its job's recovery strategy (17)."""
+    for goes through its job's recovery strategy (protocol rule 17)."""
 
     node: NodeNumber
     takeover_after: int

@@ -1,4 +1,4 @@
-"""The sweep's requests and answers (PROTOCOL 19 and 20): the one mechanism by which nothing due is without a row.
+"""The sweep's requests and answers (protocol rules 19 and 20): the one mechanism by which nothing due is without a row.
 
     begin a plan ─► SweepPlan ─► SweepStep … ─► the last one moves the watermark
 

@@ -1,4 +1,4 @@
-"""Changes to the timeline (PROTOCOL 3 and 4), as values: what is asked for, and what is answered.
+"""Changes to the timeline (protocol rules 3 and 4), as values: what is asked for, and what is answered.
 
     NewEntry ─► Entered | Denied
 

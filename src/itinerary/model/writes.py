@@ -1,10 +1,10 @@
 """Every durable write in the life of an occurrence, as a value: what is asked for, and what is answered.
 
-    Wanted ─► Claimed           the row is created, or somebody else's stands (PROTOCOL 6)
+    Wanted ─► Claimed           the row is created, or somebody else's stands (protocol rule 6)
     Start ─► Started | Refused  its slots are taken, it begins, its first attempts are written (7, 13–15)
     Change ─► Written | Refused each later launch, each change of state, the end (8–10)
     Intervention ─► …           what somebody who is not the owner does to it, always with a higher fence (9, 17)
-    Cancellation, Adjustment, Passing    what people ask of it (25)
+    Cancellation, Adjustment, Passing    what people ask of it (protocol rule 25)
 
 Requests go in batches, and each comes back with an answer of its own, in the order of the requests. A refusal is an
 answer and not an exception: it says who is in the way, and the one who asked stops what it was doing.
@@ -124,7 +124,7 @@ class Start(_Value, frozen=True):
     been through other hands, and its asker has long forgotten it."""
     skip: str | None = None
     """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
-    here, when it is due, and by the newest timeline (PROTOCOL 3)."""
+    here, when it is due, and by the newest timeline (protocol rule 3)."""
     late_until: int = 0
     """Until then it is merely late, and queues behind a run that got the slot only after it was due, whatever its
     overlap policy. After that a sweep decides about it first, if none has, and then the policy. 0: it is never late."""
@@ -181,7 +181,7 @@ class Refusal(StrEnum):
     ILLEGAL = "illegal"
     """The table of transitions does not hold that step, or a write was left out: a bug, of this occurrence alone."""
     UNWRITABLE = "unwritable"
-    """The store cannot hold what it says (PROTOCOL 12); the occurrence has been failed with the reason."""
+    """The store cannot hold what it says (protocol rule 12); the occurrence has been failed with the reason."""
     GONE = "gone"
     """There is no such occurrence."""
     ALIVE = "alive"
@@ -234,7 +234,7 @@ class Intervention(_Value, frozen=True):
     whatever the owner still writes is refused.
 
     To take a `queued` one to `pending` is to give it the slot that it stands in line for: if it is the first, and
-    nobody is in there who still runs (14).
+    nobody is in there who still runs (protocol rule 14).
     """
 
     ref: Ref
@@ -258,7 +258,7 @@ class Intervention(_Value, frozen=True):
     """It begins anew in a way: from now on it has so long, before it is the reaper's."""
     dead_since: LastBeat | None = None
     """Only if this node has sent no heartbeat since. The judgement may be older than the write: a rescue reads first,
-    its calls may hang, and a frozen node may have thawed meanwhile (PROTOCOL 16)."""
+    its calls may hang, and a frozen node may have thawed meanwhile (protocol rule 16)."""
 
 
 class Cancellation(_Value, frozen=True):

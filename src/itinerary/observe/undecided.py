@@ -1,7 +1,7 @@
 """What is due and undecided, by the store: an instant without a row, or a row that nobody has begun or marked.
 
     watermark                                now
-        │◄──── expected by the timeline ────►│        below the watermark everything has a row (PROTOCOL 19)
+        │◄──── expected by the timeline ────►│        below the watermark everything has a row (protocol rule 19)
         │   less rows, less windows          │  =  instants that nobody has decided about
         │   rows that are still `prerun`     │  =  instants that somebody has claimed, and not begun
 

@@ -1,4 +1,4 @@
-"""The partitions that this node holds, and what it knows of them (E8, PROTOCOL 29).
+"""The partitions that this node holds, and what it knows of them (E8, protocol rule 29).
 
     round       who is there, which partitions, and which of them should be mine?  every third of a lease
                 renew those that are held · take those that are free or run out · give back what is another's share

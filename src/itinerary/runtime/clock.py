@@ -1,4 +1,4 @@
-"""What time it is at the store, as a node can know it (PROTOCOL 23).
+"""What time it is at the store, as a node can know it (protocol rule 23).
 
 A node has a clock of its own that only goes forward, sleep of the machine included. Each answer of the store says what
 time it was there, at some moment before the answer came: so the store's time is at least that, and the difference to

@@ -5,11 +5,11 @@ to write simply goes on asking, and a node outlives the absence of its store. It
 store is back (N5).
 
 A call that has not been answered after a heartbeat interval is logged while it still waits, and counts as a failure: a
-node whose heartbeat hangs is out of touch, and must not judge the silence of others by that time (PROTOCOL 16).
+node whose heartbeat hangs is out of touch, and must not judge the silence of others by that time (protocol rule 16).
 
 Some errors no waiting mends. If one is about a single request of a batch, the others must not suffer for it: the batch
-is halved until that one is found, and it alone is refused (PROTOCOL 12). A schema that has moved on is another matter:
-nobody with this program has any business there, and the node ends (26).
+is halved until that one is found, and it alone is refused (protocol rule 12). A schema that has moved on is another
+matter: nobody with this program has any business there, and the node ends (protocol rule 26).
 """
 
 from __future__ import annotations

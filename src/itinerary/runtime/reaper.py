@@ -162,7 +162,7 @@ class Reaper:
         return reaped(detail, f"over its time: nobody ended it within {took} of its start{untold}", plan)
 
     async def _call(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Give the slot to whoever stands in line first, where nobody is in there any more (PROTOCOL 14)."""
+        """Give the slot to whoever stands in line first, where nobody is in there any more (protocol rule 14)."""
         why = "nobody is in its job's slot"
         calls = [Intervention(row.ref, row.fence, OccurrenceState.PENDING, why) for row in rows]
         for row, answer in zip(rows, await self._store.intervene(self._node, calls), strict=True):

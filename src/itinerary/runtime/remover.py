@@ -1,4 +1,4 @@
-"""The remover: takes away what executors have left behind, when the store says that it may (K3, PROTOCOL 28).
+"""The remover: takes away what executors have left behind, when the store says that it may (K3, protocol rule 28).
 
 A finished pod stays for an hour, for people to look at. A pod that still runs though its attempt is over has nobody who
 listens to it, and goes at once: its occurrence was reaped, say, or its node could not delete it.

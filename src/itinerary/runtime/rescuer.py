@@ -1,4 +1,4 @@
-"""The rescuer: what becomes of the work of nodes that are dead (PROTOCOL 16, 17).
+"""The rescuer: what becomes of the work of nodes that are dead (protocol rules 16, 17).
 
 A node is dead when it has said that it leaves, or when its heartbeat counter has not changed during a whole timeout on
 the observer's own clock. The observation starts anew whenever the observer itself has been out of touch: else the first

@@ -1,4 +1,4 @@
-"""The sweeper: sees to it that nothing due is without a row (PROTOCOL 19, R1).
+"""The sweeper: sees to it that nothing due is without a row (protocol rule 19, R1).
 
 At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
 instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,

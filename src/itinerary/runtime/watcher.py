@@ -1,4 +1,4 @@
-"""The watcher: says that the node is there, and hears what others want of it (L12, PROTOCOL 16, 25).
+"""The watcher: says that the node is there, and hears what others want of it (L12, protocol rules 16, 25).
 
 A heartbeat is one round trip, and its answer has all that a node must hear regularly: the store's time, the revision of
 the timeline, mail about its own occurrences, the other nodes. Between two heartbeats it listens: whatever is told on a
@@ -11,8 +11,8 @@ Several times between two heartbeats it looks for work that anybody may do: nobo
 node with room, and those that lie unstarted since `takeover_after`; and what began on a node that is gone.
 
 Others take this node for dead when the store has not heard it during a whole timeout. A little before that could be so,
-the loop is told: work that others would run again must not run here then (PROTOCOL 18). The time counts from when the
-last heartbeat that was answered set out: the store has heard it then, or later.
+the loop is told: work that others would run again must not run here then (protocol rule 18). The time counts from when
+the last heartbeat that was answered set out: the store has heard it then, or later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Zone data that a node brings with it, when it starts (PROTOCOL 3 and 5).
+"""Zone data that a node brings with it, when it starts (protocol rules 3 and 5).
 
     the store has none of a zone that a job needs        it is entered
     the store has an older table, and this node another  it is entered, and counts from now on

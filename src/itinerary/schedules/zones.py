@@ -2,7 +2,7 @@
 
 Two nodes with different zone data would compute different instants for the same job. So a zone here is a value that can
 be stored, compared by digest, and handed to every computation; the packaged `tzdata` is only where a table comes from
-the first time (PROTOCOL rule 5). Tables come in releases, "2026a" before "2026b": a `ZoneData` is one of them.
+the first time (protocol rule 5). Tables come in releases, "2026a" before "2026b": a `ZoneData` is one of them.
 
 A zone cuts time into **segments** of constant offset. On the wall clock, segments leave gaps between them or overlap.
 Two running extremes make both easy to see, whatever the size of a shift and however many of them come close together:

@@ -4,8 +4,8 @@
     machine           ──────┐        ┌──────────►     runs fast or slow, jumps ahead and back (N6)
                             └────────┘
 
-A machine's clock should only go forward, freezes included, as CLOCK_BOOTTIME does (PROTOCOL 23). A virtual machine that
-is moved to another host may see otherwise. How long a sleep takes is right in any case: that is the loop's affair.
+A machine's clock should only go forward, freezes included, as CLOCK_BOOTTIME does (protocol rule 23). A virtual machine
+that is moved to another host may see otherwise. How long a sleep takes is right in any case: that is the loop's affair.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     boot ─► a process, a store as it reaches it, an executor, a log ─► a node: start, run ─► its end ─► boot
 
-Each start is another incarnation (PROTOCOL 1). A node may give up when the store is against it, and says so with a
+Each start is another incarnation (protocol rule 1). A node may give up when the store is against it, and says so with a
 `StoreError`; the supervisor tries again. Anything else that comes out of a node is a bug, and the world stops there.
 
 A signal does here what `app.engine` does with it: a start is broken off, and the node says that it is gone; a node that

@@ -55,7 +55,7 @@ class Process:
 
     @property
     def incarnation(self) -> str:
-        """What the store knows this start by (PROTOCOL 1)."""
+        """What the store knows this start by (protocol rule 1)."""
         return f"{self.name}/{self.number}"
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """For how long each node has not been heard of: by the commits of its heartbeats, and by nothing that a node believes.
 
 While the store answers nobody, nobody can be heard of, so that time does not count: the first node that is back from an
-outage must not take all others for dead (PROTOCOL 16).
+outage must not take all others for dead (protocol rule 16).
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Witness:
                 self._promised(commit.at, before.watermark, after.watermark)
 
     def _zone_data(self, commit: Commit) -> None:
-        """Take note of zone data that is entered: from then on other instants are expected (PROTOCOL 5)."""
+        """Take note of zone data that is entered: from then on other instants are expected (protocol rule 5)."""
         for _, entry in commit.changed(ENTRIES):
             if entry.kind is EntryKind.ZONE:
                 release = msgspec.json.decode(entry.body)["release"]
@@ -174,7 +174,7 @@ class Witness:
         return by
 
     def _promised(self, at: int, start: int, end: int) -> None:
-        """The watermark says that everything in `[start, end)` is decided: is it, at this moment (PROTOCOL 19)?"""
+        """The watermark says that everything in `[start, end)` is decided: is it, at this moment (protocol rule 19)?"""
         for job, instant in self.expectations.between(start, end):
             if Key(instant, job, Kind.SCHEDULED) in self._keys:
                 continue

@@ -130,7 +130,7 @@ class Engine(ABC):
         """A transaction for a task's own statements (D6), which `end` is run in as the last thing before the commit.
 
         If the body or `end` raises, or more than `timeout` seconds have passed, nothing of it stands. A commit whose
-        answer did not come raises CommitInDoubt: the caller finds out what came of it (rule 24).
+        answer did not come raises CommitInDoubt: the caller finds out what came of it (protocol rule 24).
         """
         del end, timeout
         raise TransactionError(f"{self.url} has no transactions for tasks; use SQLite or PostgreSQL")

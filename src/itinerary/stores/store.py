@@ -1,8 +1,9 @@
 """The store: the ledger's functions, run on an engine.
 
 What it adds is what no transaction can do for itself. A batch that holds something which can never be written must not
-be tried for ever (rule 12): it is halved until the one is found, and that one's occurrence is failed with the reason.
-Configurations are numbered once and remembered. A task's commit whose answer was lost is found out about (24).
+be tried for ever (protocol rule 12): it is halved until the one is found, and that one's occurrence is failed with the
+reason. Configurations are numbered once and remembered. A task's commit whose answer was lost is found out about
+(protocol rule 24).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class EngineStore:
         return self._engine.files
 
     async def warnings(self) -> list[str]:
-        """How it is set up so that our promises do not hold, in words (rule 27)."""
+        """How it is set up so that our promises do not hold, in words (protocol rule 27)."""
         return await self._engine.warnings()
 
     async def __aenter__(self) -> Self:
@@ -306,7 +307,8 @@ class EngineStore:
                 raise TransactionError(f"the task's transaction on {self.url} was not committed: {doubt}") from doubt
 
     async def _has_happened(self, owner: NodeNumber, success: Change, failure: Change) -> bool:
-        """Whether a commit in doubt happened. Where it did not, `failure` is written, and it never can (rule 24)."""
+        """Whether a commit in doubt happened. Where it did not, `failure` is written, and it never can (protocol rule
+        24)."""
 
         def find_out(tx: Transaction) -> bool:
             return isinstance(ledger.write_once(tx, owner, failure), Refused) and ledger.has_made(tx, success)
@@ -324,7 +326,8 @@ async def _halving(
     batch: Sequence[Q],
     fail: Callable[[Q, Unwritable], Awaitable[A]],
 ) -> list[A]:
-    """Run a batch; if something in it cannot be written, find that one, fail it, and run the others (rule 12)."""
+    """Run a batch; if something in it cannot be written, find that one, fail it, and run the others (protocol rule
+    12)."""
     try:
         return await run(batch)
     except Unwritable as error:

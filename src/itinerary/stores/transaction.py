@@ -5,9 +5,9 @@ does these few things well has done its part, and the protocol's rules are not w
 
 **Isolation.** What `lock` returns stays as it is until the transaction ends, and what `add` creates nobody else can
 create. Each call sees what was committed before the call: a store must not answer from a snapshot that is older than
-its own locks (rule 4 and 6 were broken that way). A store with one writer has all of that for nothing.
+its own locks (protocol rules 4 and 6 were broken that way). A store with one writer has all of that for nothing.
 
-**Order of locks** (rule 11): the gate, then the tables in the order limits, occurrences, slots, and within a
+**Order of locks** (protocol rule 11): the gate, then the tables in the order limits, occurrences, slots, and within a
 table by key. The ledger keeps the first half, `lock` and `add` the second: they work in the order of keys, whatever
 order they were called with. Where that does not suffice, a deadlock is the store's to notice and the work's to repeat.
 
@@ -75,10 +75,10 @@ class Transaction(Protocol):
         """The store's time in microseconds: the same for the whole transaction, and never that of the asker."""
 
     def gate(self, *, exclusive: bool = False) -> None:
-        """Pass the gate (rule 4): together with others, or, to change the timeline, alone. Held until the end.
+        """Pass the gate (protocol rule 4): together with others, or, to change the timeline, alone. Held until the end.
 
         It is a statement of its own, before any that reads. A store whose schema is not the one that this program
-        knows raises here (rule 26).
+        knows raises here (protocol rule 26).
         """
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:

@@ -8,8 +8,8 @@ waits, runs it in one transaction, commits once, and only then answers:
 **One stands or falls alone.** Work that raises is undone back to its savepoint, and its caller gets the error; the
 others are committed. **A transaction that is lost as a whole** (a full disk, a commit that fails) is rolled back and
 the session is asked to repair what was wrong: it can, and the same work runs again, or it cannot, and the group is
-halved until only those are told who are the reason (rule 12). Work may therefore run more than once, as `Transaction`
-says.
+halved until only those are told who are the reason (protocol rule 12). Work may therefore run more than once, as
+`Transaction` says.
 
 **Nobody waits for ever.** A caller that is cancelled leaves; its work is skipped if it has not begun, and its answer is
 dropped if it has. Should the thread itself end by anything but `close`, all who wait, and all who come later, are told.

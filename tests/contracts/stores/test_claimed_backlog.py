@@ -1,4 +1,5 @@
-"""What was claimed before an outage and has not started is part of the backlog that a sweep lines up (PROTOCOL 17)."""
+"""What was claimed before an outage and has not started is part of the backlog that a sweep lines up (protocol rule
+17)."""
 
 from __future__ import annotations
 

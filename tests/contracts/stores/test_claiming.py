@@ -1,4 +1,4 @@
-"""The race to create an occurrence's row (PROTOCOL 2, 4, 6; D1, D5)."""
+"""The race to create an occurrence's row (protocol rules 2, 4, 6; D1, D5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History, forgetting, nodes, statistics and watching (PROTOCOL 1, 16, 22; D8, L10, L12)."""
+"""History, forgetting, nodes, statistics and watching (protocol rules 1, 16, 22; D8, L10, L12)."""
 
 from __future__ import annotations
 

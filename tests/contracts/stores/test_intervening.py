@@ -1,4 +1,5 @@
-"""What others do to an occurrence: release it, take it up, run it again, reap it, call its line (PROTOCOL 14, 17)."""
+"""What others do to an occurrence: release it, take it up, run it again, reap it, call its line (protocol rules 14,
+17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is due while its job still runs: skipped, allowed, queued, or in its place (PROTOCOL 13, 14; X6)."""
+"""What is due while its job still runs: skipped, allowed, queued, or in its place (protocol rules 13, 14; X6)."""
 
 from __future__ import annotations
 

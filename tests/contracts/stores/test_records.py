@@ -1,4 +1,4 @@
-"""Event logs and leases (PROTOCOL 29; E1, E8, E10)."""
+"""Event logs and leases (protocol rule 29; E1, E8, E10)."""
 
 from __future__ import annotations
 

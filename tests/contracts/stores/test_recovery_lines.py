@@ -1,4 +1,5 @@
-"""Recovery runs of a job stand in line, in order, and what is due meanwhile queues behind them (R2, PROTOCOL 21)."""
+"""Recovery runs of a job stand in line, in order, and what is due meanwhile queues behind them (R2, protocol rule
+21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits and their shares (PROTOCOL 13; X11)."""
+"""Limits and their shares (protocol rule 13; X11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An instant is not skipped for a run whose node may be dead: it waits until that is known (PROTOCOL 13 to 16)."""
+"""An instant is not skipped for a run whose node may be dead: it waits until that is known (protocol rules 13 to
+16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of an occurrence: once, on time, by whoever may (PROTOCOL 7, 15; N2)."""
+"""The start of an occurrence: once, on time, by whoever may (protocol rules 7, 15; N2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweep's plan and the watermark (PROTOCOL 19, 20)."""
+"""The sweep's plan and the watermark (protocol rules 19, 20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline, its gate and its revision (PROTOCOL 3, 4; R6, R7, D10)."""
+"""The timeline, its gate and its revision (protocol rules 3, 4; R6, R7, D10)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_calendars_and_zones_concern_all_jobs(desk: Desk) -> None:
     assert [row.subject for row in await desk.store.read(Entries(0))] == ["holidays", "Europe/Berlin"]
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: zone data")
+@pytest.mark.spec("N1", "protocol rule 5: zone data")
 @told
 async def test_zone_data_is_entered_once_and_what_is_claimed_is_judged_by_it(desk: Desk) -> None:
     berlin = "Europe/Berlin"

@@ -1,4 +1,4 @@
-"""What becomes of an occurrence after its start (PROTOCOL 8 to 10, 12, 17, 25)."""
+"""What becomes of an occurrence after its start (protocol rules 8 to 10, 12, 17, 25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with different zone data on one store, one after the other and side by side (PROTOCOL 5)."""
+"""Programs with different zone data on one store, one after the other and side by side (protocol rule 5)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def next_minute(app: Itinerary) -> int:
     return following.minute
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: programs with different zone data")
+@pytest.mark.spec("N1", "protocol rule 5: programs with different zone data")
 def test_the_newest_zone_data_that_any_program_has_brought_counts_for_all_of_them(store: str) -> None:
     async def program() -> list[str | None]:
         for data in (OLD, NEW, OLD):
@@ -57,7 +57,7 @@ def test_the_newest_zone_data_that_any_program_has_brought_counts_for_all_of_the
     assert next_minute_of == [("2026a", 20), ("2026b", 5), ("2026a", 5)]
 
 
-@pytest.mark.spec("L12", "PROTOCOL 5: nodes that run hear of new zone data")
+@pytest.mark.spec("L12", "protocol rule 5: nodes that run hear of new zone data")
 def test_a_node_that_runs_hears_of_the_zone_data_that_another_one_brings(store: str) -> None:
     async def program() -> None:
         older, newer = app_on(store, OLD), app_on(store, NEW)

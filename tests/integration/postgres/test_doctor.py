@@ -1,4 +1,4 @@
-"""`itinerary doctor`, `migrate` and `jobs` on PostgreSQL (U3, D7; PROTOCOL 27)."""
+"""`itinerary doctor`, `migrate` and `jobs` on PostgreSQL (U3, D7; protocol rule 27)."""
 
 from __future__ import annotations
 

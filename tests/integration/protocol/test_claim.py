@@ -1,4 +1,4 @@
-"""Rule 6: a claim whose answer was lost is tried again, while the first try is being committed.
+"""Protocol rule 6: a claim whose answer was lost is tried again, while the first try is being committed.
 
 Created and read are two statements. In one, the second try waits for the first, creates nothing since the row is there,
 and does not see the row, since it was not there when the statement began. The node concludes that another has won, all

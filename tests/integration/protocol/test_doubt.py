@@ -1,4 +1,4 @@
-"""Rule 24: a task's transaction whose COMMIT was not answered. Did it happen?
+"""Protocol rule 24: a task's transaction whose COMMIT was not answered. Did it happen?
 
 The connection is gone, but the server may still be at it: the commit can come a moment after somebody has looked, and
 found nothing. So whoever wants to know has to write to the row that the transaction has written to, and thereby waits

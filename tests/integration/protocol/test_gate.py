@@ -1,4 +1,4 @@
-"""Rule 4: changing the timeline, while others claim and sweep by what they know of it.
+"""Protocol rule 4: changing the timeline, while others claim and sweep by what they know of it.
 
 Without a gate a sweep passes over a version that is not yet committed, and its instants are lost; or a node whose index
 is stale claims what an update has just removed. And the gate has to be a statement of its own: one that locks and reads

@@ -1,4 +1,4 @@
-"""Rules 13 and 14: how many may run, and who runs next.
+"""Protocol rules 13 and 14: how many may run, and who runs next.
 
 **Limits.** Shares with numbers miscount when a limit is lowered: number 1 comes free, and the holders of 2 and 3, which
 no longer exist, are not looked at. And who locks the limit and counts in one statement counts those who were there when

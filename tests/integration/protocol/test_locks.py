@@ -1,4 +1,4 @@
-"""Rule 11: whoever locks several rows locks them in the order of their keys, whatever order they came in.
+"""Protocol rule 11: whoever locks several rows locks them in the order of their keys, whatever order they came in.
 
 A third session holds a row in the middle, so that both come to stand where the order decides. With the order in which
 the batches came, each then has what the other wants. How often a piece of work was run tells whether ours met a

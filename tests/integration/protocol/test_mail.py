@@ -1,4 +1,5 @@
-"""Rule 25: a person's request is durable, and then a message says that it is there. The message must not get lost.
+"""Protocol rule 25: a person's request is durable, and then a message says that it is there. The message must not get
+lost.
 
 A node throws away the mail that it has seen, and then reads the rows that it was about. In that order nothing is
 missed, as long as somebody who writes again, and finds mail about the same row there already, does not rely on mail

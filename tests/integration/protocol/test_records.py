@@ -1,4 +1,4 @@
-"""Rule 29: appending to an event log, while a lease changes hands, and while others append.
+"""Protocol rule 29: appending to an event log, while a lease changes hands, and while others append.
 
 A fence that is checked in the insert's WHERE is checked against what was committed when the statement began: the lease
 is taken over, its new holder reads the log to see where it is, and then the old holder's event is committed after all.

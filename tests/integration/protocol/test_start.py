@@ -1,4 +1,4 @@
-"""Rule 7: the start is one transaction of several statements, and locks its occurrence first.
+"""Protocol rule 7: the start is one transaction of several statements, and locks its occurrence first.
 
 In one statement, a takeover between taking the slot and the update leaves the slot taken by nobody who runs, for good:
 who should free it does not know that it has it. And a try that is repeated, since its answer was lost, finds the slot

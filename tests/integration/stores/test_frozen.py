@@ -1,4 +1,5 @@
-"""A node that was frozen while it held work, and thawed when others had taken it: it gets nothing any more (rule 9)."""
+"""A node that was frozen while it held work, and thawed when others had taken it: it gets nothing any more (protocol
+rule 9)."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(postgres_serve
 
 
 def test_a_commit_that_the_server_still_works_on_is_waited_for(postgres_server: PostgresServer) -> None:
-    """A plain read would find that it had not happened, and be wrong a moment later (rule 24)."""
+    """A plain read would find that it had not happened, and be wrong a moment later (protocol rule 24)."""
 
     async def story(task: Task, proxy: Proxy) -> None:
         slowly = "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"

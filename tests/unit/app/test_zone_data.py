@@ -1,4 +1,4 @@
-"""The zones of jobs that are declared or changed are entered with them (PROTOCOL 5)."""
+"""The zones of jobs that are declared or changed are entered with them (protocol rule 5)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Registry:
         return Timeline.of(await self.entries(), await self.store.read(Jobs()))
 
 
-@pytest.mark.spec("S8", "PROTOCOL 5: a job's zones are entered with it")
+@pytest.mark.spec("S8", "protocol rule 5: a job's zones are entered with it")
 def test_the_zones_that_declared_jobs_need_are_entered_before_them_and_no_others() -> None:
     async def story() -> None:
         registry = Registry()
@@ -89,7 +89,7 @@ def test_the_zones_that_declared_jobs_need_are_entered_before_them_and_no_others
     asyncio.run(story())
 
 
-@pytest.mark.spec("R7", "PROTOCOL 5: running it twice changes nothing")
+@pytest.mark.spec("R7", "protocol rule 5: running it twice changes nothing")
 def test_declaring_the_same_jobs_again_enters_nothing_whatever_zone_data_the_program_has() -> None:
     async def story() -> None:
         registry = Registry()
@@ -107,7 +107,7 @@ def test_declaring_the_same_jobs_again_enters_nothing_whatever_zone_data_the_pro
     asyncio.run(story())
 
 
-@pytest.mark.spec("R6", "PROTOCOL 5: several programs at once")
+@pytest.mark.spec("R6", "protocol rule 5: several programs at once")
 def test_programs_that_declare_jobs_in_the_same_zone_at_once_enter_it_once() -> None:
     async def story() -> None:
         registry = Registry()
@@ -120,7 +120,7 @@ def test_programs_that_declare_jobs_in_the_same_zone_at_once_enter_it_once() -> 
     asyncio.run(story())
 
 
-@pytest.mark.spec("R6", "PROTOCOL 5: a job that moves to another zone")
+@pytest.mark.spec("R6", "protocol rule 5: a job that moves to another zone")
 def test_a_declaration_that_moves_to_a_new_zone_is_judged_by_its_table() -> None:
     async def story() -> None:
         registry = Registry()
@@ -135,7 +135,7 @@ def test_a_declaration_that_moves_to_a_new_zone_is_judged_by_its_table() -> None
     asyncio.run(story())
 
 
-@pytest.mark.spec("R7", "PROTOCOL 5: an update brings its zone")
+@pytest.mark.spec("R7", "protocol rule 5: an update brings its zone")
 def test_an_update_to_a_new_zone_enters_it_in_the_same_transaction_and_a_plan_does_not() -> None:
     async def story(office: Office) -> None:
         claimed = await office.claimed(NOON)

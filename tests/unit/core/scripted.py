@@ -1,7 +1,7 @@
 """Tasks that do as they are told: what each attempt of a task does, how long it takes, and how it takes being stopped.
 
 It is an executor as the core knows one, with nothing behind it. It also keeps watch: nothing may be launched that has
-no durable row (PROTOCOL 8), and nothing twice.
+no durable row (protocol rule 8), and nothing twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was claimed before an outage and has not started is recovered with what has no row (R1, PROTOCOL 17)."""
+"""What was claimed before an outage and has not started is recovered with what has no row (R1, protocol rule 17)."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def test_a_claim_by_an_older_timeline_is_refused_and_made_again_by_the_new_one()
     assert world.statuses == ["completed"]
 
 
-@pytest.mark.spec("R6", "PROTOCOL 4")
+@pytest.mark.spec("R6", "protocol rule 4")
 def test_what_an_old_index_wants_is_not_claimed_by_the_revision_of_one_that_comes_in_the_same_iteration() -> None:
     world = World(pre_schedule_interval=2 * SECOND)
     world.job("etl", schedule=every("10s"))

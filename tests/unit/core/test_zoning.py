@@ -1,4 +1,4 @@
-"""Zone data on the timeline: which table counts when, and who may enter another one (PROTOCOL 3 and 5)."""
+"""Zone data on the timeline: which table counts when, and who may enter another one (protocol rules 3 and 5)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def entered(book: ZoneBook, data: ZoneData, names: set[str], revision: int, at: 
 # -- which table counts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("S8", "PROTOCOL 5: new zone data counts from its entry on")
+@pytest.mark.spec("S8", "protocol rule 5: new zone data counts from its entry on")
 def test_until_new_zone_data_counts_the_old_one_does_and_then_the_new_one() -> None:
     book = Book()
     book.zone(BERLIN, NOON)
@@ -71,7 +71,7 @@ def test_until_new_zone_data_counts_the_old_one_does_and_then_the_new_one() -> N
     ]
 
 
-@pytest.mark.spec("S8", "PROTOCOL 5: before its first entry")
+@pytest.mark.spec("S8", "protocol rule 5: before its first entry")
 def test_before_its_first_entry_a_zone_has_the_table_of_that_entry() -> None:
     book = Book()
     job = book.job("at ten past", cron("10 * * * *", tz=BERLIN))
@@ -79,7 +79,7 @@ def test_before_its_first_entry_a_zone_has_the_table_of_that_entry() -> None:
     assert minutes(book, job, 0, 120) == [(40, 1, True), (100, 1, True)]
 
 
-@pytest.mark.spec("S8", "PROTOCOL 5: UTC")
+@pytest.mark.spec("S8", "protocol rule 5: UTC")
 def test_utc_needs_no_zone_data_and_what_is_entered_of_others_changes_nothing_for_it() -> None:
     book = Book()
     job = book.job("hourly", cron("0 * * * *", tz="UTC"))
@@ -89,7 +89,7 @@ def test_utc_needs_no_zone_data_and_what_is_entered_of_others_changes_nothing_fo
     assert minutes(book, job, 0, 120) == [(0, 1, True), (60, 1, True)]
 
 
-@pytest.mark.spec("S8", "PROTOCOL 5: every kind of schedule")
+@pytest.mark.spec("S8", "protocol rule 5: every kind of schedule")
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -138,7 +138,7 @@ def test_only_schedules_in_a_zone_that_changed_are_cut() -> None:
 # -- what can go wrong -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("S7", "PROTOCOL 5: a zone that was never entered")
+@pytest.mark.spec("S7", "protocol rule 5: a zone that was never entered")
 def test_a_job_in_a_zone_that_was_never_entered_has_a_gap_and_the_others_go_on() -> None:
     book = Book()
     book.zone(TOKYO, NOON)
@@ -152,7 +152,7 @@ def test_a_job_in_a_zone_that_was_never_entered_has_a_gap_and_the_others_go_on()
         book.timeline.next_run(lost, NOON)
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: a zone that is newer than a node's zone data")
+@pytest.mark.spec("N1", "protocol rule 5: a zone that is newer than a node's zone data")
 def test_a_stored_job_in_a_zone_that_this_program_has_never_heard_of_is_expected_by_the_stored_table() -> None:
     book = Book()
     schedule = cron("10 * * * *", tz=BERLIN)
@@ -170,7 +170,7 @@ def _broken(**changes: Any) -> str:
     return to_json(replace(StoredZone.of(packaged_zone(BERLIN), "2026b"), **changes)).decode()
 
 
-@pytest.mark.spec("S7", "PROTOCOL 5: a table that cannot be read")
+@pytest.mark.spec("S7", "protocol rule 5: a table that cannot be read")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -204,7 +204,7 @@ def test_a_table_that_cannot_be_read_is_a_gap_from_its_entry_on_until_another_ta
 # -- who enters what -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: only zones that are used")
+@pytest.mark.spec("N1", "protocol rule 5: only zones that are used")
 def test_a_zone_is_entered_when_a_job_needs_it_and_only_once() -> None:
     book = ZoneBook()
     (entry,) = lacking_entries(book, OLD, ["UTC", BERLIN], by="anna", revision=7)
@@ -216,14 +216,14 @@ def test_a_zone_is_entered_when_a_job_needs_it_and_only_once() -> None:
     assert lacking_entries(book, NEW, [BERLIN], by="anna", revision=7) == [], "newer data is a matter of nodes"
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: equal tables")
+@pytest.mark.spec("N1", "protocol rule 5: equal tables")
 def test_newer_zone_data_that_says_the_same_of_a_zone_enters_nothing() -> None:
     book = entered(ZoneBook(), OLD, {BERLIN}, 1)
     assert newer_entries(book, ZoneData("2026b", packaged_zone), {BERLIN}, by="a", revision=1) == []
     assert newer_entries(book, OLD, {BERLIN}, by="a", revision=1) == []
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: older zone data")
+@pytest.mark.spec("N1", "protocol rule 5: older zone data")
 def test_a_node_with_older_zone_data_enters_nothing_so_that_two_nodes_do_not_take_turns() -> None:
     book = entered(ZoneBook(), OLD, {BERLIN, TOKYO}, 1)
     newer = newer_entries(book, ONLY_BERLIN, {BERLIN}, by="a", revision=1)
@@ -236,7 +236,7 @@ def test_a_node_with_older_zone_data_enters_nothing_so_that_two_nodes_do_not_tak
     assert outdated_names(book, ONLY_BERLIN) == []
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: the same data, entered twice")
+@pytest.mark.spec("N1", "protocol rule 5: the same data, entered twice")
 def test_two_nodes_that_bring_the_same_zone_data_make_the_same_request() -> None:
     book = entered(ZoneBook(), OLD, {BERLIN}, 1)
     (one,) = newer_entries(book, NEW, (), by="a", revision=1)
@@ -271,7 +271,7 @@ def test_releases_are_ordered_as_iana_names_them() -> None:
 # -- what was claimed ahead ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("R7", "PROTOCOL 5: claimed ahead, and gone by new zone data")
+@pytest.mark.spec("R7", "protocol rule 5: claimed ahead, and gone by new zone data")
 def test_what_was_claimed_ahead_and_is_not_due_by_the_new_table_is_withdrawn_and_comes_back_with_it() -> None:
     book, shelf = Book(), Shelf()
     book.zone(BERLIN, NOON)
@@ -296,7 +296,7 @@ def test_what_was_claimed_ahead_and_is_not_due_by_the_new_table_is_withdrawn_and
     assert (verdict.kind, verdict.version) == (VerdictKind.RESTORE, 1)
 
 
-@pytest.mark.spec("R7", "PROTOCOL 5: an update and its zone at once")
+@pytest.mark.spec("R7", "protocol rule 5: an update and its zone at once")
 def test_an_update_that_brings_its_zone_is_judged_by_both() -> None:
     book, shelf = Book(), Shelf()
     job = book.job("job", cron("0 * * * *"))

@@ -74,7 +74,7 @@ def test_a_compressed_run_answers_for_each_instant_of_its_window() -> None:
     assert (window.start, window.end) == (AT, AT + timedelta(hours=1))
 
 
-@pytest.mark.spec("R5", "PROTOCOL 5: by the zone data of its time")
+@pytest.mark.spec("R5", "protocol rule 5: by the zone data of its time")
 def test_the_instants_of_a_window_are_those_of_the_zone_data_that_came_with_it() -> None:
     zone = packaged_zone("Europe/Berlin")
     later = Zone(zone.name, zone.starts, tuple(offset + 600 for offset in zone.offsets))

@@ -1,4 +1,4 @@
-"""What executors leave behind is removed when the store says that it may, and never before (K3, PROTOCOL 28)."""
+"""What executors leave behind is removed when the store says that it may, and never before (K3, protocol rule 28)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`on_orphan = rerun`: work that may run twice is run again, never in two places at a time (N3, PROTOCOL 18)."""
+"""`on_orphan = rerun`: work that may run twice is run again, never in two places at a time (N3, protocol rule 18)."""
 
 from __future__ import annotations
 

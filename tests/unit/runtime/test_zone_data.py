@@ -89,7 +89,7 @@ def instants(schedule: Schedule, spans: Sequence[tuple[float, float, ZoneData]])
     return found
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: new zone data during a rolling restart")
+@pytest.mark.spec("N1", "protocol rule 5: new zone data during a rolling restart")
 @pytest.mark.parametrize("seed", range(5))
 def test_new_zone_data_during_a_rolling_restart_runs_no_instant_twice_and_loses_none(seed: int) -> None:
     jobs: dict[str, Schedule] = {
@@ -146,7 +146,7 @@ def test_new_zone_data_during_a_rolling_restart_runs_no_instant_twice_and_loses_
     played(story, seed=seed)
 
 
-@pytest.mark.spec("R1", "PROTOCOL 5: new zone data after an outage")
+@pytest.mark.spec("R1", "protocol rule 5: new zone data after an outage")
 def test_what_was_due_while_nobody_ran_is_recovered_by_the_zone_data_of_its_time() -> None:
     async def story(world: World) -> None:
         fleet = Fleet(world)
@@ -166,7 +166,7 @@ def test_what_was_due_while_nobody_ran_is_recovered_by_the_zone_data_of_its_time
     played(story)
 
 
-@pytest.mark.spec("R5", "PROTOCOL 5: a compressed window")
+@pytest.mark.spec("R5", "protocol rule 5: a compressed window")
 def test_a_compressed_run_is_told_the_instants_that_were_expected_not_those_of_its_own_zone_data() -> None:
     async def story(world: World) -> None:
         told: list[list[int]] = []
@@ -191,7 +191,7 @@ def test_a_compressed_run_is_told_the_instants_that_were_expected_not_those_of_i
     played(story)
 
 
-@pytest.mark.spec("L11", "PROTOCOL 5: zones that the store lacks")
+@pytest.mark.spec("L11", "protocol rule 5: zones that the store lacks")
 def test_a_node_that_starts_enters_the_zones_of_stored_jobs_and_no_others() -> None:
     async def story(world: World) -> None:
         fleet = Fleet(world)
@@ -213,7 +213,7 @@ def test_a_node_that_starts_enters_the_zones_of_stored_jobs_and_no_others() -> N
     played(story)
 
 
-@pytest.mark.spec("N1", "PROTOCOL 5: three releases at once")
+@pytest.mark.spec("N1", "protocol rule 5: three releases at once")
 @pytest.mark.parametrize("seed", range(3))
 def test_nodes_with_three_releases_that_start_at_once_end_with_the_newest(seed: int) -> None:
     async def story(world: World) -> None:

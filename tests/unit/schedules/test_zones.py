@@ -1,4 +1,4 @@
-"""Time zones as data: tables that can be stored, compared and exchanged (PROTOCOL 5)."""
+"""Time zones as data: tables that can be stored, compared and exchanged (protocol rule 5)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from itinerary.stores.base import SchemaSeen
 __all__ = ["clock", "files", "schema", "set_up"]
 
 _SKEW_MAX: Final = 2 * SECOND
-"""As much as a node takes for a jump of time (PROTOCOL 23)."""
+"""As much as a node takes for a jump of time (protocol rule 23)."""
 _LITTLE: Final = 1 << 30
 _TOO_LITTLE: Final = 100 << 20
 """Bytes that are free on the disk."""
@@ -39,7 +39,8 @@ def schema(url: str, seen: SchemaSeen) -> list[Finding]:
 
 
 def set_up(warnings: Sequence[str]) -> list[Finding]:
-    """Whether it is set up so that our promises hold (rule 27). Each warning says what to do after its semicolon."""
+    """Whether it is set up so that our promises hold (protocol rule 27). Each warning says what to do after its
+    semicolon."""
     found = []
     for warning in warnings:
         words, _, advice = warning.partition("; ")

@@ -1,7 +1,7 @@
 """Nodes, as the store knows them: who is there, since when, what they hold, what they say of themselves.
 
 A node says with each heartbeat that it is there. Whether one that is silent is dead, other nodes decide by their own
-clocks (PROTOCOL 16); here it is only said how long nothing was heard of it.
+clocks (protocol rule 16); here it is only said how long nothing was heard of it.
 """
 
 from __future__ import annotations

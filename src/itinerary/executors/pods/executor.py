@@ -5,8 +5,8 @@
     stop  ──► deleted, with a grace               └ hopeless: Moved with the error, and the core stops it
     kill  ──► deleted at once if it was to be stopped; else it is left alone, for it is another node's by now
 
-**Who may delete.** A stop comes when it is durable that the attempt is to end, under the fence of this node (PROTOCOL
-28). A kill alone says only that nobody here listens any more. And a pod is deleted by its UID: never a namesake.
+**Who may delete.** A stop comes when it is durable that the attempt is to end, under the fence of this node (protocol
+rule 28). A kill alone says only that nobody here listens any more. And a pod is deleted by its UID: never a namesake.
 
 **Adoption.** A pod says in a label by which fence it is held. Who follows it writes its own fence there first, by a
 patch that fails if another was quicker; a higher one than one's own means that it is another's. So of two nodes that

@@ -1,7 +1,7 @@
 """Pods that may have been left behind: of nodes that are gone, or over for long (K3).
 
 They are found by the label that all of ours have, and say in an annotation where their rows are. Whether one may be
-removed is for the store to say (PROTOCOL 28), and is asked by `runtime.remover`.
+removed is for the store to say (protocol rule 28), and is asked by `runtime.remover`.
 """
 
 from __future__ import annotations

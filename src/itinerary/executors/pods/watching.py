@@ -7,7 +7,7 @@
 A pod that was there and is not in a list was deleted while nobody looked. Only what was seen before the list was asked
 for can be missing from it: a pod that is made meanwhile is in none.
 
-An API server that does not answer says nothing about pods (PROTOCOL 28): it is asked again, less and less often.
+An API server that does not answer says nothing about pods (protocol rule 28): it is asked again, less and less often.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a store keeps, row by row, with plain values in every field: the declared schema of all stores.
 
-    JobRow 1 ── n EntryRow                       a job, and its timeline: versions, pauses, removal (PROTOCOL 3)
+    JobRow 1 ── n EntryRow                       a job, and its timeline: versions, pauses, removal (protocol rule 3)
        │ └──── SlotRow 1 ── n ChapterRow         its place to run in, and its history in order
        └─ n OccurrenceRow 1 ── n TaskRow 1 ── n AttemptRow
                  └───────────── n TransitionRow      the audit trail (D3)

@@ -25,7 +25,7 @@ class PartitionRow(Row, frozen=True):
 
 
 class EventRow(Row, frozen=True):
-    """One event. Numbers are those of the whole stream, without gaps, in the order of commits (PROTOCOL 29)."""
+    """One event. Numbers are those of the whole stream, without gaps, in the order of commits (protocol rule 29)."""
 
     stream: str
     partition: str

@@ -31,11 +31,11 @@ class JobRow(Row, frozen=True):
     history_floor: int
     """Below this instant an absent row means nothing: rows have been pruned, or it was not registered yet."""
     last_run_at: int | None = None
-    """The instant of the last started occurrence whose row has been pruned (PROTOCOL 22)."""
+    """The instant of the last started occurrence whose row has been pruned (protocol rule 22)."""
 
 
 class EntryKind(StrEnum):
-    """What a timeline entry says (PROTOCOL 3)."""
+    """What a timeline entry says (protocol rule 3)."""
 
     VERSION = "version"
     """The job is defined like this, from then on."""
@@ -52,7 +52,7 @@ class EntryKind(StrEnum):
     CALENDAR = "calendar"
     """A named calendar of dates and blackouts reads like this, from then on."""
     ZONE = "zone"
-    """A time zone's transitions read like this, from then on (PROTOCOL 5)."""
+    """A time zone's transitions read like this, from then on (protocol rule 5)."""
     SOURCE = "source"
     """Another file or program declares the job, from then on."""
 
@@ -133,7 +133,8 @@ class BooksRow(Row, frozen=True):
 
 
 class SweepRow(Row, frozen=True):
-    """The one row of the sweep (PROTOCOL 19): up to where all is decided, and the plan that is being worked off."""
+    """The one row of the sweep (protocol rule 19): up to where all is decided, and the plan that is being worked
+    off."""
 
     one: int
     watermark: int

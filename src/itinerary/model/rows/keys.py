@@ -29,11 +29,11 @@ JobNumber = NewType("JobNumber", int)
 FOR_ALL: Final = JobNumber(0)
 """The job of entries that concern all of them: calendars and zone data."""
 NodeNumber = NewType("NodeNumber", int)
-"""One start of one node (PROTOCOL 1): never given out twice, not even to the same machine."""
+"""One start of one node (protocol rule 1): never given out twice, not even to the same machine."""
 
 
 class Key(NamedTuple):
-    """What makes an occurrence the same one (PROTOCOL 2). `recovery` of an instant has the key of `scheduled`.
+    """What makes an occurrence the same one (protocol rule 2). `recovery` of an instant has the key of `scheduled`.
 
     The instant comes first, so that rows which are created together lie together and the index grows at its end.
     """

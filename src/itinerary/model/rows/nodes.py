@@ -17,7 +17,7 @@ class NodeRow(Row, frozen=True):
     """Host, process, version, the jobs whose code it lacks, how its time has jumped, when the store was away: JSON."""
     joined_at: int
     counter: int = 0
-    """Goes up with each heartbeat; nobody compares its clock (PROTOCOL 16)."""
+    """Goes up with each heartbeat; nobody compares its clock (protocol rule 16)."""
     beat_at: int = 0
     left_at: int | None = None
 

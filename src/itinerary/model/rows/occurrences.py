@@ -139,7 +139,7 @@ class WaitingRow(Row, frozen=True):
 
 
 class WindowRow(Row, frozen=True):
-    """An occurrence that answers for more instants than its own (PROTOCOL 20), found by where its window ends."""
+    """An occurrence that answers for more instants than its own (protocol rule 20), found by where its window ends."""
 
     end: int
     ref: Ref

@@ -164,7 +164,7 @@ class RunChecks:
 
     def _check_one_place(self, row: OccurrenceRow) -> None:
         """Check that an attempt begins after the one before it has really ended, or its node has given it up: also if
-        that node is cut off, and another node runs the task again (PROTOCOL 18).
+        that node is cut off, and another node runs the task again (protocol rule 18).
 
         Excuse a process that could not know how much time passed since the commit that allowed its attempt: a process
         that was frozen there begins the attempt when it thaws, and gives it up as soon as it looks at a clock.
@@ -191,7 +191,7 @@ class RunChecks:
         return [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place in places]
 
     def _check_prompt(self, row: OccurrenceRow, prompt_within: int) -> None:
-        """An end that its owner could write is in the store at once (PROTOCOL 10)."""
+        """An end that its owner could write is in the store at once (protocol rule 10)."""
         runs = self.by_occurrence.get(row.ref, [])
         if row.ended_at is None or not runs or self._taken_after(row):
             return

@@ -15,7 +15,8 @@ in which an occurrence meets them:
     pages         the rows under lock, and the invariants that hold whoever changes them
     rehearsing    all of it once, to be undone, so that the first time is not the slowest
 
-Whatever writes passes the gate first: it finds out there that a migration has changed the schema under it (rule 26).
+Whatever writes passes the gate first: it finds out there that a migration has changed the schema under it (protocol
+rule 26).
 
 Nothing in here knows which engine it runs on, waits, or reads a clock; any function may be run twice.
 """

@@ -1,4 +1,4 @@
-"""Changing the timeline: alone behind the gate (rules 3, 4, R6, R7, D10).
+"""Changing the timeline: alone behind the gate (protocol rules 3, 4, R6, R7, D10).
 
 While this runs nobody claims, starts or sweeps; those who come next find a new revision, and read it before they go on.
 So no sweep passes over a version that is not yet committed, and no stale index claims what an update removed.

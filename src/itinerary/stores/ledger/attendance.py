@@ -1,4 +1,4 @@
-"""Nodes: who is there, what each should look at, what each did (rules 1 and 16, L10).
+"""Nodes: who is there, what each should look at, what each did (protocol rules 1 and 16, L10).
 
 A node is known by an incarnation, a random text for each start of a process, so that a restarted one is never taken for
 its predecessor. Its heartbeat raises a counter; whether a node is dead is for others to judge by their own clocks.

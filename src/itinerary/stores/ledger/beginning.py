@@ -11,7 +11,7 @@ its job's slot is free, and it has one task. Then there is nothing to decide, an
 What is left over (something has happened to it, a sweep must decide about it first, somebody is in its slot, another of
 its job is in the same batch, a later instant of its job has started) has not been touched, and goes the long way,
 `starting`, in a transaction of its own: that one reads and locks rows, and slots are locked after occurrences, not
-before (rule 11).
+before (protocol rule 11).
 
 A repeated request whose first answer was lost finds that its row is no longer as it was claimed: so it is left over,
 and `starting` answers as the first time.

@@ -1,13 +1,14 @@
-"""Claiming: the race to create an occurrence's row (rules 2, 4 and 6).
+"""Claiming: the race to create an occurrence's row (protocol rules 2, 4 and 6).
 
 The row's name is (instant, job, kind, request); whoever creates it has won. Created and read are two calls: an earlier
 try of the same asker, whose answer was lost, may be committing at this moment, and its rows are the asker's too.
 
-**What the sweep has come to is the sweep's** (rule 19). It reads what exists below the end of its plan, and decides
-about the rest, often in one row for a whole window of instants. A claim that comes late, of a node that was frozen or
-cut off, would put a second row into that window, or would bring back what was removed long ago. So below the end of the
-plan, or the watermark if there is no plan, nothing by schedule is created any more: the race for those instants is over
-and the sweep has won it. Who claims is told what every loser is told. Its rows are nobody's, and offered to everybody.
+**What the sweep has come to is the sweep's** (protocol rule 19). It reads what exists below the end of its plan, and
+decides about the rest, often in one row for a whole window of instants. A claim that comes late, of a node that was
+frozen or cut off, would put a second row into that window, or would bring back what was removed long ago. So below the
+end of the plan, or the watermark if there is no plan, nothing by schedule is created any more: the race for those
+instants is over and the sweep has won it. Who claims is told what every loser is told. Its rows are nobody's, and
+offered to everybody.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Event logs and the leases on their partitions (rule 29, E1, E8).
+"""Event logs and the leases on their partitions (protocol rule 29, E1, E8).
 
 An append locks its partition's row and checks the fence there, then locks the stream's row and takes the next numbers
 from it. So numbers have no gaps and are committed in their order: a reader who has seen 2 has seen 1. Numbers from a

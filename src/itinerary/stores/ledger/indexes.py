@@ -39,7 +39,7 @@ def is_unstarted(row: OccurrenceRow) -> bool:
 
 
 def is_open(row: OccurrenceRow) -> bool:
-    """Whether anybody may start it: nobody's, or due and waiting for a node with room (rule 15)."""
+    """Whether anybody may start it: nobody's, or due and waiting for a node with room (protocol rule 15)."""
     if not is_unstarted(row):
         return False
     return row.owner is None or row.status is OccurrenceState.PENDING

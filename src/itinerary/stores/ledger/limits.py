@@ -1,4 +1,4 @@
-"""Limits that all nodes share (X11): so many at a time, counted under a lock (rule 13).
+"""Limits that all nodes share (X11): so many at a time, counted under a lock (protocol rule 13).
 
 The limit's row is locked first, and who holds shares is counted in a later statement. Numbered shares would miscount
 when a limit is lowered; a stored count would drift, and could not be checked.

@@ -1,4 +1,4 @@
-"""The line for a job's slot: the `queued` occurrences of a job, in the order of their keys (rule 14).
+"""The line for a job's slot: the `queued` occurrences of a job, in the order of their keys (protocol rule 14).
 
 Two kinds stand in it. A backlog of recovery may be of any length, and of it nobody ever needs more than the first; of
 the others there are as many as the job's overlap policy lets queue. The table `lines` keeps them apart, so that neither
@@ -33,8 +33,8 @@ def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
     """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already. Of a
     backlog of recovery only the first comes: it may be of any length, and is looked at with every start and end.
 
-    Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (rule 11). And nobody
-    is overlooked, since nobody joins the line without the slot. But one may have left it, unless it is locked.
+    Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (protocol rule 11). And
+    nobody is overlooked, since nobody joins the line without the slot. But one may have left it, unless it is locked.
     """
     line: list[OccurrenceRow] = []
     entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)

@@ -1,4 +1,4 @@
-"""Does the run in a job's slot still run? What the heartbeats of its node prove (rules 13, 14 and 16).
+"""Does the run in a job's slot still run? What the heartbeats of its node prove (protocol rules 13, 14 and 16).
 
 A row says that an occurrence runs until its end is written, or until another node finds out that its owner is dead.
 Between a crash and that moment the row is wrong. Whatever is decided by it is wrong too: an instant that is skipped
@@ -11,8 +11,8 @@ because it "overlaps" a dead run is a lost run. So a skip needs a proof, and it 
     the owner has left, or its work is lost             the instant waits until that is written down
 
 The wait ends by itself. A living owner beats: then the instant is skipped, as it should be. A dead one is found out by
-its silence (rule 16) by the node that asks, at the latest: then the run is orphaned, the slot is free, and the instant
-starts. No clock of a node is compared here: heartbeats and due instants are both times of the store.
+its silence (protocol rule 16) by the node that asks, at the latest: then the run is orphaned, the slot is free, and the
+instant starts. No clock of a node is compared here: heartbeats and due instants are both times of the store.
 
 The same holds for `queue`, where the queue is full. `replace` differs: a newer instant must replace an older one in the
 queue at once, whether the run is dead or not. Only while the run's node is late with its heartbeat nothing in the queue
@@ -103,7 +103,7 @@ class Owners:
         return self._known[holder.owner]
 
     def _is_given_up(self, holder: OccurrenceRow) -> bool:
-        """True if a run was lost with its node, and only its hooks are still to be told (rule 17)."""
+        """True if a run was lost with its node, and only its hooks are still to be told (protocol rule 17)."""
         tx = self._pages.tx
         tasks = tx.scan(TASKS, (holder.ref,), limit=_ROWS_MAX)
         if not tasks or any(task.status not in TASK_FINAL for task in tasks):

@@ -79,7 +79,7 @@ def mail_topic(node: NodeNumber) -> str:
 
 
 def clean(text: str | None) -> str | None:
-    """Text from outside, as every store can hold it (rule 12)."""
+    """Text from outside, as every store can hold it (protocol rule 12)."""
     return None if text is None else clean_text(text)
 
 
@@ -166,7 +166,7 @@ class Pages:
         return self._change(row, values)
 
     def take_over(self, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
-        """Take a row from its owner: nothing that the owner writes from now on is accepted (rule 9)."""
+        """Take a row from its owner: nothing that the owner writes from now on is accepted (protocol rule 9)."""
         return self.change(row, owner=owner, fence=row.fence + 1, touched_by=self.by)
 
     def forget(self, row: OccurrenceRow) -> None:
@@ -250,7 +250,7 @@ class Pages:
         return last_run_at if is_known else None, is_known
 
     def hand_over(self, slot: SlotRow, row: OccurrenceRow, why: str = "its turn has come") -> SlotRow:
-        """Give a slot, in place, to one that stands in line; anybody may start it then (rule 14)."""
+        """Give a slot, in place, to one that stands in line; anybody may start it then (protocol rule 14)."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
         row = self.turn(row, (Step(OccurrenceState.PENDING, why=why),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
@@ -357,7 +357,7 @@ class Pages:
 
     def _let_go(self) -> list[OccurrenceRow]:
         """Add what has ended to its jobs' histories, and free or hand on its slots. Returns what ended plainly."""
-        # All slots at once: in two rounds they would not be locked in the order of their keys (rule 11).
+        # All slots at once: in two rounds they would not be locked in the order of their keys (protocol rule 11).
         self.slots({row.job for row in self._completed} | {self.rows[ref].job for ref in self._ended})
         completed = self._free_plainly()
         if self._ended:

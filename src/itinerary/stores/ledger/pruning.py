@@ -1,4 +1,4 @@
-"""Forgetting: history is bounded (D8, rule 22).
+"""Forgetting: history is bounded (D8, protocol rule 22).
 
 A round goes on in small steps, each a transaction of its own, so that it never holds up the work:
 

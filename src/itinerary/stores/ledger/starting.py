@@ -1,4 +1,4 @@
-"""The start of an occurrence: the one write that must never happen twice (rules 7 and 13 to 15).
+"""The start of an occurrence: the one write that must never happen twice (protocol rules 7 and 13 to 15).
 
 In one transaction, for each of a batch:
 
@@ -6,7 +6,7 @@ In one transaction, for each of a batch:
                                           or free to be taken: nobody's, waiting for anybody, or left lying.
                                           If it was claimed, its instant is older than the grace period and no sweep
                                           has decided that instant, it is left to the sweep, and thereby to the
-                                          recovery strategy of its job (rule 17)
+                                          recovery strategy of its job (protocol rule 17)
     is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says; but what is
                                           merely late queues behind a run that got the slot only after it was due. If
                                           nothing proves that the run in the slot still runs, it waits (`owners`)
@@ -436,7 +436,8 @@ def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[
 
 
 def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
-    """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (rule 11)."""
+    """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (protocol rule
+    11)."""
     replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE or request.passes_held]
     if not replacing:
         return []

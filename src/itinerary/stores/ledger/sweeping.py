@@ -1,4 +1,4 @@
-"""The sweep: one plan at a time, stored before it is worked off (rules 19 and 20).
+"""The sweep: one plan at a time, stored before it is worked off (protocol rules 19 and 20).
 
 Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
 the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
@@ -11,12 +11,12 @@ until it has decided, and a window of instants has no row inside it.
 Recovery runs are created standing in line for their job's slot, in order (R2). If nobody is in the slot, the first of
 them gets it at once, and each that ends hands it to the next: nodes hear of one at a time, however long the backlog is.
 
-Rows that were claimed before an outage and have not started are part of the backlog (rule 17). The step turns them into
-what was decided, under a higher fence: their owner can start them no more. A row that a compressed window covers is
-removed, so that its instant is answered for once. If one of these rows is not as it was claimed, a person has cancelled
-it, for example. Then the decision is out of date, and the whole step is refused. A rescuer that releases such a row
-changes nothing that the decision depends on. Older rows of the same job, which wait for other reasons, join the line
-with the backlog.
+Rows that were claimed before an outage and have not started are part of the backlog (protocol rule 17). The step turns
+them into what was decided, under a higher fence: their owner can start them no more. A row that a compressed window
+covers is removed, so that its instant is answered for once. If one of these rows is not as it was claimed, a person has
+cancelled it, for example. Then the decision is out of date, and the whole step is refused. A rescuer that releases such
+a row changes nothing that the decision depends on. Older rows of the same job, which wait for other reasons, join the
+line with the backlog.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Recovering:
     def write(self, queues: Sequence[JobNumber]) -> None:
         """Turn the claimed rows into what was decided, let older ones join the line, and remove what is covered."""
         pages, windows = self._pages, []
-        # All slots now, in the order of their keys (rule 11): what ends needs one too, for the history.
+        # All slots now, in the order of their keys (protocol rule 11): what ends needs one too, for the history.
         slots = pages.slots({*queues, *(row.job for row in pages.rows.values())})
         for item in self._step.claimed:
             row = self._become(pages.take_over(pages.rows[item.ref]), item.becomes)

@@ -1,4 +1,5 @@
-"""What becomes of an occurrence after its start: what its owner reports, and what others do (rules 8 to 10, 17, 25).
+"""What becomes of an occurrence after its start: what its owner reports, and what others do (protocol rules 8 to 10,
+17, 25).
 
 What can go wrong is time: a node that was frozen for an hour sends its write now. So nothing is decided by what the
 asker believes. Every row is compared, under its lock, with the owner and the fence that the asker holds it by; a write
@@ -66,7 +67,7 @@ def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list
 
 
 def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | Refused:
-    """A write that must not have been made before: the end of a task's own transaction (rule 24).
+    """A write that must not have been made before: the end of a task's own transaction (protocol rule 24).
 
     There, "it was made already" would be wrong: this transaction holds rows of the task that were not.
     """
@@ -151,7 +152,7 @@ def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
     """The answer to a write whose first answer was lost; who got its slot then may still wait to be started. Others who
     have the slot and wait did not get it by this end, and were not named the first time.
 
-    Nothing is locked for that: these slots come in no order, and who is in one may be starting (rule 11).
+    Nothing is locked for that: these slots come in no order, and who is in one may be starting (protocol rule 11).
     """
     if row.status not in FINAL:
         return Written(row.ref)
@@ -221,9 +222,10 @@ def _has_gone_on(row: OccurrenceRow, item: Intervention) -> bool:
 
 
 def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
-    """Let it have the slot, if it is the first in line and nobody is in there who still runs (rule 14).
+    """Let it have the slot, if it is the first in line and nobody is in there who still runs (protocol rule 14).
 
-    Who is in the slot is not locked, since the slot is (rule 11); what is final stays so, and the others are left.
+    Who is in the slot is not locked, since the slot is (protocol rule 11); what is final stays so, and the others are
+    left.
     """
     slot = pages.slots([row.job])[row.job]
     if slot.ref is not None:

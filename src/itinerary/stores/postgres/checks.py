@@ -1,4 +1,4 @@
-"""Settings of the server with which our promises do not hold (rule 27).
+"""Settings of the server with which our promises do not hold (protocol rule 27).
 
 They are read when somebody asks, and reported in words; nothing is changed. A server that says "committed" before it is
 written can forget a start after a crash, and then the same occurrence starts twice.

@@ -143,7 +143,7 @@ class PostgresEngine(Engine):
             yield news
 
     async def warnings(self) -> list[str]:
-        """Settings of the server with which our promises do not hold, in words (rule 27)."""
+        """Settings of the server with which our promises do not hold, in words (protocol rule 27)."""
         self._check_open()
         return checks.warnings(await self._readers.run(_settings))
 

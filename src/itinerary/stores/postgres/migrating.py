@@ -1,8 +1,8 @@
 """Bringing the schema up to date: by one node, once, while the others wait (D7).
 
 Migrations are numbered SQL files, applied in order and each only once; the table `migrations` says which. All that are
-missing are applied in one transaction, which holds the gate alone (rule 26): whoever passes the gate afterwards sees
-the new number, and stops if it does not know it.
+missing are applied in one transaction, which holds the gate alone (protocol rule 26): whoever passes the gate
+afterwards sees the new number, and stops if it does not know it.
 
 A schema that is as this program knows it is recognised without the gate, so a node that joins waits for nobody, and
 needs no right to create anything.

@@ -11,8 +11,9 @@ millions. So nothing is left to it:
     up in an index, but not turned around: with the equals sign, a table that had been empty was walked as a whole, and
     each of its rows looked for among the keys.
 
-`lock` looks up and locks one row after the other, in the order of the keys (rule 11): that of the index, or that of the
-arrays, which the transaction has sorted. `add` and `put` take their rows in the order of the arrays as well.
+`lock` looks up and locks one row after the other, in the order of the keys (protocol rule 11): that of the index, or
+that of the arrays, which the transaction has sorted. `add` and `put` take their rows in the order of the arrays as
+well.
 
 Arrays are unnested where columns are listed, `SELECT unnest($1), unnest($2)`, which hands on row by row. As functions
 in FROM, each would first be laid out in a table of its own. A column that has the same value in all rows is a plain

@@ -4,7 +4,7 @@ Statements go out in pipeline mode: one whose answer nobody needs (`put`, `save`
 still at the one before, and what it says is heard at the next that is waited for, at the latest at the commit. With the
 server on the same machine that measures no different; over a network each is a round trip less, while rows are locked.
 Each is still a statement of its own, with a look of its own at what has been committed (READ COMMITTED), which is what
-rules 4 and 6 need.
+protocol rules 4 and 6 need.
 
 Where an answer is waited for, the pipeline is synchronised. The server then knows that it is the client's turn, and for
 how long that has been so: a client that is frozen between two statements keeps its locks for `idle_timeout` and no

@@ -3,7 +3,7 @@
 A file is ours if its `application_id` is; a new, empty one becomes ours. `user_version` is the schema's number: that of
 the last migration. Both are read in the transaction that migrates, so that of several processes that open a file
 at the same time one migrates and the others wait, look, and find nothing left to do. Every later transaction looks at
-the number again (rule 26), since a newer program may have moved on meanwhile.
+the number again (protocol rule 26), since a newer program may have moved on meanwhile.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 SQLite has one writer, so a transaction that stayed open while a task runs would hold up everybody's starts. The task's
 statements are therefore kept, and applied in the writer's thread at the end, with the attempt's success as the last
-thing before the commit (rule 24). The file is held for as long as they take, which the time limit bounds.
+thing before the commit (protocol rule 24). The file is held for as long as they take, which the time limit bounds.
 
     body of the task         execute: kept        fetch: reads what is committed; refused after the first execute
     end of the body          writer: statements, then `end`, then COMMIT
@@ -140,7 +140,8 @@ _CURRENT: ContextVar[_Kept | None] = ContextVar("itinerary_task_transaction", de
 
 
 def refuse_inside(url: str) -> None:
-    """Raise if this is called from inside a task's transaction (rule 24): what it wrote would not belong to that."""
+    """Raise if this is called from inside a task's transaction (protocol rule 24): what it wrote would not belong to
+    that."""
     current = _CURRENT.get()
     if current is not None and current.is_open:
         raise TransactionError(
