@@ -9,7 +9,7 @@ linked to. Whatever makes an image of a folder can take it from there. In it
     /usr/local/bin/python, itinerary      the interpreter and the command
     /app                                  what `--code` names, and on the path of Python
 
-For people who build with a Dockerfile there is one in `deploy/`.
+Hidden files such as `.env` and `.git` are not copied. To build with an engine of containers, use `deploy/Dockerfile`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _needed(names: Iterable[str]) -> Iterator[Distribution]:
 
 
 def _is_left_out(name: str) -> bool:
-    return name in _LEFT_OUT | _ELSEWHERE or name.startswith("config-")
+    return name in _LEFT_OUT | _ELSEWHERE or name.startswith(("config-", "."))  # no .env, no .git
 
 
 def _is_elf(path: Path) -> bool:

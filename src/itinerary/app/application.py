@@ -92,6 +92,7 @@ class Itinerary:
         alert_urls: Sequence[str | Mapping[str, str]] | None = None,
         alert_secret: str | None = None,
         undeclared: UndeclaredLike | None = None,
+        pod_namespace: str | None = None,
         defaults: DefaultOptions | None = None,
         zone_data: ZoneData | None = None,
         job_file: str | os.PathLike[str] | None = None,
@@ -121,6 +122,7 @@ class Itinerary:
             "alert_urls": alert_urls,
             "alert_secret": alert_secret,
             "undeclared": undeclared,
+            "pod_namespace": pod_namespace,
             "defaults": defaults,
             **settings,
         }

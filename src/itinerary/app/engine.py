@@ -495,6 +495,7 @@ class Engine:
                 node=self._incarnation,
                 kill_grace=self.configuration.settings.kill_grace / SECOND,
                 uses_pods=self._uses_pods,
+                pod_namespace=self.configuration.pod_namespace,
             ),
             loop=self._loop_of_tasks,
             transaction=transaction_factory(store, self._running_node),

@@ -75,6 +75,7 @@ OWN_KEYS: Final = (
     "alert_urls",
     "alert_secret",
     "undeclared",
+    "pod_namespace",
 )
 """What is said of a node beside the numbers that govern it."""
 SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
@@ -82,6 +83,8 @@ SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
 _WEB: Final = "127.0.0.1:8321"
 _LISTED_MAX: Final = 1_000
 _URLS_MAX: Final = 20
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+"""What Kubernetes takes for the name of a namespace."""
 _BY_NAME: Final = "secret:"
 """How a variable refers to a secret."""
 
@@ -146,6 +149,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the secret that alerts are signed with."""
     undeclared: Undeclared | None
     """What becomes of jobs that their source no longer declares; None: nobody says."""
+    pod_namespace: str | None
+    """The namespace of pods that name none; None: the one of the credentials."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
@@ -210,6 +215,7 @@ def configured(values: Mapping[str, object]) -> Configuration:
         alert_urls=_urls(values.get("alert_urls", ())),
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         undeclared=_undeclared(values.get("undeclared")),
+        pod_namespace=_pod_namespace(values.get("pod_namespace")),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
         env=_env(values.get("defaults")),
@@ -297,6 +303,14 @@ def _web_local(value: object) -> LocalScope | None:
     return None if value is None else one_of(LocalScope)("web_local", value)
 
 
+def _pod_namespace(value: object) -> str | None:
+    if value is None or (isinstance(value, str) and _NAMESPACE.fullmatch(value)):
+        return value
+    raise ConfigError(
+        f"pod_namespace: {shown(value)} is not a namespace; write a-z, 0-9 and '-', such as itinerary-tasks"
+    )
+
+
 def _zone(value: object) -> str:
     name = zone_name("timezone", value)
     try:
@@ -360,6 +374,7 @@ def _from_text(variable: str, key: str, text: str) -> object:
             | "web_local"
             | "alert_secret"
             | "undeclared"
+            | "pod_namespace"
         ):
             return text
         case "allow_modules" | "allow_hosts" | "web_names":

@@ -131,6 +131,8 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """From the stop of an attempt to its kill, in seconds: the grace of a pod is less."""
     uses_pods: bool = False
     """Whether some job has pods: then those that were left behind are looked for from the beginning."""
+    pod_namespace: str | None = None
+    """The namespace of pods that name none; None: the one of the credentials."""
 
 
 def standard_router(
@@ -156,5 +158,11 @@ def standard_router(
     )
     shell = ShellExecutor(secrets=options.secrets, user=options.user, group=options.group, supervision=supervision)
     http = HttpExecutor(allowed_hosts=options.allowed_hosts, secrets=options.secrets)
-    pods = PodExecutor(registry, node=options.node, kill_grace=options.kill_grace, uses_pods=options.uses_pods)
+    pods = PodExecutor(
+        registry,
+        node=options.node,
+        kill_grace=options.kill_grace,
+        uses_pods=options.uses_pods,
+        namespace=options.pod_namespace,
+    )
     return Router(registry, {"python": functions, "shell": shell, "http": http, "pod": pods}), coroutines

@@ -129,3 +129,12 @@ def test_who_starts_an_app_may_say_where_it_keeps_things(monkeypatch: pytest.Mon
     app = Itinerary(store="memory:", name="written")
     app.reconfigure(store="sqlite:///other.db")
     assert (app.configuration.store, app.configuration.name) == ("sqlite:///other.db", "written")
+
+
+@pytest.mark.spec("K5", "namespace of tasks")
+def test_the_namespace_of_pods_is_a_setting_and_a_wrong_one_is_told(tmp_path: Path) -> None:
+    assert read(tmp_path).pod_namespace is None
+    assert read(tmp_path, ITINERARY_POD_NAMESPACE="itinerary-tasks").pod_namespace == "itinerary-tasks"
+    assert read(tmp_path, toml='pod_namespace = "jobs"\n').pod_namespace == "jobs"
+    told = complaint(tmp_path, ITINERARY_POD_NAMESPACE="Itinerary Tasks")
+    assert told.startswith("ITINERARY_POD_NAMESPACE: pod_namespace: 'Itinerary Tasks' is not a namespace; write a-z")

@@ -65,13 +65,15 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         node: str | None = None,
         kill_grace: float = 10.0,
         uses_pods: bool = False,
+        namespace: str | None = None,
         reach: Callable[[], Awaitable[Cluster]] = connect,
     ) -> None:
         """`node` is an id that no other start of any node has; `kill_grace` is what an attempt has from its stop to its
-        kill, in seconds; with `uses_pods` what was left behind is looked for even before the first pod is run."""
+        kill, in seconds; with `uses_pods` what was left behind is looked for even before the first pod is run. Pods
+        that name no namespace run in `namespace`; None: in the one of the credentials."""
         super().__init__()
         self._registry, self._node, self._kill_grace = registry, node or str(uuid4()), kill_grace
-        self._uses_pods, self._reach = uses_pods, reach
+        self._uses_pods, self._namespace, self._reach = uses_pods, namespace, reach
         self._cluster: Cluster | None = None
         self._by_name: dict[str, PodAttempt] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -263,6 +265,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         async with self._connecting:
             if self._cluster is None:
                 self._cluster = await self._reach()
+                self._cluster.namespace = self._namespace or self._cluster.namespace
             return self._cluster
 
     def _watch(self, cluster: Cluster, namespace: str) -> None:

@@ -66,6 +66,8 @@ def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None =
     }
     if task.service_account is not None:
         spec["serviceAccountName"] = task.service_account
+    if not spec.get("serviceAccountName"):
+        spec.setdefault("automountServiceAccountToken", False)  # a task that names no account calls no API server
     if run is not None:
         spec.setdefault("enableServiceLinks", False)  # a service called itinerary would make variables of ours
     spec["restartPolicy"] = "Never"

@@ -37,9 +37,9 @@ def ended(code: int, **more: Any) -> dict[str, Any]:
 class Pods:
     """An executor that is open, and what it reported."""
 
-    def __init__(self, server: ApiServer, node: str) -> None:
+    def __init__(self, server: ApiServer, node: str, **options: Any) -> None:
         self.server = server
-        self.executor = PodExecutor(Registry(["app"]), node=node)
+        self.executor = PodExecutor(Registry(["app"]), node=node, **options)
         self.reports: list[Report] = []
 
     def reported(self, reports: Sequence[Report]) -> None:
@@ -77,8 +77,8 @@ def played(story: Story) -> Callable[[Path, pytest.MonkeyPatch], None]:
         async def whole() -> None:
             opened: list[Pods] = []
 
-            async def node(name: str = "a") -> Pods:
-                opened.append(Pods(server, name))
+            async def node(name: str = "a", **options: Any) -> Pods:
+                opened.append(Pods(server, name, **options))
                 await opened[-1].executor.open(opened[-1].reported)
                 return opened[-1]
 
@@ -395,6 +395,24 @@ async def test_pods_that_were_left_behind_are_found_whoever_made_them(server: Ap
     assert found[name].over_for > 0
     await second.executor.remove([found[name]])
     assert [one["name"] for one in server.deleted] == [name]
+
+
+@pytest.mark.spec("K5", "least rights")
+@played
+async def test_a_node_with_rights_in_one_namespace_only_creates_and_finds_its_pods_there(
+    server: ApiServer, node: Any
+) -> None:
+    inside = "/api/v1/namespaces/tasks/"
+    server.refuses.append(
+        lambda request: None if request.path.startswith(inside) else refused(403, f"{request.path} is forbidden")
+    )
+    first = await node("a", namespace="tasks")
+    name = first.begin()
+    await first.shows(CREATING)
+    assert server.pods[name]["metadata"]["namespace"] == "tasks"
+    await first.executor.close()
+    second = await node("b", namespace="tasks", uses_pods=True)
+    assert [one.handle[:2] for one in await second.executor.left_behind()] == [("tasks", name)]
 
 
 def test_without_credentials_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,23 @@ def test_making_a_pod_leaves_its_template_as_it_was() -> None:
     assert msgspec.json.encode(template) == before
 
 
+@pytest.mark.parametrize(
+    ("pod", "mounts"),
+    [
+        ({}, False),
+        ({"service_account": "trainer"}, None),
+        ({"template": {"spec": {"serviceAccountName": "trainer"}}}, None),
+        ({"template": {"spec": {"automountServiceAccountToken": True}}}, True),
+        ({"service_account": "t", "template": {"spec": {"automountServiceAccountToken": False}}}, False),
+    ],
+    ids=["nothing named", "account", "account in the template", "token in the template", "account without a token"],
+)
+def test_a_pod_gets_a_token_of_the_api_server_only_if_its_task_names_an_account(
+    pod: dict[str, Any], mounts: bool | None
+) -> None:
+    assert made(pod)["spec"].get("automountServiceAccountToken") is mounts
+
+
 @pytest.mark.spec("K6", "definition")
 def test_the_pod_of_a_function_is_told_what_to_run() -> None:
     registry = Registry(["app"])
