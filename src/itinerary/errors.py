@@ -16,6 +16,7 @@ __all__ = [
     "KeyUsed",
     "NodeError",
     "NotThere",
+    "PermissionDeniedError",
     "RecordError",
     "ScheduleError",
     "ScheduleFaulty",
@@ -96,6 +97,10 @@ class NotThere(NodeError):
 
 class KeyUsed(NodeError):
     """A request came with a key that another request was made with already. Nothing was done."""
+
+
+class PermissionDeniedError(ItineraryError):
+    """A caller asked for something that its scope does not cover: what it was, and which scope it needs."""
 
 
 class ClockError(ItineraryError):

@@ -10,8 +10,8 @@ run with the old ones after this has returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,7 @@ from itinerary.app.views import View
 from itinerary.errors import ConfigError, NodeError, NotThere
 from itinerary.model.asked import Adjusted, details_with
 from itinerary.model.codec import from_json, to_json
+from itinerary.model.definition import Definition
 from itinerary.model.overrides import LEAVES, NOTHING, Level, Overrides, laid_over, leaves_set, read_overrides
 from itinerary.model.queries import ByRef
 from itinerary.model.rows import OccurrenceRow
@@ -31,7 +32,10 @@ from itinerary.ports import Store
 from itinerary.schedules.instants import shown_instant
 from itinerary.schedules.nearest import did_you_mean
 
-__all__ = ["ADJUSTABLE", "AdjustedRun", "adjust", "options_of"]
+__all__ = ["ADJUSTABLE", "AdjustedRun", "Permit", "adjust", "options_of"]
+
+Permit: TypeAlias = Callable[[Definition, Overrides], None]
+"""Asked with the definition of a run and the values that somebody sets on it; raises an error to refuse them."""
 
 ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if Level.OCCURRENCE in levels)
 """The keys that one run may set."""
@@ -53,10 +57,12 @@ async def adjust(
     wanted: RunLike,
     options: Mapping[str, object],
     reason: str | None,
+    permit: Permit | None = None,
 ) -> AdjustedRun:
     """Set these values on a run that has not started.
 
     Raises:
+        PermissionDeniedError: `permit` refuses a value.
         ConfigError: A value is not allowed, or there is none.
         NotThere: The run is not known.
         NodeError: The run has started or ended.
@@ -76,6 +82,8 @@ async def adjust(
         if overrides == stored:
             return AdjustedRun(run, values)
         definition = view.timeline.definition(row.job, row.version)
+        if permit is not None:
+            permit(definition, given)
         definition.config(occurrence=overrides)
         request = Adjustment(
             run.ref,

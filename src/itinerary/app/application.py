@@ -84,6 +84,11 @@ class Itinerary:
         name: str | None = None,
         allow_modules: tuple[str, ...] | list[str] | None = None,
         allow_hosts: tuple[str, ...] | list[str] | None = None,
+        secret_hosts: Mapping[str, Sequence[str]] | None = None,
+        pod_images: Sequence[str] | None = None,
+        pod_namespaces: Sequence[str] | None = None,
+        pod_service_accounts: Sequence[str] | None = None,
+        pod_allow: Sequence[str] | None = None,
         health: str | int | None = None,
         health_token: str | None = None,
         web: str | int | None = None,
@@ -114,6 +119,11 @@ class Itinerary:
             "name": name,
             "allow_modules": allow_modules,
             "allow_hosts": allow_hosts,
+            "secret_hosts": secret_hosts,
+            "pod_images": pod_images,
+            "pod_namespaces": pod_namespaces,
+            "pod_service_accounts": pod_service_accounts,
+            "pod_allow": pod_allow,
             "health": health,
             "health_token": health_token,
             "web": web,
@@ -130,10 +140,15 @@ class Itinerary:
         self._registry = Registry(self.configuration.allow_modules)
         configuration = self.configuration
         self._rules = Rules(
-            self._registry, configuration.defaults, configuration.settings.limits, zone_data, configuration.env
+            self._registry,
+            configuration.defaults,
+            configuration.settings.limits,
+            zone_data,
+            configuration.env,
+            configuration.task_policy,
         )
         self._channels = Channels()
-        self._registry.register(self._channels.iterated, ITERATED)
+        self._registry.register_internal(self._channels.iterated, ITERATED)
         self._desks = Desks(self)
         self._declared: dict[str, Declaration] = {}
         self._observers: list[Observer] = []
@@ -147,6 +162,8 @@ class Itinerary:
             desks = self.job_file.record_schedulers(self._rules, configuration.timezone)
             for declaration in self.job_file.declarations(self._rules):
                 self._keep(declaration)
+                for function in declaration.functions:
+                    self._registry.register_name(function)
             for desk in desks:
                 self._keep_desk(desk)
 

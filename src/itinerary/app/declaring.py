@@ -17,7 +17,7 @@ job that does not set them itself. From then on the store has them, and no node 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from typing import Any, Final
 
@@ -25,8 +25,9 @@ from itinerary.app.contexts import ITERATED
 from itinerary.app.naming import described, is_shared, stored_name, title_of
 from itinerary.errors import ConfigError, ScheduleError
 from itinerary.executors import Registry, read_task
-from itinerary.executors.definitions import TASK_KEYS
+from itinerary.executors.definitions import FUNCTION_EXECUTORS, TASK_KEYS
 from itinerary.executors.pods.definition import in_order
+from itinerary.executors.task_policy import TaskPolicy
 from itinerary.model.codec import to_json
 from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
 from itinerary.model.definition import Definition, Requirement
@@ -55,8 +56,10 @@ class Rules:
         shares: Mapping[str, int],
         zone_data: ZoneData | None = None,
         env: Mapping[str, object] | None = None,
+        policy: TaskPolicy | None = None,
     ) -> None:
-        """`zone_data`: None is the packaged one. `env`: variables of every command."""
+        """`zone_data`: None is the packaged one. `env`: variables of every command. `policy`: what tasks may do."""
+        self.policy = TaskPolicy() if policy is None else policy
         self.env = {} if env is None else dict(env)
         self.registry, self.defaults, self.shares = registry, defaults, shares
         self.zone_data = packaged_zone_data() if zone_data is None else zone_data
@@ -108,6 +111,17 @@ class Declaration:
         """Whether one of its tasks runs in a pod."""
         return any(task.outlives_its_node for task in self._tasks)
 
+    @property
+    def functions(self) -> Iterator[str]:
+        """The functions that it names: of tasks, conditions, actions and hooks."""
+        for task in self._tasks:
+            executor = resolve(settings=self.defaults, job=self.overrides, task=task.overrides).executor
+            if "python" in task.definition and executor in (*FUNCTION_EXECUTORS, "pod"):
+                yield str(task.definition["python"])
+        for requirement in self._requires:
+            yield from (name for name in (requirement.python, requirement.action) if name is not None)
+        yield from (*self._on_start, *self._on_complete)
+
     def under(self, defaults: Overrides) -> Declaration:
         """Return the same declaration under other defaults. Raises ConfigError if the two contradict each other."""
         config = self._config_under(defaults)
@@ -156,7 +170,7 @@ class Declaration:
         effective = resolve(settings=self.defaults, job=self.overrides, task=read)
         self._check_timeouts(effective, where)
         try:
-            read_task(definition, effective.executor, self._rules.registry)
+            self._rules.policy.check(read_task(definition, effective.executor, self._rules.registry))
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
         self._tasks.append(

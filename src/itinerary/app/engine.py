@@ -491,6 +491,7 @@ class Engine:
             self._registry,
             ExecutorOptions(
                 allowed_hosts=self.configuration.allow_hosts,
+                policy=self.configuration.task_policy,
                 paths=self._paths or None,
                 node=self._incarnation,
                 kill_grace=self.configuration.settings.kill_grace / SECOND,

@@ -11,7 +11,7 @@ import getpass
 from itinerary.app.changing import Changes
 from itinerary.app.looking.nodes import heard_of
 from itinerary.app.occurrences import Finder
-from itinerary.app.requesting import Requests
+from itinerary.app.requesting import Permit, Requests
 from itinerary.app.views import StoreView
 from itinerary.model.queries import Nodes
 from itinerary.ports import Store
@@ -22,10 +22,11 @@ __all__ = ["Operator", "local_user"]
 class Operator:
     """Changes and requests, by one person, on one store. Make one with `Operator.at`."""
 
-    def __init__(self, store: Store, view: StoreView, by: str) -> None:
+    def __init__(self, store: Store, view: StoreView, by: str, permit: Permit | None = None) -> None:
+        """`permit` is asked about the values that are set on one run; None: every value is permitted."""
         self._store, self.view, self.by = store, view, by
         self.changes = Changes(store, view, by)
-        self.requests = Requests(store, view, by, Finder())
+        self.requests = Requests(store, view, by, Finder(), permit)
 
     @classmethod
     async def at(cls, store: Store, by: str | None = None) -> Operator:

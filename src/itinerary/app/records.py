@@ -61,7 +61,7 @@ class Desks:
         """Keep a desk. Returns its three jobs."""
         if desk.name in self.declared:
             raise ConfigError(f"desk {desk.name!r} is declared already; give one of the two another name")
-        function = rules.registry.register(self.cycled, _function_name(desk.name))
+        function = rules.registry.register_internal(self.cycled, _function_name(desk.name))
         jobs = []
         for cycle in Cycle:
             options = {"overlap": "skip", "recovery": "mark_as_missed"}

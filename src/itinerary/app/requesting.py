@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from itinerary.app.adjusting import AdjustedRun, adjust
+from itinerary.app.adjusting import AdjustedRun, Permit, adjust
 from itinerary.app.backfills import Backfill, BackfillWish, check_version
 from itinerary.app.changing import ROUNDS_MAX
 from itinerary.app.keys import check_same
@@ -48,7 +48,7 @@ from itinerary.reading import decided_between, windows_after
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import from_seconds, shown_instant
 
-__all__ = ["Requests"]
+__all__ = ["Permit", "Requests"]
 
 _LOOK_AGAIN_AFTER: Final = 0.2
 """Seconds between two looks at what a backfill, or a request that is waited for, has running."""
@@ -58,8 +58,9 @@ _ROWS_AT_ONCE: Final = 5_000
 class Requests:
     """Runs, asked for by one person."""
 
-    def __init__(self, store: Store, view: View, by: str, finder: Finder) -> None:
-        self._store, self._view, self._by, self._finder = store, view, by, finder
+    def __init__(self, store: Store, view: View, by: str, finder: Finder, permit: Permit | None = None) -> None:
+        """`permit` is asked about the values that are set on one run; None: every value is permitted."""
+        self._store, self._view, self._by, self._finder, self._permit = store, view, by, finder, permit
 
     async def trigger(
         self,
@@ -69,8 +70,12 @@ class Requests:
         reason: str | None,
         fingerprint: str | None = None,
     ) -> Run:
-        """Have a job run now, once for each request key. Raises KeyUsed where that has another fingerprint."""
+        """Have a job run now, once for each request key. Raises KeyUsed where that has another fingerprint, and
+        PermissionDeniedError where a value is not permitted."""
         overrides = read_overrides(options, Level.OCCURRENCE)
+        if self._permit is not None:
+            job = self._view.job(name)
+            self._permit(self._view.timeline.definition(job.number, self._version_now(job)), overrides)
         request = check_name("request key", uuid4().hex if key is None else key)
         details = asked_json(Asked(by=self._by, reason=reason, fingerprint=fingerprint))
 
@@ -118,8 +123,9 @@ class Requests:
         return True
 
     async def adjust(self, wanted: RunLike, options: Mapping[str, object], reason: str | None) -> AdjustedRun:
-        """Set values on a run that has not started. Raises NodeError if it has."""
-        return await adjust(self._store, self._view, self._finder, self._by, wanted, options, reason)
+        """Set values on a run that has not started. Raises NodeError if it has, and PermissionDeniedError where a
+        value is not permitted."""
+        return await adjust(self._store, self._view, self._finder, self._by, wanted, options, reason, self._permit)
 
     # -- replay ------------------------------------------------------------------------------------------------------
 

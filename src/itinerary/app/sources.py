@@ -30,7 +30,10 @@ from itinerary.app.options import UpdatePolicyLike
 from itinerary.errors import ConfigError
 from itinerary.executors.definitions import read_environment
 from itinerary.executors.http_definition import read_http
+from itinerary.executors.pods.policy import PodPolicy, check_rights
 from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
+from itinerary.executors.secret_hosts import SecretHosts, read_secret_hosts
+from itinerary.executors.task_policy import TaskPolicy
 from itinerary.model.access import LocalScope
 from itinerary.model.config import check_timeouts, resolve
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
@@ -67,6 +70,11 @@ OWN_KEYS: Final = (
     "name",
     "allow_modules",
     "allow_hosts",
+    "secret_hosts",
+    "pod_images",
+    "pod_namespaces",
+    "pod_service_accounts",
+    "pod_allow",
     "health",
     "health_token",
     "web",
@@ -131,6 +139,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Modules from which a definition may name code (Q3), besides those that something was declared in."""
     allow_hosts: tuple[str, ...]
     """Hosts that HTTP tasks may call though their addresses are not public (Q5)."""
+    secret_hosts: Mapping[str, tuple[str, ...]]
+    """The hosts that a secret may be sent to, by its name. A secret that is not named here is not bound."""
+    pod_images: tuple[str, ...] | None
+    """Patterns of the images that pods may have; None: any."""
+    pod_namespaces: tuple[str, ...] | None
+    """The namespaces that pods may be in; None: any."""
+    pod_service_accounts: tuple[str, ...] | None
+    """The service accounts that pods may run as; None: any."""
+    pod_allow: tuple[str, ...]
+    """The rights on their machine that pods may ask for."""
     health: ListenAt | None
     """Where probes and metrics are answered (U8); None: nowhere."""
     health_token: str | None
@@ -156,6 +174,19 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Overrides for all jobs."""
     env: Mapping[str, object]
     """Variables of all commands: `[defaults] env`."""
+
+    @property
+    def task_policy(self) -> TaskPolicy:
+        """What this node allows its tasks."""
+        return TaskPolicy(
+            secret_hosts=SecretHosts({name: frozenset(hosts) for name, hosts in self.secret_hosts.items()}),
+            pods=PodPolicy(
+                images=self.pod_images,
+                namespaces=self.pod_namespaces,
+                service_accounts=self.pod_service_accounts,
+                rights=self.pod_allow,
+            ),
+        )
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -206,6 +237,11 @@ def configured(values: Mapping[str, object]) -> Configuration:
         name=_text("name", values.get("name", socket.gethostname() or "node")),
         allow_modules=_texts("allow_modules", values.get("allow_modules", ())),
         allow_hosts=_texts("allow_hosts", values.get("allow_hosts", ())),
+        secret_hosts=read_secret_hosts(values.get("secret_hosts", {})),
+        pod_images=_allowed("pod_images", values.get("pod_images")),
+        pod_namespaces=_allowed("pod_namespaces", values.get("pod_namespaces")),
+        pod_service_accounts=_allowed("pod_service_accounts", values.get("pod_service_accounts")),
+        pod_allow=check_rights("pod_allow", _texts("pod_allow", values.get("pod_allow", ()))),
         health=_health(values.get("health", ""), values.get("health_token")),
         health_token=_secret_name("health_token", values.get("health_token")),
         web=_web(values.get("web", _WEB)),
@@ -337,6 +373,11 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
     return tuple(_text(key, item) for item in value)
 
 
+def _allowed(key: str, value: object) -> tuple[str, ...] | None:
+    """Read a list of what is allowed; None: nothing is said, so everything is."""
+    return None if value is None else _texts(key, value)
+
+
 # -- the places --------------------------------------------------------------------------------------------------------
 
 
@@ -377,7 +418,15 @@ def _from_text(variable: str, key: str, text: str) -> object:
             | "pod_namespace"
         ):
             return text
-        case "allow_modules" | "allow_hosts" | "web_names":
+        case (
+            "allow_modules"
+            | "allow_hosts"
+            | "pod_images"
+            | "pod_namespaces"
+            | "pod_service_accounts"
+            | "pod_allow"
+            | "web_names"
+        ):
             return [item.strip() for item in text.split(",") if item.strip()]
         case "alert_urls":
             items = [item.strip() for item in text.split(",") if item.strip()]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ from itinerary.core.zoning import lacking_entries
 from itinerary.errors import ConfigError, NodeError, StaleVersion
 from itinerary.model.codec import to_json
 from itinerary.model.config import check_timeouts
+from itinerary.model.definition import Definition
 from itinerary.model.overrides import Level, laid_over, left_unset, read_overrides
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobRow
@@ -54,6 +55,9 @@ from itinerary.schedules.instants import InstantLike, from_seconds, microseconds
 
 __all__ = ["Change", "Diff", "Terms", "Updates", "is_removed"]
 
+Permit: TypeAlias = Callable[[str, Definition, Definition], None]
+"""Asked with the name of a job, the definition that it shall have, and one that the store has: the newest, or the
+version that it is rolled back to."""
 _OCCURRENCES: Final = 100
 """How many occurrences a windowed update compares, if it does not say."""
 
@@ -102,9 +106,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Updates:
     """Versions of jobs, made by one person."""
 
-    def __init__(self, store: Store, view: View, by: str, rules: Rules, policy: Callable[[], UpdatePolicy]) -> None:
-        """`policy` says which one changes have that do not say."""
+    def __init__(
+        self,
+        store: Store,
+        view: View,
+        by: str,
+        rules: Rules,
+        policy: Callable[[], UpdatePolicy],
+        permit: Permit | None = None,
+    ) -> None:
+        """`policy` says which one changes have that do not say. `permit` is asked about each version before it is made
+        or planned; it raises an error to refuse one. None: every version is permitted."""
         self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
+        self._permit = permit
 
     async def update(self, name: str, change: Change, *, is_plan: bool = False, key: RequestKey | None = None) -> Diff:
         """Make a version, or say what it would change."""
@@ -116,6 +130,9 @@ class Updates:
             newest = self._newest(timeline, job)
             base = self._base(timeline, job, newest, change.from_version)
             body = self._body(job, timeline, base, change)
+            if self._permit is not None:
+                stored = body if change.to_version is not None else newest.body
+                self._permit(name, read_definition(body), read_definition(stored))
             request = _request(base.version, body, terms) if key is None else key.request("update")
             made = next((entry for entry in timeline.entries(job.number) if entry.request == request), None)
             if made is not None:

@@ -19,7 +19,8 @@ from typing import Final, TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from itinerary.errors import ConfigError, ItineraryError
+from itinerary.errors import ItineraryError
+from itinerary.executors.host_names import is_allowed
 
 __all__ = ["AddressRefused", "HostLookup", "Pinned", "checked_addresses", "refusal", "system_lookup"]
 
@@ -83,20 +84,6 @@ async def checked_addresses(
                 f"if that is meant, allow the host {host!r} in the node's settings"
             )
     return addresses
-
-
-def is_allowed(host: str, port: int, allowed: Collection[str]) -> bool:
-    """Whether the operator allows that host, for all ports (`host`) or one (`host:port`)."""
-    name = host.lower().rstrip(".")
-    bracketed = f"[{name}]" if ":" in name else name
-    return name in allowed or f"{bracketed}:{port}" in allowed
-
-
-def read_allowed(hosts: Collection[str]) -> frozenset[str]:
-    """An allow list in its one form."""
-    if isinstance(hosts, str) or not all(isinstance(host, str) and host for host in hosts):
-        raise ConfigError("allowed hosts: give a list of names such as 'metrics.internal' or 'metrics.internal:8080'")
-    return frozenset(host.lower().rstrip(".") for host in hosts)
 
 
 def refusal(text: str) -> str | None:

@@ -31,6 +31,7 @@ from itinerary.model.text import shown
 from itinerary.model.values import check_keys
 
 __all__ = [
+    "BUILT_IN",
     "FUNCTION_EXECUTORS",
     "TASK_KEYS",
     "ForeignTask",
@@ -48,6 +49,9 @@ __all__ = [
 
 FUNCTION_EXECUTORS: Final = ("auto", "async", "thread", "process")
 """Where a function may run; `auto`: a coroutine function as async, a plain one in a thread."""
+
+BUILT_IN: Final = (*FUNCTION_EXECUTORS, "shell", "http", "pod")
+"""The executors that come with Itinerary. With these, the keys of a task say what runs; any other is an entry point."""
 
 TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("python",),
@@ -95,7 +99,7 @@ def read_task(run: object, executor: str = "auto", registry: Registry | None = N
     """What a definition says. Raises ConfigError, which begins with the key."""
     if not isinstance(run, Mapping):
         raise ConfigError(f"a task is a table with one of the keys {', '.join(_KINDS)}, not {shown(run)}")
-    if executor not in (*FUNCTION_EXECUTORS, "shell", "http", "pod"):
+    if executor not in BUILT_IN:
         check_foreign(executor, run)
         return ForeignTask(executor)
     match [kind for kind in _KINDS if kind in run]:

@@ -21,12 +21,14 @@ import structlog
 from multidict import CIMultiDict
 
 from itinerary.errors import ItineraryError
-from itinerary.executors.addresses import HostLookup, Pinned, checked_addresses, read_allowed, system_lookup
+from itinerary.executors.addresses import HostLookup, Pinned, checked_addresses, system_lookup
 from itinerary.executors.base import BaseExecutor, InFlight
+from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import HttpCall, check_header, read_http
 from itinerary.executors.outcomes import could_not_begin, failure
 from itinerary.executors.output import OUTPUT_MAX, Tail
 from itinerary.executors.references import SecretResolver, environment_secret, resolve_values
+from itinerary.executors.secret_hosts import ANY_HOST, SecretHosts
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
 from itinerary.model.work import Assignment, Failed, Outcome, Stopped, Succeeded
@@ -63,9 +65,11 @@ class HttpExecutor(BaseExecutor[_Running]):
         *,
         allowed_hosts: Collection[str] = (),
         secrets: SecretResolver = environment_secret,
+        secret_hosts: SecretHosts = ANY_HOST,
         lookup: HostLookup = system_lookup,
     ) -> None:
         super().__init__()
+        self._secret_hosts = secret_hosts
         self._allowed = read_allowed(allowed_hosts)
         self._secrets = secrets
         self._lookup = lookup
@@ -118,6 +122,7 @@ class HttpExecutor(BaseExecutor[_Running]):
 
     async def _called(self, attempt: _Running) -> Outcome:
         call = attempt.call
+        self._secret_hosts.check(call)
         headers, secrets = resolve_values(call.headers, self._secrets)
         for name, value in headers.items():
             check_header(name, value)

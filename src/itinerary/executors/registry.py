@@ -9,8 +9,11 @@ is not registered is imported, and only from modules that the operator allows (Q
 A function that the program made, as a factory does, is registered under its name and the place that it is declared in,
 `sync:make.<locals>.pull@sync-eu/pull`. No import finds it, so only a program that declares it can run it.
 
-Somebody who may write definitions can therefore not name `os:system`. Importing runs code and may take long, so it is
-done by whoever runs the function, never by whoever reads a definition.
+So a definition cannot name `os:system`, nor reach it through a module that imports `os` (see `resolving`). An import
+runs code and may take long: the executor that runs a function imports it, never the reader of a definition.
+
+A definition that comes over HTTP names registered functions only: those that the program declares, and those that its
+job file names. The registry counts these apart from what was merely imported.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ from typing import Any, Final
 
 from itinerary.errors import ConfigError
 from itinerary.executors.calling import Function, function_of
+from itinerary.executors.resolving import resolve_function
 from itinerary.model.text import shown
 
 __all__ = ["Registry", "is_importable", "split_name"]
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _QUALNAME: Final = re.compile(r"(?:[^\W\d]\w*|<lambda>)(?:\.(?:[^\W\d]\w*|<locals>|<lambda>))*")
+_DUNDER: Final = re.compile(r"(?<=[:.])__\w+__(?=\.|$)")
 _PLACE: Final = "@"
 """Between a name and the place that a function is declared in."""
 _NAME_MAX: Final = 512
@@ -42,6 +47,12 @@ class Registry:
         self._prefixes = tuple(_prefix(one) for one in allowed)
         self._modules: dict[str, None] = {}
         self._functions: dict[str, Function] = {}
+        self._registered: dict[str, None] = {}
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The prefixes that the node was configured with."""
+        return self._prefixes
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -60,8 +71,21 @@ class Registry:
                 "have a function make each of them: def make(region): … return sync, and task(make(region))"
             )
         self._functions[name] = function_of(name, function)
-        self._modules[module] = None
+        self._modules[module] = self._registered[name] = None
         return name
+
+    def register_internal(self, function: Callable[..., Any], name: str) -> str:
+        """Make a function of Itinerary known, and neither its module nor its name to requests. Return the name."""
+        self._functions[name] = function_of(name, function)
+        return name
+
+    def register_name(self, name: str) -> None:
+        """Count a function as registered that a job file names; import nothing. Raise ConfigError if it may not."""
+        self._registered[self.check(name)] = None
+
+    def is_registered(self, name: str) -> bool:
+        """True if the program declares this function, or its job file names it: then a request may name it, too."""
+        return name in self._registered
 
     def known(self, name: str) -> Function | None:
         """The function, if it is registered or was found before; imports nothing."""
@@ -85,6 +109,8 @@ class Registry:
                 f"python: {shown(name)} is made by a program, or is inside another function, where no import finds it; "
                 "register it, or start a node with the program that declares it"
             )
+        if (own := _DUNDER.search(name)) is not None:
+            raise ConfigError(f"python: {shown(name)}: {own[0]} belongs to Python itself; name a function")
         return name
 
     def find(self, name: str) -> Function:
@@ -104,18 +130,12 @@ class Registry:
     def _imported(self, name: str) -> Function:
         module_name, qualname = split_name(name)
         try:
-            found: Any = importlib.import_module(module_name)
+            found = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is not None and (module_name + ".").startswith(error.name + "."):
                 raise ConfigError(f"python: {name}: there is no module {error.name} on this node") from None
             raise
-        for part in qualname.split("."):
-            if not hasattr(found, part):
-                raise ConfigError(f"python: {name}: {module_name} has no {qualname}")
-            found = getattr(found, part)
-        if not callable(found) or isinstance(found, type):
-            found = getattr(found, "__wrapped__", found)  # what a decorator made of it still knows the function
-        return function_of(name, found)
+        return function_of(name, resolve_function(name, found, qualname, self.allows))
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
 from itinerary.executors.coroutines import CoroutineExecutor
-from itinerary.executors.definitions import FUNCTION_EXECUTORS, ForeignTask, read_task
+from itinerary.executors.definitions import BUILT_IN, FUNCTION_EXECUTORS, ForeignTask, read_task
 from itinerary.executors.entry_points import installed, load
 from itinerary.executors.functions import FunctionExecutor
 from itinerary.executors.guarded import GuardedExecutor
@@ -28,14 +27,13 @@ from itinerary.executors.references import SecretResolver, environment_secret
 from itinerary.executors.registry import Registry
 from itinerary.executors.shell import ShellExecutor
 from itinerary.executors.supervision import Supervision
+from itinerary.executors.task_policy import TaskPolicy
 from itinerary.executors.threads import THREADS_MAX, ThreadExecutor
 from itinerary.executors.transactions import TransactionFactory
 from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Leftover, Report
 from itinerary.ports import Clock, Executor, LeavesBehind
 
 __all__ = ["ExecutorOptions", "Router", "standard_router"]
-
-_BUILT_IN: Final = (*FUNCTION_EXECUTORS, "shell", "http", "pod")
 
 
 class Router:
@@ -51,7 +49,7 @@ class Router:
         assert self._report is None, "an executor is opened once"
         self._report = report
         for name in installed():
-            if name not in self._by_kind and name not in _BUILT_IN:
+            if name not in self._by_kind and name not in BUILT_IN:
                 self._by_kind[name] = GuardedExecutor(name, lambda name=name: load(name)())  # type: ignore[misc]  # a default that binds the name
         for executor in self._by_kind.values():
             await executor.open(report)
@@ -117,6 +115,8 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     secrets: SecretResolver = environment_secret
     allowed_hosts: tuple[str, ...] = ()
     """Hosts that HTTP calls may reach though their addresses are not public: `name`, or `name:port`."""
+    policy: TaskPolicy = TaskPolicy()
+    """Which hosts a secret may be sent to, and which pods may be created."""
     threads_max: int = THREADS_MAX
     workers_max: int | None = None
     """None: one for each core, and at least two."""
@@ -157,12 +157,15 @@ def standard_router(
         ProcessExecutor(registry, workers_max=options.workers_max, paths=options.paths, supervision=supervision),
     )
     shell = ShellExecutor(secrets=options.secrets, user=options.user, group=options.group, supervision=supervision)
-    http = HttpExecutor(allowed_hosts=options.allowed_hosts, secrets=options.secrets)
+    http = HttpExecutor(
+        allowed_hosts=options.allowed_hosts, secrets=options.secrets, secret_hosts=options.policy.secret_hosts
+    )
     pods = PodExecutor(
         registry,
         node=options.node,
         kill_grace=options.kill_grace,
         uses_pods=options.uses_pods,
         namespace=options.pod_namespace,
+        policy=options.policy.pods,
     )
     return Router(registry, {"python": functions, "shell": shell, "http": http, "pod": pods}), coroutines

@@ -29,6 +29,7 @@ from itinerary.executors.calling import Function
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry, split_name
+from itinerary.executors.resolving import MAIN, MAIN_HERE
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.wire import Answer, Called, Ending, Run, receive, send
 from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
@@ -40,10 +41,6 @@ BOOTSTRAP: Final = (
     "from itinerary.executors.worker import main; main(int(sys.argv[1]))"
 )
 """What a new interpreter is told, with the handle of its socket and the module path of the pool as arguments."""
-
-_MAIN: Final = "__main__"
-_MAIN_HERE: Final = "__itinerary_main__"
-"""The name under which a program's main module is loaded, so that its `if __name__ == "__main__"` stays out of it."""
 
 
 def main(handle: int) -> None:
@@ -144,7 +141,7 @@ class Desk:
 
 def _load(module: str, path: str) -> None:
     """Load a script under its module name, once."""
-    name = _MAIN_HERE if module == _MAIN else module
+    name = MAIN_HERE if module == MAIN else module
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, path)

@@ -9,7 +9,7 @@ What is refused, and what goes wrong, is told to programs as problem details and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.response import Redirect
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
-from itinerary.errors import ItineraryError, KeyUsed, NotThere, StaleVersion, StoreError
+from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
 from itinerary.web.access import Door, security_headers
 from itinerary.web.guarding import HEADERS_TO_ADD, guard
 from itinerary.web.live import Drawn, Hub, TooMany
@@ -34,6 +34,12 @@ __all__ = ["API", "BODY_MAX", "application"]
 API: Final = "/api/"
 BODY_MAX: Final = 1_000_000
 """The most bytes that a request may bring (Q4)."""
+_STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    PermissionDeniedError: (403, "Not permitted"),
+    NotThere: (404, "Not found"),
+    StaleVersion: (409, "Changed meanwhile"),
+    KeyUsed: (422, "Key used"),
+}
 _TITLES: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 413: "Too large"}
 
 AnyRequest = Request[Any, Any, Any]
@@ -119,10 +125,8 @@ def _refusal(request: AnyRequest, error: Exception) -> Refused:
             return Refused(error.status_code, title, error.detail or title)
         case TooMany():
             return Refused(503, "Too many", str(error))
-        case NotThere():
-            return Refused(404, "Not found", str(error))
-        case KeyUsed() | StaleVersion():
-            status, title = (422, "Key used") if isinstance(error, KeyUsed) else (409, "Changed meanwhile")
+        case PermissionDeniedError() | NotThere() | KeyUsed() | StaleVersion():
+            status, title = next(told for kind, told in _STATUSES.items() if isinstance(error, kind))
             return Refused(status, title, str(error))
         case StoreError():
             request.app.state.house.failed(error)

@@ -38,12 +38,14 @@ from itinerary.observe.watched import Watched
 from itinerary.ports import Store
 from itinerary.stores.opening import open_store
 from itinerary.stores.store import EngineStore
+from itinerary.web.access import Caller
 from itinerary.web.acting.backfills import Backfills
 from itinerary.web.audits import Audits
 from itinerary.web.background import Background
 from itinerary.web.books import Books
 from itinerary.web.knowing import JobsKnown
 from itinerary.web.rounds import Rounds
+from itinerary.web.run_policy import permit_of
 from itinerary.web.trail import Trail
 
 __all__ = ["House", "Trouble"]
@@ -138,10 +140,10 @@ class House:
         view = await self.view()
         return Ground(view.store, view.timeline, view.status)
 
-    async def operator(self, by: str) -> Operator:
-        """Somebody who asks for something: it is kept with their name. Raises StoreError."""
+    async def operator(self, caller: Caller) -> Operator:
+        """Act for a caller: changes are kept with its name, and its scope bounds them. Raises StoreError."""
         view = await self.view(fresh=True)
-        return Operator(view.store, view, by)
+        return Operator(view.store, view, caller.name, permit_of(caller.scope))
 
     def failed(self, error: StoreError) -> None:
         """A read of the store has failed somewhere else."""

@@ -117,10 +117,15 @@ def test_each_task_goes_where_it_belongs(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def process_id() -> int:
+    """A task that says where it runs."""
+    return os.getpid()
+
+
 def test_a_process_is_another_one(tmp_path: Path) -> None:
     async def story() -> None:
-        async with staged(tmp_path, Registry(["os"])) as stage:
-            outcome = await stage.outcome(stage.begin({"python": "os:getpid"}, "process"))
+        async with staged(tmp_path, Registry([__name__])) as stage:
+            outcome = await stage.outcome(stage.begin({"python": f"{__name__}:process_id"}, "process"))
         assert isinstance(outcome, Succeeded)
         assert outcome.result not in {None, str(os.getpid())}
 

@@ -13,8 +13,10 @@ import pytest
 from itinerary import Itinerary, every
 from itinerary.app.looking.ground import Ground
 from itinerary.errors import StoreError
+from itinerary.model.access import Scope
 from itinerary.web import house as houses
 from itinerary.web import live
+from itinerary.web.access.callers import Caller, Came
 from itinerary.web.house import House
 from itinerary.web.live import Drawn, Hub, TooMany, hash_of
 
@@ -163,7 +165,7 @@ def test_an_error_in_drawing_ends_the_stream_of_who_follows(tmp_path: Path) -> N
 @pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/jobs.db", "lmdb:///{}/jobs"])
 def test_what_is_asked_through_a_house_is_done_and_seen_at_once(tmp_path: Path, store: str) -> None:
     async def ask(found: House) -> None:
-        operator = await found.operator("ada")
+        operator = await found.operator(Caller("ada", Scope.OPERATE, Came.BEARER))
         await operator.changes.pause("tick", "by hand", None)
         ground = await found.ground()
         stretch = ground.stretch(ground.job("tick").number)

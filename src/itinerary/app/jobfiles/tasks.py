@@ -38,7 +38,7 @@ def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> b
     """Whether a function may be named here (Q3); if not, that is added to the problems."""
     try:
         module, _ = split_name(name) if isinstance(name, str) else ("", "")
-        if module and not rules.registry.allows(module):
+        if module and rules.registry.known(str(name)) is None and not rules.registry.allows(module):
             root = module.partition(".")[0]
             hint = f'if it is meant, write allow_modules = ["{root}"] at the top'
             problems.add(path, f"{shown(name)} is in a module from which no code may be named; {hint}")

@@ -53,7 +53,7 @@ class PodAttempt(InFlight):
         """What a function in it is told."""
         if "python" in assignment.run:
             registry.check(assignment.run["python"])
-            self.run = addressed(assignment)
+            self.run = addressed(assignment, registry.prefixes)
         self.name, self.namespace = pod_name(assignment), ""
         self.began_at = 0.0
         self.life: asyncio.Task[None] | None = None

@@ -35,7 +35,8 @@ from itinerary.executors.pods.attempts import PodAttempt
 from itinerary.executors.pods.cluster import Cluster, Refused, Unreachable, connect
 from itinerary.executors.pods.leftovers import LEFT_BEHIND, leftover
 from itinerary.executors.pods.logs import Logs
-from itinerary.executors.pods.manifest import NODE, adoption, manifest, selector
+from itinerary.executors.pods.manifest import NODE, adoption, manifest, pod_spec, selector
+from itinerary.executors.pods.policy import PodPolicy
 from itinerary.executors.pods.sight import DELETED, Sight, gone, seen
 from itinerary.executors.pods.watching import Watch, backed_off
 from itinerary.executors.registry import Registry
@@ -66,14 +67,17 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         kill_grace: float = 10.0,
         uses_pods: bool = False,
         namespace: str | None = None,
+        policy: PodPolicy | None = None,
         reach: Callable[[], Awaitable[Cluster]] = connect,
     ) -> None:
         """`node` is an id that no other start of any node has; `kill_grace` is what an attempt has from its stop to its
         kill, in seconds; with `uses_pods` what was left behind is looked for even before the first pod is run. Pods
-        that name no namespace run in `namespace`; None: in the one of the credentials."""
+        that name no namespace run in `namespace`; None: in the one of the credentials. `policy` says which pods may be
+        created; None: those that ask for no right on their machine."""
         super().__init__()
         self._registry, self._node, self._kill_grace = registry, node or str(uuid4()), kill_grace
         self._uses_pods, self._namespace, self._reach = uses_pods, namespace, reach
+        self._policy = PodPolicy() if policy is None else policy
         self._cluster: Cluster | None = None
         self._by_name: dict[str, PodAttempt] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -101,7 +105,10 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             await self._cluster.close()
 
     def _accept(self, assignment: Assignment) -> PodAttempt:
-        return PodAttempt(assignment, self._registry)
+        attempt = PodAttempt(assignment, self._registry)
+        if not assignment.has_begun:  # a pod that runs already is followed to its end, whatever the policy is by now
+            self._policy.check(pod_spec(attempt.task, attempt.run), attempt.task.namespace)
+        return attempt
 
     def _launch(self, attempt: PodAttempt) -> None:
         attempt.began_at = self._loop.time()
@@ -209,6 +216,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
                 return None
             try:
                 pod = manifest(attempt.task, attempt.assignment, self._node, attempt.run)
+                self._policy.check(pod["spec"], attempt.namespace)  # where it goes is known only now
                 return await cluster.create(attempt.namespace, pod)
             except Refused as error:
                 if error.status != 409:

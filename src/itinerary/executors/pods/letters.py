@@ -45,10 +45,11 @@ _LETTERS: Final = msgspec.json.Decoder(Letter)
 _RUNS: Final = msgspec.json.Decoder(Run)
 
 
-def addressed(assignment: Assignment) -> str:
-    """What a function is told. Raises ConfigError if that is too long."""
+def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
+    """What a function is told. `prefixes` are the modules that the node allows, besides the function's own. Raises
+    ConfigError if that is too long."""
     name = assignment.run["python"]
-    run = msgspec.json.encode(Run(name, assignment.key, assignment.facts, (split_name(name)[0],), {}))
+    run = msgspec.json.encode(Run(name, assignment.key, assignment.facts, (split_name(name)[0], *prefixes), {}))
     if len(run) > _RUN_MAX:
         raise ConfigError(
             f"python: the context of {name} is {len(run)} bytes, and a pod takes {_RUN_MAX}; its window has too many "

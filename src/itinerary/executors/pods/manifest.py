@@ -19,7 +19,19 @@ from itinerary.executors.pods.definition import MAIN, OURS, PodTask, Reference, 
 from itinerary.executors.pods.letters import COMMAND, RUN_VARIABLE
 from itinerary.model.work import Assignment
 
-__all__ = ["ATTEMPT", "FENCE", "MANAGED", "NODE", "OCCURRENCE", "PLACE", "adoption", "manifest", "pod_name", "selector"]
+__all__ = [
+    "ATTEMPT",
+    "FENCE",
+    "MANAGED",
+    "NODE",
+    "OCCURRENCE",
+    "PLACE",
+    "adoption",
+    "manifest",
+    "pod_name",
+    "pod_spec",
+    "selector",
+]
 
 NODE: Final = f"{OURS}node"
 JOB: Final = f"{OURS}job"
@@ -44,8 +56,8 @@ def selector(node: str) -> str:
 def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None = None) -> dict[str, Any]:
     """The pod. `run` is what a Python function in it is told; None: it has a command of its own."""
     facts, key = assignment.facts, assignment.key
-    template = deepcopy(dict(task.template))
-    metadata, spec = template.get("metadata", {}), template.get("spec", {})
+    template = task.template
+    metadata = template.get("metadata", {})
     labels = {
         **metadata.get("labels", {}),
         **task.labels,
@@ -64,6 +76,17 @@ def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None =
         f"{OURS}node-name": facts.node,
         PLACE: f"{key.ref} {key.place} {key.number}",
     }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod_name(assignment), "labels": labels, "annotations": annotations},
+        "spec": pod_spec(task, run),
+    }
+
+
+def pod_spec(task: PodTask, run: str | None = None) -> dict[str, Any]:
+    """Return the spec of a pod: its template, and what the task says over it."""
+    spec = deepcopy(dict(task.template.get("spec", {})))
     if task.service_account is not None:
         spec["serviceAccountName"] = task.service_account
     if not spec.get("serviceAccountName"):
@@ -72,12 +95,7 @@ def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None =
         spec.setdefault("enableServiceLinks", False)  # a service called itinerary would make variables of ours
     spec["restartPolicy"] = "Never"
     spec["containers"] = _containers(spec.get("containers", ()), _main(task, run))
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": pod_name(assignment), "labels": labels, "annotations": annotations},
-        "spec": spec,
-    }
+    return spec
 
 
 def adoption(node: str, fence: int, seen: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,14 +1,11 @@
 """Job files over HTTP: what one would change in the store, and changing it.
 
-What comes from a request may name functions of modules that the operator allows, and call addresses (Q3). Commands,
-and whatever else runs code that nobody has allowed, are taken only where the store has the very same for that task
-already: so a file can be sent back with another schedule, and nobody gets to a shell who has only a token.
+What a request may bring, and what it may only send back as the store has it, is the rule of `request_policy` (Q3).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from itinerary.app.applying import Wish, apply_jobs
@@ -19,6 +16,7 @@ from itinerary.app.jobfiles.problems import unknown_key
 from itinerary.app.jobfiles.settings import CALENDARS, JOBS, RECORDS
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import SETTING_KEYS
+from itinerary.app.updating import is_removed
 from itinerary.core.bodies import read_definition
 from itinerary.errors import ItineraryError
 from itinerary.model.access import Scope
@@ -29,12 +27,11 @@ from itinerary.web.api.bodies import Application, Jobs
 from itinerary.web.api.framing import AnyRequest, Key, Sent, changing, key_of, read_body
 from itinerary.web.api.service import Api, Service
 from itinerary.web.problems import Refused
+from itinerary.web.request_policy import check_definition
 
 __all__ = ["FILES", "declared_in"]
 
 _TAG: Final = "job files"
-_ALLOWED: Final = ("python", "http")
-"""What a task may be that comes from a request."""
 
 
 @changing("/plan", summary="Say which occurrences a job file would add and remove", tag=_TAG, needs=Scope.READ)
@@ -82,17 +79,13 @@ async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
     found = await asyncio.to_thread(_declarations, document, api.house.node.rules)
     ground = await api.house.ground()
     declared: dict[str, Declaration] = {}
+    rules = api.house.node.rules
     for declaration in found:
-        stored = _stored(api, ground, declaration.name)
-        for what in _not_allowed(declaration.definition(registered_at=0), stored):
-            raise Refused(
-                403,
-                "Not from a request",
-                f"job {declaration.name!r}, {what} may not come from a request, unless the store has the same for it "
-                "already; apply the file with `itinerary apply`, where the store can be reached",
-            )
+        stored, is_current = _stored(api, ground, declaration.name)
         if stored is not None:
-            declaration = declaration.under(_defaults_of(stored, api.house.node.rules.defaults))  # noqa: PLW2901 - the same job
+            declaration = declaration.under(_defaults_of(stored, rules.defaults))  # noqa: PLW2901 - the same job
+        wanted = declaration.definition(registered_at=0)
+        check_definition(declaration.name, wanted, stored if is_current else None, rules)
         declared[declaration.name] = declaration
     return declared
 
@@ -120,24 +113,16 @@ def _declarations(document: Document, rules: Rules) -> list[Declaration]:
     return found
 
 
-def _stored(api: Service, ground: Ground, name: str) -> Definition | None:
+def _stored(api: Service, ground: Ground, name: str) -> tuple[Definition | None, bool]:
+    """The newest definition of a job, and whether the job is still there: it may have been removed."""
     try:
-        newest = ground.timeline.newest(api.names.job(ground, name).number)
-        return None if newest is None else read_definition(newest.body)
+        job = api.names.job(ground, name)
+        newest = ground.timeline.newest(job.number)
+        return None if newest is None else read_definition(newest.body), not is_removed(ground.timeline, job)
     except ItineraryError:
-        return None  # there is no such job, or nobody can read it
+        return None, False  # there is no such job, or its definition cannot be read
 
 
 def _defaults_of(stored: Definition, here: Overrides) -> Overrides:
     """The defaults of a job in the store. It keeps none of what it sets itself: for that, those of this node count."""
     return laid_over(left_unset(here, left_unset(here, stored.overrides)), stored.defaults)
-
-
-def _not_allowed(wanted: Definition, stored: Definition | None) -> Iterator[str]:
-    tasks: Mapping[str, Any] = {} if stored is None else {task.name: task.definition for task in stored.tasks}
-    for task in wanted.tasks:
-        if not any(kind in task.definition for kind in _ALLOWED) and tasks.get(task.name) != task.definition:
-            yield f"task {task.name!r}: what it runs ({next(iter(task.definition))})"
-    for required in wanted.requires:
-        if required.sql is not None and (stored is None or required not in stored.requires):
-            yield "requires: a statement (sql)"

@@ -18,10 +18,12 @@ from itinerary.observe.probes import Probes
 from itinerary.web.api.backfills import Backfills
 from itinerary.web.api.feed import Feed
 from itinerary.web.api.finding import Names
-from itinerary.web.api.framing import AnyRequest, by_whom
+from itinerary.web.api.framing import AnyRequest
 from itinerary.web.api.streams import Followers
+from itinerary.web.guarding import caller_of
 from itinerary.web.house import House
 from itinerary.web.problems import Refused
+from itinerary.web.request_policy import check_definition
 
 __all__ = ["Api", "Service"]
 
@@ -62,7 +64,7 @@ class Service:
 
     async def operator(self, request: AnyRequest) -> Operator:
         """Whoever asks, to do something in their name."""
-        return await self.house.operator(by_whom(request))
+        return await self.house.operator(caller_of(request))
 
     async def operate(self, request: AnyRequest, wanted: str) -> tuple[Operator, JobRow]:
         """The same, and the job that it is about, as of now. Raises NotThere."""
@@ -79,6 +81,7 @@ class Service:
             operator.by,
             house.node.rules,
             lambda: house.configuration.settings.update_policy,
+            lambda job, wanted, stored: check_definition(job, wanted, stored, house.node.rules),
         )
 
     @asynccontextmanager

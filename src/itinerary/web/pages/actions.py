@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from itinerary.app.backfills import Backfill
 from itinerary.app.looking.ground import Ground, at
-from itinerary.errors import ItineraryError, NotThere, StoreError
+from itinerary.errors import ItineraryError, NotThere, PermissionDeniedError, StoreError
 from itinerary.model.access import Scope
 from itinerary.schedules.durations import SECOND
 from itinerary.web.acting.kinds import ACTIONS, ADJUSTED_FIELDS, About, Action, Doing, wish_of
@@ -106,7 +106,7 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
     ground = await house.ground()
     subject = await _subject(request, ground, action)
     try:
-        operator = await house.operator(caller_of(request).name)
+        operator = await house.operator(caller_of(request))
         if typed.text("do") == "preview":
             planned = await operator.requests.backfill(
                 subject.name, replace(wish_of(typed), key=None), None, is_dry=True
@@ -119,7 +119,8 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
         why = f"The store cannot be reached: {error}. Send it again when it can: sent twice, it is one change."
         return _form(request, ground, what, subject, typed, why=why, status=503)
     except ItineraryError as error:
-        return _form(request, ground, what, subject, typed, why=str(error), status=400)
+        status = 403 if isinstance(error, PermissionDeniedError) else 400
+        return _form(request, ground, what, subject, typed, why=str(error), status=status)
     request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
     leave_notice(request, ": ".join([action.done.format(subject.name), *doing.notes]))
     if _DIALOG in request.headers:

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from itinerary.executors.pods.executor import PodExecutor
+from itinerary.executors.pods.policy import PodPolicy
 from itinerary.executors.pods.sight import DELETED
 from itinerary.executors.registry import Registry
 from itinerary.model.rows import Ref
@@ -432,3 +433,35 @@ def test_without_credentials_it_is_said_what_to_do(tmp_path: Path, monkeypatch: 
     assert isinstance(reports[0], Ended)
     assert isinstance(reports[0].outcome, Failed)
     assert reports[0].outcome.error.startswith("there are no credentials for Kubernetes: set KUBECONFIG")
+
+
+@pytest.mark.spec("Q3", "pods")
+@played
+async def test_a_pod_that_the_node_does_not_allow_is_never_created(server: ApiServer, node: Any) -> None:
+    strict = await node()
+    strict.begin(template={"spec": {"hostNetwork": True}})
+    outcome = await strict.outcome()
+    assert isinstance(outcome, Failed)
+    assert "asks for hostNetwork" in outcome.error
+    elsewhere = await node("b", PodPolicy(namespaces=("jobs",)))
+    elsewhere.begin()
+    outcome = await elsewhere.outcome()
+    assert isinstance(outcome, Failed)
+    assert "pod.namespace: 'home' is not allowed" in outcome.error, "that of the credentials counts"
+    assert server.created == []
+    assert server.lists == 0 or server.pods == {}
+
+
+@pytest.mark.spec("Q3", "pods")
+@played
+async def test_a_pod_that_runs_already_is_followed_whatever_the_policy_is_by_now(server: ApiServer, node: Any) -> None:
+    lenient = await node("a", PodPolicy(rights=("hostNetwork",)))
+    template = {"spec": {"hostNetwork": True}}
+    name = lenient.begin(template=template)
+    await lenient.shows(CREATING)
+    strict = await node("b")
+    strict.begin(fence=2, has_begun=True, template=template)
+    await strict.shows(CREATING)
+    await server.change(name, ended(0))
+    assert isinstance(await strict.outcome(), Succeeded)
+    assert server.created == [name]
