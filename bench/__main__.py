@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench import (
+    attack,
     audit,
     backlog,
     claims,
@@ -30,6 +31,7 @@ from bench.harness import Result
 from bench.report import BadResults, read_results, write_report
 
 BENCHES: dict[str, tuple[str, Callable[..., Iterator[Result]]]] = {
+    "attack": ("start lateness while the web server is attacked, beside the usual, and runs that fail", attack.run),
     "audit": ("a day of 500,000 occurrences, audited, and then with one of them deleted and one doubled", audit.run),
     "backlog": ("a node that starts with 100,000 occurrences to be made up for", backlog.run),
     "cron": ("10,000 cron expressions, compiled and enumerated", cron.run),

@@ -26,6 +26,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 CRON_PEERS = ("croniter", "croniter-rs", "cronsim")
 HERDS = ("herd", "oneshot")
 SHOWS: Mapping[str, str] = {
+    "attack": "How late runs start while the web server is attacked, as a multiple of the lateness without an attack, "
+    "measured just before; and how many runs fail.",
     "audit": "How long an audit of a whole day takes, and whether it finds what was done to the store by hand.",
     "backlog": "What a node does after an outage: how soon it is ready, how fast it makes up for what was missed, and "
     "whether what is due now has to wait for that.",

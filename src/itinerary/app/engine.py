@@ -124,7 +124,7 @@ class Engine:
         at = configuration.health if self._is_watched else None
         self._tally: Tally | None = None
         self._tally_lock = threading.Lock()
-        self._health = None if at is None else NodeHealth(configuration, at, self, self.tally())
+        self._health = None if at is None else NodeHealth(configuration, at, self, self.tally(), log)
         self.pulse = Pulse()
         """What it started, and how late; from any thread."""
         if self._is_watched:

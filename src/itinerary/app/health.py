@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from itinerary.app.sources import Configuration
 from itinerary.executors.references import environment_secret
 from itinerary.observe.addresses import ListenAt
@@ -15,7 +17,7 @@ __all__ = ["NodeHealth"]
 class NodeHealth:
     """The listener that publishes what is counted of a node."""
 
-    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched, tally: Tally) -> None:
+    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched, tally: Tally, log: Any) -> None:
         settings, token = configuration.settings, configuration.health_token
         self._listener = Listener(
             at,
@@ -23,6 +25,7 @@ class NodeHealth:
             tally,
             store=configuration.store,
             heartbeat_interval=settings.node_heartbeat_interval,
+            log=log,
             token=None if token is None else environment_secret(token),
         )
 

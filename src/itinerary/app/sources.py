@@ -41,7 +41,7 @@ from itinerary.model.policies import Undeclared
 from itinerary.model.settings import Settings, check_setting, read_settings
 from itinerary.model.text import check_name, shown
 from itinerary.model.values import check_keys, one_of, zone_name
-from itinerary.observe.addresses import ListenAt, read_listen_at
+from itinerary.observe.addresses import ListenAt, read_listen_at, read_network
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.nearest import nearest
@@ -80,6 +80,7 @@ OWN_KEYS: Final = (
     "web",
     "web_names",
     "web_local",
+    "web_proxies",
     "alert_urls",
     "alert_secret",
     "undeclared",
@@ -161,6 +162,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Further names by which browsers reach it: of a proxy, say."""
     web_local: LocalScope | None
     """What a caller of this machine may do without a token; None: operate, until the store has a token."""
+    web_proxies: tuple[str, ...]
+    """Addresses and networks of proxies in front of it: what they say of a client's address counts."""
     alert_urls: tuple[Value, ...]
     """Where people are told of what went wrong (U12): URLs, or references to them."""
     alert_secret: str | None
@@ -248,6 +251,7 @@ def configured(values: Mapping[str, object]) -> Configuration:
         web_may_move="web" not in values,
         web_names=_texts("web_names", values.get("web_names", ())),
         web_local=_web_local(values.get("web_local")),
+        web_proxies=_networks("web_proxies", values.get("web_proxies", ())),
         alert_urls=_urls(values.get("alert_urls", ())),
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         undeclared=_undeclared(values.get("undeclared")),
@@ -378,6 +382,10 @@ def _allowed(key: str, value: object) -> tuple[str, ...] | None:
     return None if value is None else _texts(key, value)
 
 
+def _networks(key: str, value: object) -> tuple[str, ...]:
+    return tuple(str(read_network(key, text)) for text in _texts(key, value))
+
+
 # -- the places --------------------------------------------------------------------------------------------------------
 
 
@@ -426,6 +434,7 @@ def _from_text(variable: str, key: str, text: str) -> object:
             | "pod_service_accounts"
             | "pod_allow"
             | "web_names"
+            | "web_proxies"
         ):
             return [item.strip() for item in text.split(",") if item.strip()]
         case "alert_urls":

@@ -52,9 +52,11 @@ from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.cli.tokens import add_tokens
 from itinerary.cli.watching import Ticker, header, undeclared_line
 from itinerary.cli.webbing import web_server
+from itinerary.connections.descriptors import raise_file_limit
 from itinerary.errors import ConfigError
 from itinerary.model.policies import Undeclared
 from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.switching import switch_sooner
 from itinerary.stores.opening import open_store
 
 __all__ = ["app", "main"]
@@ -143,6 +145,8 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
             else:
                 print_plan(recovery)
             return
+        raise_file_limit()
+        switch_sooner()
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
         # For people each end is shown once: as a line, or, without those, as an event of the log.
         found.logs_runs = quiet or log is LogChoice.JSON

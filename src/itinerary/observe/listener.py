@@ -3,33 +3,43 @@
     engine's thread          listener's thread
     the node        ◄─ask──  a pulse, once a second
     the store       ◄─read─  a connection of its own (`lookout`)
-                             an HTTP server: one request a connection, and then it is closed
+                             an HTTP server: one request a connection, and then it is closed (`probe_server`)
 
 A probe is answered whatever the engine does, so a node that hangs is reported, and does not hang the probe with it.
 
-Off loopback every request must carry a token (Q1): `Authorization: Bearer …`. Requests are never trusted: only GET and
-HEAD, no body, short lines, a few connections at a time, and none lives longer than some seconds.
+Off loopback every request must carry a token (Q1): `Authorization: Bearer …`. On loopback there may be none, so the
+name that a request was sent to must be one of loopback: a page of another site that has its own name lead to 127.0.0.1
+(DNS rebinding) still sends that name. Any port is good, since a tunnel has another one.
+
+Requests are never trusted: only GET and HEAD, no body, short lines, a few connections at a time, and none lives longer
+than some seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
+from itinerary.connections.accepting import accept_connections
+from itinerary.connections.descriptors import connections_max
+from itinerary.connections.gate import Gate
+from itinerary.connections.refusals import Refusals
 from itinerary.daemons import DaemonPool
 from itinerary.errors import NodeError, StoreUnavailable
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.addresses import ListenAt
+from itinerary.observe.addresses import ListenAt, authority
 from itinerary.observe.health import Phase
 from itinerary.observe.metrics import CONTENT_TYPE
+from itinerary.observe.probe_server import ProbeServer
 from itinerary.observe.probes import PROBES, Probes
 from itinerary.observe.tally import Tally
 from itinerary.observe.watched import Watched
@@ -37,12 +47,12 @@ from itinerary.stores.opening import open_store
 from itinerary.stores.store import EngineStore
 from itinerary.waiting import join_thread, result_of
 
-__all__ = ["CONNECTIONS_MAX", "CONNECTION_MAX", "Listener"]
+__all__ = ["CONNECTIONS_MAX", "Listener"]
 
 CONNECTIONS_MAX: Final = 64
-CONNECTION_MAX: Final = 15.0
-"""How long a connection lives at most, in seconds."""
-_LINE_MAX: Final = 4_096
+_FILES_SHARE: Final = 16
+"""One in so many of the process's open files may be a connection to the listener."""
+_BACKLOG: Final = 128
 _PULSE_INTERVAL: Final = 1.0
 _START_TIMEOUT: Final = 10.0
 _STOP_TIMEOUT: Final = 5.0
@@ -62,13 +72,14 @@ class Listener:
         *,
         store: str,
         heartbeat_interval: int,
+        log: Any,
         token: str | None = None,
     ) -> None:
         """`token` is what requests must carry; None, which only loopback may have: nothing."""
         if token is None and not at.is_loopback:
             raise NodeError(f"health: {at} can be reached from elsewhere, and needs a token; set health_token")
         self._at, self._watched, self._tally, self._token = at, watched, tally, token
-        self._store, self._interval = store, heartbeat_interval
+        self._store, self._interval, self._log = store, heartbeat_interval, log
         self._thread = threading.Thread(target=self._live, name="itinerary-health", daemon=True)
         self._started: Future[ListenAt] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,23 +123,52 @@ class Listener:
         probes = Probes(
             self._watched, self._tally, reader.read, heartbeat_interval=self._interval, time=self._loop.time
         )
-        routes = _Routes(probes, self._token)
-        server = _Bounded(routes.answer, access_log=None, max_line_size=_LINE_MAX, max_field_size=_LINE_MAX)
-        try:
-            listening = await self._loop.create_server(server.accepted, self._at.host, self._at.port)
-        except OSError as error:
-            raise NodeError(f"health: {self._at} cannot be listened on: {error.strerror or error}") from error
-        port = listening.sockets[0].getsockname()[1]
-        self._started.set_result(ListenAt(self._at.host, port))
+        refusals = Refusals("health", self._log, self._tally.count_refusal)
+        in_all = connections_max(_FILES_SHARE, CONNECTIONS_MAX)
+        gate = Gate(in_all, max(1, in_all // 2), lambda client: refusals.add("too_many_connections", client))
+        routes = _Routes(probes, self._token, is_loopback=self._at.is_loopback)
+        server = ProbeServer(routes.answer, gate, refusals)
+        routes.server = server
+        sockets = await self._bind()
+        self._started.set_result(ListenAt(self._at.host, sockets[0].getsockname()[1]))
+        accepting = [
+            asyncio.create_task(accept_connections(one, gate, refusals, server), name="accept probes")
+            for one in sockets
+        ]
         try:
             while not self._end.is_set():
+                for task in accepting:
+                    if task.done():
+                        task.result()
                 probes.feel()
                 await _either(self._end, _PULSE_INTERVAL)
         finally:
-            listening.close()
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
+            for one in sockets:
+                one.close()
             await server.shutdown(0.0)
+            refusals.close()
             await probes.close()
             await reader.close()
+
+    async def _bind(self) -> list[socket.socket]:
+        """Listen on every address of the host. Raises NodeError."""
+        sockets: list[socket.socket] = []
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(
+                self._at.host, self._at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, _, _, _, address in dict.fromkeys(found):
+                sockets.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+                if not self._at.port:
+                    break  # a free port of one address may be taken on another
+        except OSError as error:
+            for one in sockets:
+                one.close()
+            raise NodeError(f"health: {self._at} cannot be listened on: {error.strerror or error}") from error
+        return sockets
 
 
 async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC109 - how long it waits, not a limit
@@ -171,41 +211,13 @@ class _Reader:
             await self._store.close()
 
 
-class _Bounded(web.Server):
-    """A server with a few connections at a time, each of which has an end."""
-
-    _accepted = 0
-    """Many may come before the first is spoken to."""
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        asyncio.get_running_loop().call_later(CONNECTION_MAX, transport.abort)
-
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        self._accepted -= 1
-        super().connection_lost(handler, exc)
-
-    def accepted(self) -> asyncio.Protocol:
-        """Who speaks to the next one that comes."""
-        if self._accepted >= CONNECTIONS_MAX:
-            return _Refusing()
-        self._accepted += 1
-        return self()
-
-
-class _Refusing(asyncio.Protocol):
-    """One connection too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "it listens on TCP"
-        transport.abort()
-
-
 class _Routes:
     """Answers requests."""
 
-    def __init__(self, probes: Probes, token: str | None) -> None:
-        self._probes = probes
+    server: ProbeServer
+
+    def __init__(self, probes: Probes, token: str | None, *, is_loopback: bool) -> None:
+        self._probes, self._is_loopback = probes, is_loopback
         self._token = None if token is None else f"Bearer {token}".encode()
         self._routes: dict[str, Callable[[], Awaitable[web.Response]]] = {
             f"/health/{probe}": partial(self._told, probe) for probe in PROBES
@@ -214,21 +226,30 @@ class _Routes:
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and close its connection."""
-        response = await self._answered(request)
+        self.server.begin(request)
+        refusal = self._refusal(request)
+        if refusal is None:
+            response = await self._routes[request.path]()
+        else:
+            reason, response = refusal
+            self.server.refused(reason, request, response.status)
         response.force_close()
         return response
 
-    async def _answered(self, request: web.BaseRequest) -> web.Response:
+    def _refusal(self, request: web.BaseRequest) -> tuple[str, web.Response] | None:
+        """Say why a request is refused; None if it is not."""
+        if self._is_loopback and not _is_for_loopback(request):
+            return "wrong_host", _text(421, "this server is reached as localhost, 127.0.0.1 or [::1]")
         if not self._may(request.headers.get("Authorization", "")):
-            return _text(401, "this needs a token; send Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
-        route = self._routes.get(request.path)
-        if route is None:
-            return _text(404, f"there is only {', '.join(self._routes)}")
+            needed = {"WWW-Authenticate": "Bearer"}
+            return "no_token", _text(401, "this needs a token; send Authorization: Bearer …", needed)
+        if request.path not in self._routes:
+            return "not_found", _text(404, f"there is only {', '.join(self._routes)}")
         if request.method not in ("GET", "HEAD"):
-            return _text(405, "this can only be read", {"Allow": "GET, HEAD"})
+            return "unknown_method", _text(405, "this can only be read", {"Allow": "GET, HEAD"})
         if request.body_exists:
-            return _text(413, "nothing is read here that comes with a request")
-        return await route()
+            return "body", _text(413, "nothing is read here that comes with a request")
+        return None
 
     def _may(self, given: str) -> bool:
         if self._token is None:
@@ -248,3 +269,12 @@ class _Routes:
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
     return web.Response(status=status, text=f"{text}\n", headers={**_HEADERS, **(headers or {})})
+
+
+def _is_for_loopback(request: web.BaseRequest) -> bool:
+    """True if a request was sent to a name of loopback. HTTP/1.0, which no browser speaks, needs no name."""
+    given = request.headers.getall("Host", [])
+    if not given:
+        return request.version < HttpVersion11
+    read = authority(given[0]) if len(given) == 1 else None
+    return read is not None and ListenAt(read[0], 0).is_loopback

@@ -80,6 +80,12 @@ METRICS: Final = (
     Described("scheduler_nodes", "gauge", (), "nodes that are there"),
     Described("scheduler_clock_jumps_total", "counter", (), "jumps of this node's time, standstills included"),
     Described("scheduler_alerts_total", "counter", ("outcome",), "alerts of this node: delivered, retried, given_up"),
+    Described(
+        "scheduler_http_refused_total",
+        "counter",
+        ("server", "status"),
+        "HTTP requests and connections that this node refused, by the status of the answer; none: without an answer",
+    ),
     Described("scheduler_records_per_cycle", "gauge", ("desk", "cycle"), "records that the last cycle took up"),
     Described("scheduler_records_queue_size", "gauge", ("desk",), "records in the queue of this node"),
     Described("scheduler_records_callback_backlog", "gauge", ("desk",), "callbacks that wait, due or not"),
@@ -184,6 +190,7 @@ class NodeMetrics(Collector):
             yield _gauge("scheduler_nodes", [((), seen.nodes)])
         yield _counter("scheduler_clock_jumps_total", [((), gauges.clock_jumps)])
         yield _counter("scheduler_alerts_total", (((outcome,), count) for outcome, count in gauges.alerts.items()))
+        yield _counter("scheduler_http_refused_total", tally.refusals.items())
         yield from _of_desks(gauges.desks)
 
 

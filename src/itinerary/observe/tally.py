@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -97,6 +97,13 @@ class Tally:
         self.tasks: dict[tuple[str, str], Counts] = {}
         """By job and task."""
         self.lateness = Histogram(LATENESS)
+        self.refusals: Counter[tuple[str, str]] = Counter()
+        """Refused HTTP requests and connections, by server and status."""
+
+    def count_refusal(self, server: str, status: str) -> None:
+        """Count a refused request or connection. From any thread."""
+        with self._lock:
+            self.refusals[server, status] += 1
 
     def hear(self, news: Sequence[News]) -> None:
         """On the engine's loop: put it aside."""
@@ -119,6 +126,7 @@ class Tally:
         with self._lock:
             copied = Tally(0)
             copied.running, copied.retrying, copied.lateness = self.running, self.retrying, self.lateness.copy()
+            copied.refusals = self.refusals.copy()
             copied.jobs = {job: one.copy() for job, one in self.jobs.items()}
             copied.tasks = {task: one.copy() for task, one in self.tasks.items()}
             return copied

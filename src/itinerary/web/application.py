@@ -2,7 +2,8 @@
 
     uvicorn ──► Envelope ──► litestar ──► guard ──► a page, or the API
                   │
-                  └─ every answer, errors too, gets the headers that keep browsers from doing more than they should
+                  ├─ every answer, errors too, gets the headers that keep browsers from doing more than they should
+                  └─ every answer that refuses something is counted by its status
 
 What is refused, and what goes wrong, is told to programs as problem details and to people as a page.
 """
@@ -21,13 +22,15 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.response import Redirect
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
+from itinerary.connections.refusals import Refusals
 from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
 from itinerary.web.access import Door, security_headers
-from itinerary.web.guarding import HEADERS_TO_ADD, guard
+from itinerary.web.guarding import HEADERS_TO_ADD, REFUSED_WITH, guard
 from itinerary.web.live import Drawn, Hub, TooMany
 from itinerary.web.pages.showing import framed, page_key
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import PROBLEM_TYPE, Refused
+from itinerary.web.streaming import STREAMS_MAX, OpenStreams
 
 __all__ = ["API", "BODY_MAX", "application"]
 
@@ -40,6 +43,8 @@ _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     StaleVersion: (409, "Changed meanwhile"),
     KeyUsed: (422, "Key used"),
 }
+_REFUSED_FROM: Final = 400
+"""Answers with this status and above refuse something."""
 _TITLES: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 413: "Too large"}
 
 AnyRequest = Request[Any, Any, Any]
@@ -51,26 +56,33 @@ def application(
     log: Any,
     routes: Sequence[ControllerRouterHandler],
     openapi: OpenAPIConfig | None = None,
+    *,
+    refusals: Refusals | None = None,
+    streams_max: int = STREAMS_MAX,
 ) -> ASGIApp:
-    """Everything that is served."""
+    """Put together everything that is served. Without `refusals` none are counted, and they are logged to `log`."""
+    refusals = Refusals("web", log, lambda _server, _status: None) if refusals is None else refusals
+    streams = OpenStreams(refusals, streams_max)
     app = Litestar(
         list(routes),
         guards=[guard],
-        state=State({"hub": hub, "house": hub.house, "door": door, "log": log}),
+        state=State(
+            {"hub": hub, "house": hub.house, "door": door, "log": log, "refusals": refusals, "streams": streams}
+        ),
         exception_handlers={Exception: _failed},
         openapi_config=openapi,
         request_max_body_size=BODY_MAX,
         logging_config=None,
         debug=False,
     )
-    return Envelope(app)
+    return Envelope(app, refusals)
 
 
 class Envelope:
     """Around every answer."""
 
-    def __init__(self, inner: ASGIApp) -> None:
-        self._inner = inner
+    def __init__(self, inner: ASGIApp, refusals: Refusals) -> None:
+        self._inner, self._refusals = inner, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with the headers that every answer has."""
@@ -78,7 +90,8 @@ class Envelope:
             await self._inner(scope, receive, send)
             return
         waiting: list[tuple[str, str]] = []
-        scope["state"] = {**(scope.get("state") or {}), HEADERS_TO_ADD: waiting}
+        state: dict[str, Any] = {**(scope.get("state") or {}), HEADERS_TO_ADD: waiting}
+        scope["state"] = state
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -91,6 +104,9 @@ class Envelope:
                 headers += [(name, value) for name, value in ours if name not in there]
                 headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in waiting]
                 message["headers"] = headers
+                status = state.get(REFUSED_WITH, message["status"])
+                if status >= _REFUSED_FROM:
+                    self._refusals.count(status)
             await send(message)
 
         await self._inner(scope, receive, sending)

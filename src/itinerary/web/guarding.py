@@ -15,11 +15,23 @@ from litestar.handlers import BaseRouteHandler
 from itinerary.web.access import CSRF_FIELD, Caller, Door, Rejection, Visit, peers
 from itinerary.web.problems import Refused
 
-__all__ = ["FORM_TYPE", "HEADERS_TO_ADD", "add_headers", "caller_of", "form_of", "guard", "visit_of"]
+__all__ = [
+    "FORM_TYPE",
+    "HEADERS_TO_ADD",
+    "REFUSED_WITH",
+    "add_headers",
+    "caller_of",
+    "form_of",
+    "guard",
+    "refused",
+    "visit_of",
+]
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 HEADERS_TO_ADD = "itinerary_headers"
 """Where, in a request's state, headers wait for its answer: several may have one name (cookies)."""
+REFUSED_WITH = "itinerary_refused_with"
+"""Where, in a request's state, the status stands that it was refused with. A browser may be sent elsewhere instead."""
 _CALLER = "itinerary_caller"
 _FIELDS_MAX = 100
 
@@ -31,10 +43,17 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     door: Door = connection.app.state.door
     found = await door.admit(visit_of(connection, handler.opt.get("needs")))
     if isinstance(found, Rejection):
-        add_headers(connection, found.headers)
+        refused(connection, found)
         raise Refused(found.status, found.title, found.detail)
     add_headers(connection, found.headers)
     connection.scope["state"][_CALLER] = found
+
+
+def refused(connection: Connection, rejection: Rejection) -> None:
+    """Log a rejection, and send its headers with the answer."""
+    add_headers(connection, rejection.headers)
+    connection.app.state.refusals.note(rejection.code, rejection.client)
+    connection.scope["state"][REFUSED_WITH] = rejection.status
 
 
 def add_headers(connection: Connection, headers: Iterable[tuple[str, str]]) -> None:

@@ -6,6 +6,8 @@
     stop()      when it has ended; whoever follows a page is let go
 
 Nobody who looks can hold up the engine: everything is read through another connection, and drawn on another thread.
+Connections are bounded in number and in time (`protocol`, `itinerary.connections`), so that descriptors are left to the
+engine.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ import uvicorn
 from itinerary.app.nodes import RunningNode
 from itinerary.app.sources import Configuration
 from itinerary.app.tokens import has_tokens
+from itinerary.connections.accepting import accept_connections
+from itinerary.connections.descriptors import connections_max
+from itinerary.connections.gate import Gate
+from itinerary.connections.refusals import Refusals
 from itinerary.daemons import DaemonPool
 from itinerary.errors import NodeError
 from itinerary.observe.addresses import ListenAt
@@ -28,6 +34,8 @@ from itinerary.stores.opening import open_store
 from itinerary.waiting import join_thread, result_of
 from itinerary.web.access import check_listening
 from itinerary.web.access.hosts import Hosts
+from itinerary.web.access.proxies import Proxies
+from itinerary.web.protocol import BoundedProtocol
 from itinerary.web.serving import Serving
 
 __all__ = ["WebServer"]
@@ -36,6 +44,10 @@ _START_TIMEOUT: Final = 30.0
 _STOP_TIMEOUT: Final = 5.0
 _BACKLOG: Final = 256
 _CONNECTIONS_MAX: Final = 1_000
+_FILES_SHARE: Final = 4
+"""One in so many of the process's open files may be a connection to this server."""
+_CLIENT_SHARE: Final = 2
+"""One in so many of the connections may be of one client."""
 _HEAD_MAX: Final = 32_768
 """The most bytes of a request's line and headers."""
 _TRIED_MAX: Final = 20
@@ -124,7 +136,16 @@ class WebServer:
     async def _run(self, node: RunningNode, configuration: Configuration) -> None:
         assert self._socket is not None, "bound before"
         asyncio.get_running_loop().set_default_executor(DaemonPool("itinerary-web-helper"))
-        async with Serving(node, configuration, self.at, self._log) as app:
+        refusals = Refusals("web", self._log, node.tally().count_refusal)
+        in_all = connections_max(_FILES_SHARE, _CONNECTIONS_MAX)
+        gate = Gate(
+            in_all,
+            max(1, in_all // _CLIENT_SHARE),
+            lambda client: refusals.add("too_many_connections", client),
+            is_shared=Proxies(configuration.web_proxies).__contains__,
+        )
+        serving = Serving(node, configuration, self.at, self._log, refusals=refusals, streams_max=in_all // 2)
+        async with serving as app:
             config = uvicorn.Config(
                 app,
                 loop="asyncio",
@@ -135,10 +156,44 @@ class WebServer:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=_CONNECTIONS_MAX,
                 h11_max_incomplete_event_size=_HEAD_MAX,
                 timeout_graceful_shutdown=1,
             )
-            self._server = uvicorn.Server(config)
+            self._server = _BoundedServer(config, gate, refusals)
             self._started.set_result(None)
             await self._server.serve(sockets=[self._socket])
+        refusals.close()
+
+
+class _BoundedServer(uvicorn.Server):
+    """uvicorn's server, with our own way of taking connections."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate, refusals: Refusals) -> None:
+        super().__init__(config)
+        self._gate, self._refusals = gate, refusals
+        self._accepting: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take connections."""
+        assert sockets, "bound before"
+        self.servers = []
+        self._accepting = asyncio.create_task(
+            accept_connections(sockets[0], self._gate, self._refusals, self._protocol), name="accept connections"
+        )
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is done ten times a second. Raises what ended the taking of connections, which is a bug."""
+        if self._accepting is not None and self._accepting.done():
+            self._accepting.result()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and end those that there are."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return BoundedProtocol(self.config, self.server_state, self._gate, self._refusals)

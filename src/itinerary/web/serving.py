@@ -12,6 +12,7 @@ from litestar.types import ASGIApp
 from itinerary.app.nodes import RunningNode
 from itinerary.app.sources import Configuration
 from itinerary.app.tokens import TokenBook, has_tokens
+from itinerary.connections.refusals import Refusals
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.addresses import ListenAt
 from itinerary.web.access import Door, RateLimits, check_listening
@@ -23,6 +24,7 @@ from itinerary.web.house import House
 from itinerary.web.live import Hub
 from itinerary.web.pages.routes import PAGES
 from itinerary.web.pages.templates import read_ahead
+from itinerary.web.streaming import STREAMS_MAX
 
 __all__ = ["Serving"]
 
@@ -39,6 +41,8 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         *,
         limits: RateLimits | None = None,
         owner_of: OwnerOf | None = None,
+        refusals: Refusals | None = None,
+        streams_max: int = STREAMS_MAX,
     ) -> None:
         """Prepare the application.
 
@@ -49,7 +53,10 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             log: The log of the node.
             limits: How much a caller may ask for in a time; None: as much as is usual.
             owner_of: Looks up the user id behind a connection; None: as this system does.
+            refusals: Counts and logs what is refused; None: only logs.
+            streams_max: The most streams and live pages at a time.
         """
+        self._refusals, self._streams_max = refusals, streams_max
         self._owner_of = owner_of
         self._house = House(node, configuration)
         self._at, self._log, self._limits = at, log, limits
@@ -69,12 +76,20 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             self._at,
             TokenBook(self._read),
             names=configuration.web_names,
+            proxies=configuration.web_proxies,
             local=configuration.web_local,
             owner_of=self._owner_of,
             limits=self._limits,
         )
         self._service = Service(self._house, self._log)
-        return application(Hub(self._house), door, self._log, [*PAGES, *api_routes(self._service)])
+        return application(
+            Hub(self._house),
+            door,
+            self._log,
+            [*PAGES, *api_routes(self._service)],
+            refusals=self._refusals,
+            streams_max=self._streams_max,
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

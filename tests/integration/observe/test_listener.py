@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from itinerary import Itinerary, every
 from itinerary.app import RunningNode
+from itinerary.connections import deadlines
 from itinerary.errors import ConfigError, NodeError
 from itinerary.observe import health, listener
 from tests.servers import PostgresServer, postgres_server
@@ -144,29 +147,72 @@ def connected(node: RunningNode) -> socket.socket:
 
 
 @pytest.mark.spec("U8", "hostile requests")
-def test_who_speaks_slowly_or_comes_too_often_is_cut_off(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "CONNECTION_MAX", 0.5)
+def test_a_head_that_does_not_arrive_in_time_ends_the_connection(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "HEAD_TIMEOUT", 0.2)
     with connected(node) as slow:
         slow.sendall(b"GET /health/live HT")
-        assert slow.recv(1) == b""
-    monkeypatch.setattr(listener, "CONNECTION_MAX", 15.0)
-    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 3)
-    many = [connected(node) for _ in range(10)]
+        with suppress(ConnectionResetError):
+            assert slow.recv(1) == b""
+
+
+@pytest.mark.spec("U8", "hostile requests")
+def test_silent_connections_make_room_for_a_probe(node: RunningNode) -> None:
+    silent = [connected(node) for _ in range(2 * listener.CONNECTIONS_MAX)]
     try:
-        cut = 0
-        for one in many:
-            one.settimeout(0.5)
-            try:
-                cut += one.recv(1) == b""
-            except ConnectionResetError:
-                cut += 1
-            except TimeoutError:
-                continue
-        assert cut == 7
+        assert ask(node, "/health/live")[0] == 200
+        for one in silent[: listener.CONNECTIONS_MAX]:
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b"", "the first ones have made room"
+        assert "none" in refused(node)
     finally:
-        for one in many:
+        for one in silent:
             one.close()
-    assert json.loads(eventually(node, "/health/live", "ok"))["status"] == "ok"
+
+
+@pytest.mark.spec("Q2", "DNS rebinding")
+def test_the_listener_on_loopback_answers_only_to_names_of_loopback(node: RunningNode) -> None:
+    port = (node.health or "").rpartition(":")[2]
+    for name in ("localhost", "127.0.0.1", "[::1]", f"LOCALHOST:{port}", "localhost:9999"):
+        assert ask(node, "/health/live", Host=name)[0] == 200, name
+    for name in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example", "", "@"):
+        assert ask(node, "/metrics", Host=name)[0] == 421, name
+    assert spoken(node, b"GET /health/live HTTP/1.1\r\n\r\n").split()[1] in {b"400", b"421"}
+    twice = b"Host: localhost\r\nHost: evil.example\r\n"
+    assert spoken(node, b"GET /health/live HTTP/1.1\r\n" + twice + b"\r\n").split()[1] in {b"400", b"421"}
+    assert spoken(node, b"GET /health/live HTTP/1.0\r\n\r\n").split()[1] == b"200", "HAProxy asks like this"
+    assert refused(node)["421"] >= 6
+
+
+@pytest.mark.spec("Q2", "request smuggling")
+def test_the_listener_refuses_two_lengths_and_what_is_not_http_without_a_traceback(
+    node: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
+    both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    assert spoken(node, head + both).split()[1] == b"400"
+    for _ in range(50):
+        assert spoken(node, b"\x16\x03\x01 nonsense\r\n\r\n").split()[1] == b"400"
+    assert refused(node)["400"] == 51
+    assert len([record for record in caplog.records if "refused" in record.getMessage()]) <= 1
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def spoken(node: RunningNode, said: bytes) -> bytes:
+    """Send bytes as they are. Returns everything that comes back."""
+    with connected(node) as one:
+        one.sendall(said)
+        answer = b""
+        while some := one.recv(65_536):
+            answer += some
+        return answer
+
+
+def refused(node: RunningNode) -> dict[str, int]:
+    """What the listener says that it refused, by status."""
+    found = re.findall(r'scheduler_http_refused_total{server="health",status="(\w+)"} (\d+)', ask(node, "/metrics")[1])
+    return {status: int(count) for status, count in found}
 
 
 @pytest.mark.spec("U8", "loopback")

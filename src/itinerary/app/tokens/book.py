@@ -9,8 +9,8 @@
                   known for less than 15 min? ──yes──► as it was, and `is_stale`: good for looking, not for changing
 
 So a token that was revoked is refused everywhere at most 2 s later, plus the time that the store takes to answer. What
-is not in the store is never remembered: a made-up token costs the store a look at an index each time, and who makes
-them up is slowed down elsewhere (see `itinerary.web.access.limits`).
+is not in the store is never remembered: a made-up token costs the store a look at an index each time. A client that
+makes up many is held against a list of all tokens instead (`has`), which is read once in 2 s.
 
 While the store is away there is nothing that could be changed, and whoever watches the dashboard should see that it is
 away and not a page that asks for a token. That is what a stale answer is for.
@@ -82,8 +82,9 @@ class TokenBook:
         self._fresh_for, self._stale_for = fresh_for, stale_for
         self._entries: OrderedDict[Query[TokenSeen], _Entry] = OrderedDict()
         self._away_until: int | None = None
-        self._has_any: tuple[bool, int] | None = None
-        """Whether the store has a token, and when it was asked."""
+        self._listed: tuple[frozenset[str], int] | None = None
+        """The hashes of all tokens that were not revoked, and when the store was asked for them."""
+        self._listing = asyncio.Lock()
 
     async def find(self, text: str) -> Found | None:
         """The token with this text, if it is good. Raises StoreUnavailable where nothing is known of it."""
@@ -103,8 +104,30 @@ class TokenBook:
 
     async def has_any(self) -> bool:
         """True if the store has a token that was not revoked. Raises StoreUnavailable where that is not known."""
-        known = self._has_any
-        if known is None or self._elapsed() - known[1] >= self._fresh_for:
+        return bool(await self._hashes())
+
+    async def has(self, text: str) -> bool:
+        """True if a token was in the store at most 2 s ago. However many are asked for, the store is read once in 2 s.
+
+        Raises:
+            StoreUnavailable: The store does not answer, and the tokens are not known.
+        """
+        digest = digest_of(text)
+        return digest is not None and digest in await self._hashes()
+
+    def knows(self, text: str) -> bool:
+        """True if this was a good token when it was last asked for. The store is not asked."""
+        digest = digest_of(text)
+        if digest is None:
+            return False
+        entry = self._entries.get(TokenOf(digest))
+        return entry is not None and self._good(entry) is not None
+
+    async def _hashes(self) -> frozenset[str]:
+        async with self._listing:  # one question for all who wait for the answer
+            known = self._listed
+            if known is not None and self._elapsed() - known[1] < self._fresh_for:
+                return known[0]
             asked_at = self._elapsed()
             try:
                 seen = await self._answer(Tokens())
@@ -112,16 +135,9 @@ class TokenBook:
                 if known is None or self._elapsed() - known[1] >= self._stale_for:
                     raise
                 return known[0]
-            self._has_any = known = any(row.revoked_at is None for row in seen.rows), asked_at
-        return known[0]
-
-    def knows(self, text: str) -> bool:
-        """Whether this was a good token a moment ago: who brings one is not slowed down by what others make up."""
-        digest = digest_of(text)
-        if digest is None:
-            return False
-        entry = self._entries.get(TokenOf(digest))
-        return entry is not None and self._good(entry) is not None
+            hashes = frozenset(row.hash for row in seen.rows if row.revoked_at is None)
+            self._listed = hashes, asked_at
+            return hashes
 
     async def _look(self, query: Query[TokenSeen]) -> Found | None:
         entry = self._entries.get(query)

@@ -2,7 +2,7 @@
 
     callers         a request as it is seen here, and the two answers: a caller, or a rejection
     door            all questions in their order: the one thing to call for each request
-    heads, hosts, origins, limits, sessions        the questions, each by itself
+    heads, hosts, origins, proxies, limits, sessions       the questions, each by itself
     rejections      every no, with its words
     local, peers    callers of this machine that bring no token, and which user they are
     listening       where a server may listen at all

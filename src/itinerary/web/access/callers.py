@@ -69,6 +69,8 @@ class Caller(msgspec.Struct, frozen=True):
     """What the forms of a page carry in `_csrf`, and its script in `X-CSRF-Token`; empty for who brings a token."""
     headers: tuple[tuple[str, str], ...] = ()
     """To be sent with the response: a cookie for a browser that has none yet."""
+    client: str = ""
+    """The client that the request counts for: an address or a network (see `proxies`)."""
 
     def may(self, needed: Scope) -> bool:
         """Whether to offer something that needs this scope: a button, a menu."""
@@ -86,3 +88,5 @@ class Rejection(msgspec.Struct, frozen=True):
     """Sentences for a person: what was wrong, and what to do."""
     headers: tuple[tuple[str, str], ...] = ()
     """To be sent with the response: `WWW-Authenticate`, `Retry-After`."""
+    client: str = ""
+    """The client that the request counts for."""

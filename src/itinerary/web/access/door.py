@@ -20,7 +20,10 @@ import ipaddress
 from collections.abc import Callable, Collection
 from typing import Final
 
+from msgspec.structs import replace
+
 from itinerary.app.tokens import Found, TokenBook
+from itinerary.connections.clients import client_key
 from itinerary.errors import StoreError
 from itinerary.model.access import LocalScope, Scope
 from itinerary.observe.addresses import ListenAt
@@ -29,9 +32,10 @@ from itinerary.web.access import rejections
 from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Rejection, Visit
 from itinerary.web.access.heads import Heads, read_heads
 from itinerary.web.access.hosts import Hosts
-from itinerary.web.access.limits import Buckets, RateLimits, client_key
+from itinerary.web.access.limits import Buckets, RateLimits
 from itinerary.web.access.local import LocalAccess, OwnerOf
 from itinerary.web.access.origins import BROWSER_MARKS, foreign_origin
+from itinerary.web.access.proxies import Proxies
 from itinerary.web.access.sessions import Session, Sessions
 
 __all__ = ["CSRF_FIELD", "CSRF_HEADER", "Door"]
@@ -45,12 +49,13 @@ _JSON: Final = "application/json"
 class Door:
     """Says of each request who it is from, or why it is turned away. One for each server, used from one loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server is, and what its operator says
         self,
         at: ListenAt,
         tokens: TokenBook,
         *,
         names: Collection[str] = (),
+        proxies: Collection[str] = (),
         local: LocalScope | None = None,
         owner_of: OwnerOf | None = None,
         limits: RateLimits | None = None,
@@ -63,6 +68,7 @@ class Door:
             at: Where the server really listens.
             tokens: The tokens of the store.
             names: Further names that the server is reached by.
+            proxies: Addresses and networks of proxies: the client that they name counts for limits.
             local: What a local caller without a token may do; None: the default (see `local`).
             owner_of: Looks up the user id behind a connection; None: as this system does.
             limits: How much a caller may ask for in a time.
@@ -70,13 +76,14 @@ class Door:
             elapsed: A clock that only goes forward.
 
         Raises:
-            ConfigError: One of the names is not the name of a host.
+            ConfigError: One of the names is not the name of a host, or one of the proxies is no address.
         """
         limits = RateLimits() if limits is None else limits
         self._is_local = at.is_loopback
         self._tokens = tokens
         self._hosts = Hosts(at, names)
-        self._local = LocalAccess(tokens, granted=local, owner_of=owner_of, is_behind_proxy=bool(names))
+        self._proxies = Proxies(proxies)
+        self._local = LocalAccess(tokens, granted=local, owner_of=owner_of, is_behind_proxy=bool(names or proxies))
         self._sessions = Sessions(at.port, key)
         self._reads = Buckets(limits.reads_per_second, limits.reads_at_once, elapsed)
         self._changes = Buckets(limits.changes_per_second, limits.changes_at_once, elapsed)
@@ -86,12 +93,18 @@ class Door:
         """Who it is, or why not."""
         heads = self._looked_at(visit)
         if isinstance(heads, Rejection):
-            return heads
+            return replace(heads, client=client_key(visit.client))
+        client = self._proxies.client_of(visit.client, heads)
+        return replace(await self._admit(visit, heads, client), client=client)
+
+    async def _admit(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
         if visit.needs is None:
             return rejections.no_rule()
-        who = self._anybody() if visit.needs == PUBLIC else await self._known(visit, heads)
-        by = client_key(visit.client) if isinstance(who, Rejection) or not who.name else f"name {who.name}"
-        if (wait := self._bucket(visit).take(by)) is not None:
+        who = self._anybody() if visit.needs == PUBLIC else await self._known(visit, heads, client)
+        by = client if isinstance(who, Rejection) or not who.name else f"name {who.name}"
+        # A change on a public route is an attempt to sign in. There `sign_in` limits wrong tokens, and no right one.
+        is_limited = visit.needs != PUBLIC or visit.method in SAFE_METHODS
+        if is_limited and (wait := self._bucket(visit).take(by)) is not None:
             return rejections.too_many(wait, "requests")
         if isinstance(who, Rejection):
             return who
@@ -104,15 +117,11 @@ class Door:
 
     async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
         """Begin a session for who brings a token, on a request that was admitted. Its cookie is in the headers."""
-        client = client_key(visit.client)
-        if (wait := self._failures.wait(client)) is not None:
-            return rejections.too_many(wait, "tokens that are none")
-        found = await self._found(text.strip())
+        heads = read_heads(visit.headers)
+        assert isinstance(heads, Heads), "it was admitted"
+        found = await self._found(text.strip(), self._proxies.client_of(visit.client, heads))
         if isinstance(found, Rejection):
             return found
-        if found is None:
-            self._failures.take(client)
-            return rejections.wrong_token()
         if found.is_stale:
             return rejections.store_away()
         session, value = self._sessions.begin(found)
@@ -141,10 +150,10 @@ class Door:
 
     # -- who ---------------------------------------------------------------------------------------------------------
 
-    async def _known(self, visit: Visit, heads: Heads) -> Caller | Rejection:
+    async def _known(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
         given = heads.get("authorization")
         if given is not None and given.lower().startswith(_BEARER):
-            return await self._by_token(visit, given[len(_BEARER) :].strip())
+            return await self._by_token(visit, given[len(_BEARER) :].strip(), client)
         cookies = heads.cookies(self._sessions.cookie_name(visit.scheme))
         by_session = await self._by_session(visit, cookies[0]) if len(cookies) == 1 else None
         if isinstance(by_session, Caller) or (by_session is not None and by_session.status != 401):
@@ -155,14 +164,8 @@ class Door:
             return await self._by_user(visit, heads)
         return rejections.no_token() if by_session is None else by_session
 
-    async def _by_token(self, visit: Visit, text: str) -> Caller | Rejection:
-        client = client_key(visit.client)
-        if not self._tokens.knows(text) and (wait := self._failures.wait(client)) is not None:
-            return rejections.too_many(wait, "tokens that are none")
-        found = await self._found(text)
-        if found is None:
-            self._failures.take(client)
-            return rejections.wrong_token()
+    async def _by_token(self, visit: Visit, text: str, client: str) -> Caller | Rejection:
+        found = await self._found(text, client)
         if isinstance(found, Rejection):
             return found
         if found.is_stale and visit.needs is not Scope.READ:
@@ -183,11 +186,23 @@ class Door:
             return rejections.store_away()
         return self._in_session(found, session)
 
-    async def _found(self, text: str) -> Found | Rejection | None:
+    async def _found(self, text: str, client: str) -> Found | Rejection:
+        """Find a token. Wrong ones of the same client never keep a right one out: they only change how it is found.
+
+        After too many wrong ones the store is not asked for each, but once in two seconds for the list of all tokens.
+        """
+        wait = self._failures.wait(client)
         try:
-            return await self._tokens.find(text)
+            is_asked = wait is None or self._tokens.knows(text) or await self._tokens.has(text)
+            found = await self._tokens.find(text) if is_asked else None
         except StoreError:
             return rejections.store_away()
+        if found is not None:
+            return found
+        if wait is not None:
+            return rejections.too_many(wait, "tokens that are none")
+        self._failures.take(client)
+        return rejections.wrong_token()
 
     def _in_session(self, found: Found, session: Session, headers: tuple[tuple[str, str], ...] = ()) -> Caller:
         proof = self._sessions.form_token(session.id)

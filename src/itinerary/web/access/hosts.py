@@ -20,38 +20,17 @@ loopback names are refused then, unless they are among the further names, and no
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Final
 
 from itinerary.errors import ConfigError
 from itinerary.model.text import shown
-from itinerary.observe.addresses import ListenAt
+from itinerary.observe.addresses import ListenAt, authority
 
-__all__ = ["Hosts", "authority"]
+__all__ = ["Hosts"]
 
-_AUTHORITY: Final = re.compile(
-    r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?", re.ASCII
-)
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PORTS: Final = {"http": 80, "https": 443}
-_PORT_MAX: Final = 65_535
-
-
-@lru_cache(256)
-def authority(text: str) -> tuple[str, int | None] | None:
-    """A host, in one spelling, and a port, as they stand in a URL or in `Host`; None if that cannot be read."""
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or (found[2] is not None and int(found[2]) > _PORT_MAX):
-        return None
-    host = found[1].lower()
-    try:
-        host = str(ipaddress.ip_address(host.strip("[]")))
-    except ValueError:
-        if host.startswith("["):
-            return None
-    return host, None if found[2] is None else int(found[2])
 
 
 class Hosts:

@@ -3,17 +3,15 @@
 A bucket holds so many requests and fills up again at a rate; who finds it empty is told when to come back. There is one
 for each token, or, where there is none, for each address that asks; looking and changing have buckets of their own, so
 that an open dashboard cannot keep its owner from cancelling a run. What fails to be a token empties a third, smaller
-one, of its address.
+one, of its address. That one slows down only what is wrong: a right token passes, whatever others of its address send.
 
 The buckets are bounded. The one that was not used for longest is forgotten first, and its owner begins with a full one.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -21,12 +19,10 @@ import msgspec
 from itinerary.errors import ConfigError
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["BUCKETS_MAX", "Buckets", "RateLimits", "client_key"]
+__all__ = ["BUCKETS_MAX", "Buckets", "RateLimits"]
 
 BUCKETS_MAX: Final = 10_000
 """How many are remembered, of each kind."""
-_NETWORK: Final = 64
-"""Of an IPv6 address the part that its owner cannot choose."""
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,18 +77,3 @@ class Buckets:
 
     def _wait(self, level: int) -> int | None:
         return None if level >= self._price else -((level - self._price) // SECOND)
-
-
-@lru_cache(1_024)
-def client_key(address: str | None) -> str:
-    """What counts as one client: an IPv4 address, or an IPv6 network, since its owner has more addresses than we have
-    buckets."""
-    try:
-        ip = ipaddress.ip_address((address or "").partition("%")[0])
-    except ValueError:
-        return "unknown"
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:
-            return str(ip.ipv4_mapped)
-        return str(ipaddress.IPv6Network((ip, _NETWORK), strict=False))
-    return str(ip)

@@ -1,6 +1,7 @@
 """Local callers: requests from this machine that bring no token.
 
-    a proxy in front (`web_names`, or a header that a proxy adds)    refused: the address that connects is the proxy's
+    a proxy in front (`web_names`, `web_proxies`, or a header        refused: the address that connects is the proxy's
+    that a proxy adds)
     another user of this machine opened the connection (Linux)       refused: only the node's own user and root pass
     `web_local`                                                      what is left may do: admin, operate, read or none
 

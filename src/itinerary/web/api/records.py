@@ -120,7 +120,7 @@ async def follow_events(
     await _length(store, desk)
     if last is not None and last.isascii() and last.isdigit() and len(last) < 19:
         after = int(last)
-    return Stream(await while_admitted(request, api, _followed(api, desk, after, partition)), media_type=EVENTS_TYPE)
+    return Stream(await while_admitted(request, _followed(api, desk, after, partition)), media_type=EVENTS_TYPE)
 
 
 RECORDS: Final = (list_desks, show_desk, list_events, append_event, follow_events)

@@ -19,7 +19,6 @@ from itinerary.web.api.backfills import Backfills
 from itinerary.web.api.feed import Feed
 from itinerary.web.api.finding import Names
 from itinerary.web.api.framing import AnyRequest
-from itinerary.web.api.streams import Followers
 from itinerary.web.guarding import caller_of
 from itinerary.web.house import House
 from itinerary.web.problems import Refused
@@ -38,7 +37,6 @@ class Service:
         self.names = Names(house)
         self.backfills = Backfills(log)
         self.feed = Feed(house)
-        self.followers = Followers()
         self.probes = Probes(
             house.watched,
             house.node.tally(),

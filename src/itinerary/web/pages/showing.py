@@ -50,7 +50,7 @@ async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
     key = page_key(request)
     if _EVENTS in request.headers.get("accept", ""):
         seen = dict(item.partition(":")[::2] for item in request.query_params.get(_SEEN, "").split(",") if item)
-        messages = hub.follow(key, draw, seen)
+        messages = _counted(request, hub.follow(key, draw, seen))
         first = await anext(messages)
         return Stream(_while_admitted(request, first, messages), media_type=_EVENTS)
     try:
@@ -85,6 +85,13 @@ def page_key(request: AnyRequest) -> str:
     """What a page is called among all that are looked at: its path, and what was asked for in it."""
     asked = [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != _SEEN]
     return f"{request.url.path}?{urlencode(sorted(asked))}"
+
+
+async def _counted(request: AnyRequest, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Count a live page among the streams. Raises Refused before the first message."""
+    with request.app.state.streams.counted(caller_of(request)):
+        async for message in messages:
+            yield message
 
 
 async def _while_admitted(request: AnyRequest, first: bytes, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from litestar.response import Redirect
 
 from itinerary.model.access import Scope
 from itinerary.web.access import PUBLIC, Rejection
-from itinerary.web.guarding import add_headers, caller_of, form_of, visit_of
+from itinerary.web.guarding import add_headers, caller_of, form_of, refused, visit_of
 from itinerary.web.live import Drawn
 from itinerary.web.pages.showing import AnyRequest, framed
 from itinerary.web.pages.templates import drawn
@@ -31,7 +31,7 @@ async def sign_in(request: AnyRequest) -> Response[Any]:
     token, onward = fields.get("token", "").strip(), fields.get("next", "/")
     found = await request.app.state.door.sign_in(visit_of(request, PUBLIC), token)
     if isinstance(found, Rejection):
-        add_headers(request, found.headers)
+        refused(request, found)
         return framed(request, _form(request, onward, found.detail, found.status))
     add_headers(request, found.headers)
     return Redirect(_local(onward), status_code=303)

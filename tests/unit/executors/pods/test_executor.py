@@ -443,7 +443,7 @@ async def test_a_pod_that_the_node_does_not_allow_is_never_created(server: ApiSe
     outcome = await strict.outcome()
     assert isinstance(outcome, Failed)
     assert "asks for hostNetwork" in outcome.error
-    elsewhere = await node("b", PodPolicy(namespaces=("jobs",)))
+    elsewhere = await node("b", policy=PodPolicy(namespaces=("jobs",)))
     elsewhere.begin()
     outcome = await elsewhere.outcome()
     assert isinstance(outcome, Failed)
@@ -455,7 +455,7 @@ async def test_a_pod_that_the_node_does_not_allow_is_never_created(server: ApiSe
 @pytest.mark.spec("Q3", "pods")
 @played
 async def test_a_pod_that_runs_already_is_followed_whatever_the_policy_is_by_now(server: ApiServer, node: Any) -> None:
-    lenient = await node("a", PodPolicy(rights=("hostNetwork",)))
+    lenient = await node("a", policy=PodPolicy(rights=("hostNetwork",)))
     template = {"spec": {"hostNetwork": True}}
     name = lenient.begin(template=template)
     await lenient.shows(CREATING)

@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from itinerary.app.tokens import Found
+from itinerary.connections.clients import client_key
 from itinerary.errors import ConfigError, NodeError
 from itinerary.model.access import Scope
 from itinerary.model.rows import TokenRow
-from itinerary.observe.addresses import ListenAt
+from itinerary.observe.addresses import ListenAt, authority
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import RateLimits, check_listening, security_headers
 from itinerary.web.access.heads import BYTES_MAX, COUNT_MAX, Heads, read_heads
-from itinerary.web.access.hosts import Hosts, authority
-from itinerary.web.access.limits import Buckets, client_key
+from itinerary.web.access.hosts import Hosts
+from itinerary.web.access.limits import Buckets
 from itinerary.web.access.origins import foreign_origin
 from itinerary.web.access.sessions import SESSION_FOR, Sessions
 

@@ -1,0 +1,93 @@
+"""Proxies that the operator trusts (`web_proxies`), and the client behind one.
+
+    peer                        X-Forwarded-For, Forwarded      the client that counts
+    no proxy of ours            anything                        the peer
+    a proxy of ours             one of the two                  the last address in it that is no proxy of ours
+    a proxy of ours             none, both, or unreadable       the peer
+
+Each proxy appends the address that connected to it, so the list is read from its end: what stands before the first
+address that is no proxy of ours may be made up. A proxy writes one of the two headers, and passes the other one on as
+the client sent it. So with both there is no telling which one the proxy wrote, and none counts.
+
+The client counts for limits and for the log. The address is never a proof of anything: a request with such a header is
+of no local caller (see `local`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from itinerary.connections.clients import client_key
+from itinerary.observe.addresses import Network, read_network
+from itinerary.web.access.heads import Heads
+
+__all__ = ["Proxies"]
+
+_HOPS_MAX: Final = 20
+"""So many addresses are looked at, from the end."""
+_FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;"\s]*)""", re.ASCII | re.IGNORECASE)
+_WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([0-9.]+):\d+", re.ASCII)
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Proxies:
+    """The proxies of one server."""
+
+    def __init__(self, given: Collection[str] = ()) -> None:
+        """`given` are addresses and networks: `127.0.0.1`, `10.0.0.0/8`. Raises ConfigError."""
+        self._networks: list[Network] = [read_network("web_proxies", text) for text in given]
+
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
+    def __contains__(self, address: str) -> bool:
+        """True if an address is that of a proxy."""
+        return bool(self._networks) and (read := _read(address)) is not None and self._has(read)
+
+    def client_of(self, peer: str | None, heads: Heads) -> str:
+        """Return the key of the client that a request counts for (see `clients`)."""
+        if peer is None or peer not in self:
+            return client_key(peer)
+        listed, forwarded = heads.get("x-forwarded-for"), heads.get("forwarded")
+        if (listed is None) == (forwarded is None):
+            return client_key(peer)
+        hops = _hops(listed) if listed is not None else _forwarded(forwarded or "")
+        return client_key(self._first_stranger(hops) or peer)
+
+    def _first_stranger(self, hops: Sequence[str]) -> str | None:
+        """Return the last address that is no proxy. None if a hop before it cannot be read."""
+        for hop in reversed(hops[-_HOPS_MAX:]):
+            if (address := _read(hop)) is None:
+                return None
+            if not self._has(address):
+                return str(address)
+        return None
+
+    def _has(self, address: _Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def _hops(text: str) -> list[str]:
+    return [hop.strip() for hop in text.split(",")]
+
+
+def _forwarded(text: str) -> list[str]:
+    """Read the `for` of each element of `Forwarded` (RFC 7239); an empty text where there is none."""
+    found = (_FOR.search(element) for element in text.split(","))
+    return ["" if one is None else one[1].strip('"') for one in found]
+
+
+def _read(text: str) -> _Address | None:
+    """Read an address, with or without a port. An IPv4 address within IPv6 is the IPv4 address."""
+    if (with_port := _WITH_PORT.fullmatch(text)) is not None:
+        text = with_port[1] or with_port[2]
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address if mapped is None else mapped
