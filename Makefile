@@ -11,7 +11,7 @@ SEEDS ?= 300
 API_EXAMPLES ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts unit fuzz api faults simulate mutants kubernetes spec docs bench screenshots lock format clean
+.PHONY: help run test lint types contracts unit fuzz api faults simulate mutants kubernetes spec docs bench screenshots access lock format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -65,6 +65,9 @@ bench: $(READY)  ## speed beside the peers, in one run
 
 screenshots: $(READY)  ## pictures of the dashboard for the docs; needs Chromium
 	$(BIN)/python tools/screenshots.py
+
+access: $(READY)  ## the page of all routes and all callers; needs root and the proxies
+	$(BIN)/python tools/access.py
 
 lock: $(READY)  ## renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from itinerary.app.tokens import FRESH_FOR, STALE_FOR
+from itinerary.app.tokens import EXPIRES_AFTER, FRESH_FOR, STALE_FOR
 from itinerary.model.access import Scope
 from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX
 from itinerary.schedules.durations import SECOND
@@ -34,9 +34,10 @@ def test_every_scope_is_on_the_page() -> None:
 def test_the_numbers_on_the_page_are_those_of_the_program() -> None:
     limits, said = RateLimits(), page().text
     for number in (
-        f"at most {FRESH_FOR // SECOND} seconds later",
+        f"at most {FRESH_FOR // SECOND} second later",
         f"for {STALE_FOR // SECOND // 60} minutes",
         f"after {SESSION_FOR // SECOND // 3_600} hours",
+        f"expires after {EXPIRES_AFTER.removesuffix('d')} days",
         f"for {KEPT_FOR // SECOND // 86_400} days",
         f"at most {TOKENS_MAX:,}",
         f"more than {COUNT_MAX} headers, or more than {BYTES_MAX:,} bytes",

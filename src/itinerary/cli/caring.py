@@ -14,6 +14,8 @@ from rich.text import Text
 from itinerary.app.alerting import send_test
 from itinerary.app.doctoring import Examined, Finding, examined
 from itinerary.app.doctoring.overview import Overview, overview
+from itinerary.app.operators import local_user
+from itinerary.app.pruning import record_prune
 from itinerary.app.signals import EXIT_ERROR
 from itinerary.cli.bars import Hear, progress
 from itinerary.cli.interrupting import run_command
@@ -252,6 +254,8 @@ def prune(
 async def _pruned(url: str, rules: Retention, *, is_dry: bool) -> Forgotten:
     await existing_store(url)
     async with open_store(url) as store:
+        if not is_dry:
+            await record_prune(store, rules, by=local_user())
         with progress("counting" if is_dry else "pruning") as hear:
             step = store.count_prunable if is_dry else store.prune
             occurrences, statistics = await _round(step, rules, hear)

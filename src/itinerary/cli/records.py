@@ -19,6 +19,7 @@ import msgspec
 import typer
 
 from itinerary import ports
+from itinerary.app.operators import local_user
 from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
 from itinerary.cli.output import one_line, print_json, say
@@ -145,7 +146,7 @@ def append(  # noqa: PLR0913, PLR0917 - what an event may say
         if data is not None:
             said["data"] = _read_json(data)
         key = f"{uuid4()}" if key is None else key
-        event = produced(kind, record, said, key)
+        event = produced(kind, record, said, key, local_user())
 
         async def add(url: str) -> int:
             async with open_store(url) as opened:
@@ -195,7 +196,8 @@ def _line(row: EventRow, *, as_json: bool) -> str:
         return msgspec.json.encode(event).decode()
     fields = " ".join(f"{name}={_plain(value)}" for name, value in event.fields.items())
     when = f"{event.at:%Y-%m-%d %H:%M:%S}"
-    said = one_line(f"{event.partition}  {event.kind}  {_about(event)}{fields}")
+    by = "" if event.by is None else f"  by {event.by}"
+    said = one_line(f"{event.partition}  {event.kind}  {_about(event)}{fields}{by}")
     return f"{event.sequence:>8}  {when}  {said}"
 
 

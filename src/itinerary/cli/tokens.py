@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 import typer
 from rich.text import Text
 
 from itinerary.app.operators import local_user
-from itinerary.app.tokens import Listed, Made, create, listed, revoke
+from itinerary.app.tokens import EXPIRES_AFTER, Listed, Made, create, listed, revoke
 from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
 from itinerary.cli.listing import existing_store
@@ -34,6 +34,7 @@ from itinerary.stores.store import EngineStore
 __all__ = ["add_tokens", "print_tokens"]
 
 T = TypeVar("T")
+_NEVER: Final = "never"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the history calls whoever uses it: ci, anna-laptop.")]
 
@@ -57,15 +58,18 @@ def make(
         Scope, typer.Option("--scope", help="What it is good for; each contains the one before it.")
     ] = Scope.READ,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DURATION", help="After how long it expires: 90d; else never.")
-    ] = None,
+        str,
+        typer.Option(
+            "--expires", metavar="DURATION", help="After how long it expires, 30d or 8h; `never`: it does not."
+        ),
+    ] = EXPIRES_AFTER,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Make a token, and print it: this once, since only its hash is kept. A store that is not there yet is made."""
 
     async def run(opened: EngineStore) -> Made:
-        return await create(opened, name, scope, by=local_user(), expires=expires)
+        return await create(opened, name, scope, by=local_user(), expires=None if expires == _NEVER else expires)
 
     with errors_told():
         made = run_command(_on(store, run, makes=True))
@@ -73,7 +77,9 @@ def make(
             print_json({**msgspec.structs.asdict(made.token), "token": made.text})
             return
         console = screen(errors=True)
-        until = "" if made.token.expires_at is None else f", and expires {_told(made.token.expires_at)}"
+        until = (
+            ", and never expires" if made.token.expires_at is None else f", and expires {_told(made.token.expires_at)}"
+        )
         say(f"token {name} has scope {scope.value}{until}", console)
         typer.echo(made.text)
         say("It is shown this once: only its hash is kept. Put it where your secrets are.", console)

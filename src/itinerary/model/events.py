@@ -18,6 +18,8 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What brought it about, unique in its stream: the same cause brings about one event, however often it is sent."""
     data: str | None = None
     """JSON."""
+    by: str | None = None
+    """Who appends it: the name of a token or a user. None: the desk itself, or a program."""
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -71,11 +71,14 @@ class Event(msgspec.Struct, frozen=True):
     """Empty if it is about no single one."""
     at: datetime
     fields: Mapping[str, Any]
+    by: str | None = None
+    """Who appended it: the name of a token or a user. None: the desk itself, or a program."""
 
 
 def event_of(row: EventRow) -> Event:
     """A row of the log, for people."""
-    return Event(row.sequence, row.partition, row.kind, row.record, instant_of(row.at), shown_fields(row))
+    at = instant_of(row.at)
+    return Event(row.sequence, row.partition, row.kind, row.record, at, shown_fields(row), row.entered_by)
 
 
 def instant_of(at: int) -> datetime:

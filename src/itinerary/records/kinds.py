@@ -158,8 +158,9 @@ def kind_of(name: str) -> type[Fields] | None:
 # -- what producers say ------------------------------------------------------------------------------------------------
 
 
-def produced(kind: str, record: str, fields: Mapping[str, object], key: str) -> NewEvent:
-    """An event as a producer has written it, checked. Times are aware datetimes or microseconds."""
+def produced(kind: str, record: str, fields: Mapping[str, object], key: str, by: str | None = None) -> NewEvent:
+    """An event as a producer has written it, checked. Times are aware datetimes or microseconds. `by`: who appends it,
+    where that is no program."""
     shape = _PRODUCED.get(kind)
     if shape is None:
         why = "is written by the desk itself" if kind in _OWN else "is no kind of event"
@@ -190,7 +191,7 @@ def produced(kind: str, record: str, fields: Mapping[str, object], key: str) -> 
         raise RecordError(f"{kind} of record {shown(record)}: its text has the character U+0000; leave that out")
     if isinstance(said, VerificationScheduled):
         check_verification(said.verification)
-    return NewEvent(kind=kind, record=record, cause=f"key/{key}", data=data.decode())
+    return NewEvent(kind=kind, record=record, cause=f"key/{key}", data=data.decode(), by=by)
 
 
 def check_verification(name: str) -> str:

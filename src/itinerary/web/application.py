@@ -75,20 +75,21 @@ def application(
         logging_config=None,
         debug=False,
     )
-    return Envelope(app, refusals)
+    return Envelope(app, door, refusals)
 
 
 class Envelope:
     """Around every answer."""
 
-    def __init__(self, inner: ASGIApp, refusals: Refusals) -> None:
-        self._inner, self._refusals = inner, refusals
+    def __init__(self, inner: ASGIApp, door: Door, refusals: Refusals) -> None:
+        self._inner, self._door, self._refusals = inner, door, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with the headers that every answer has."""
         if scope["type"] != ScopeType.HTTP:
             await self._inner(scope, receive, send)
             return
+        scope["scheme"] = self._door.public_scheme(list(scope["headers"]), scope["scheme"])
         waiting: list[tuple[str, str]] = []
         state: dict[str, Any] = {**(scope.get("state") or {}), HEADERS_TO_ADD: waiting}
         scope["state"] = state

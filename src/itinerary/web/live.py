@@ -15,7 +15,7 @@ itself. Nothing that is drawn depends on who looks: what does is in the frame ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from time import perf_counter
@@ -107,7 +107,7 @@ class Hub:
             del self._kept[next(iter(self._kept))]
         return drawn
 
-    async def follow(self, key: str, draw: Draw, seen: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def follow(self, key: str, draw: Draw, seen: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """What changes, as server-sent events; `seen` are the hashes of the parts that the reader has. Raises TooMany,
         before anything is sent."""
         watch = self._watched.get(key)

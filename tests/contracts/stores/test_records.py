@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.queries import Events, EventsAt, Homes, Partitions, Streams
@@ -34,6 +35,15 @@ async def test_events_are_numbered_without_gaps_over_all_partitions(desk: Desk) 
         "F-4",
     ]
     assert [event.sequence for event in await desk.store.read(Events("folio", after=2, limit=1))] == [3]
+
+
+@pytest.mark.spec("Q2", "events")
+@told
+async def test_an_event_keeps_who_appended_it_first(desk: Desk) -> None:
+    by_anna = NewEvent(kind="RecordCreated", record="F-1", cause="one", by="anna")
+    await desk.store.append("folio", "lisbon", [by_anna, created("F-2")])
+    await desk.store.append("folio", "lisbon", [replace(by_anna, by="boris")])
+    assert [event.entered_by for event in await desk.store.read(Events("folio"))] == ["anna", None]
 
 
 @pytest.mark.spec("E10")

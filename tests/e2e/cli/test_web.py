@@ -120,10 +120,10 @@ def test_an_address_that_others_can_reach_without_a_token_ends_the_node_before_i
 @pytest.mark.spec("Q1", "refuses before anything runs")
 def test_a_name_of_the_server_that_is_none_ends_the_node_before_it_starts_anything(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(RUNS, "utf-8")
-    (tmp_path / "itinerary.toml").write_text('web_names = ["https://jobs.example.com"]\n', "utf-8")
+    (tmp_path / "itinerary.toml").write_text('web_names = ["ftp://jobs.example.com"]\n', "utf-8")
     with Program(tmp_path, "up", "app.py", "--store", STORE, "--web", "127.0.0.1:0") as node:
         assert node.end() == 1
-    assert "is no name of a host; write jobs.example.com, without https://" in node.errors[0]
+    assert "is no name of a host; write https://jobs.example.com, or the name alone" in node.errors[0]
     assert node.output == []
     assert not (tmp_path / "ran").exists()
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from itinerary import Itinerary
 from itinerary.app.doctoring import Examined, Level, examined
+from itinerary.app.operators import local_user
 from itinerary.app.sources import read_configuration
 from itinerary.cli.main import app as command_line
 from itinerary.stores.opening import open_store, schema_at
@@ -149,6 +150,7 @@ def test_migrate_makes_a_store_and_says_from_what_to_what(url: str, path: Path) 
         "  0001 first tables",
         "  0002 tokens",
         "  0003 last runs",
+        "  0004 event authors",
     ]
     assert told(url, "migrate")[1]["ran"] == []
     assert said(url, "migrate")[1] == f"sqlite:///{path} has schema {planned['after']}; there is nothing to run"
@@ -188,6 +190,10 @@ def test_prune_counts_first_and_then_removes_what_is_old(url: str, path: Path) -
     assert said(url, "prune", "--keep-for", "36500d")[1].startswith("removed 0 occurrences")
     assert said(url, "prune")[1].startswith("removed 5 occurrences, and ")
     assert told(url, "prune", "--dry-run")[1]["occurrences"] == 0
+    with sqlite3.connect(path) as books:
+        rows = books.execute("SELECT entered_by, subject FROM itinerary_entries WHERE kind = 'prune' ORDER BY revision")
+        kept = "keep_failed_for 90d, keep_max 100000"
+        assert rows.fetchall() == [(local_user(), f"keep_for {days}d, {kept}") for days in (36_500, 30)]
     assert said(url, "prune", "--keep-for", "soon")[0] == 1
     assert said(url, "prune", "--keep-max", "-1")[0] == 2
 

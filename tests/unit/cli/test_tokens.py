@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -34,7 +35,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.mark.spec("U3", "token")
 def test_a_token_is_printed_alone_on_standard_output_and_once(url: str) -> None:
-    made = run(url, "create", "ci", "--scope", "operate", "--expires", "90d")
+    made = run(url, "create", "ci", "--scope", "operate")
     assert made.exit_code == 0
     assert TOKEN.fullmatch(made.stdout.strip())
     first, *_, last = made.stderr.splitlines()
@@ -45,7 +46,7 @@ def test_a_token_is_printed_alone_on_standard_output_and_once(url: str) -> None:
 
 @pytest.mark.spec("U3", "token")
 def test_tokens_are_made_listed_and_revoked_in_json(url: str) -> None:
-    made = msgspec.json.decode(run(url, "create", "ci", "--scope", "admin", "--json").stdout)
+    made = msgspec.json.decode(run(url, "create", "ci", "--scope", "admin", "--expires", "never", "--json").stdout)
     text = made.pop("token")
     assert TOKEN.fullmatch(text)
     assert (made["name"], made["scope"], made["state"], made["expires_at"]) == ("ci", "admin", "good", None)
@@ -57,6 +58,17 @@ def test_tokens_are_made_listed_and_revoked_in_json(url: str) -> None:
     assert found[0] == revoked
     assert [(token["name"], token["state"]) for token in found] == [("ci", "revoked"), ("wall", "good")]
     assert set(found[0]) == {*made}, "and neither a token nor a hash"
+
+
+@pytest.mark.spec("Q1", "expires")
+def test_a_token_expires_after_90_days_unless_asked_otherwise(url: str) -> None:
+    for words, days in (((), 90), (("--expires", "7d"), 7), (("--expires", "never"), None)):
+        made = msgspec.json.decode(run(url, "create", f"for-{days}", *words, "--json").stdout)
+        begun = datetime.fromisoformat(made["created_at"])
+        ends = None if days is None else begun + timedelta(days=days)
+        assert (made["expires_at"] and datetime.fromisoformat(made["expires_at"])) == ends
+    never = run(url, "create", "wall", "--expires", "never").stderr.splitlines()[0]
+    assert never == "token wall has scope read, and never expires"
 
 
 @pytest.mark.spec("U3", "token")

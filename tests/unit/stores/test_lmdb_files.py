@@ -167,14 +167,14 @@ def test_an_older_schema_is_seen_without_touching_it_and_migrated_when_it_is_ope
     assert (made.found, made.known, made.pending) == (
         None,
         SCHEMA,
-        ("0001 first tables", "0002 tokens", "0003 last runs"),
+        ("0001 first tables", "0002 tokens", "0003 last runs", "0004 event authors"),
     )
     with process(HOLDER, tmp_path / "store"):
         pass
     with lmdb.open(str(tmp_path / "store")) as env, env.begin(write=True) as txn:
         txn.put(MARK, (1).to_bytes(4))
     for _ in range(2):
-        assert asyncio.run(seen()) == SchemaSeen(1, SCHEMA, ("0002 tokens", "0003 last runs"))
+        assert asyncio.run(seen()) == SchemaSeen(1, SCHEMA, ("0002 tokens", "0003 last runs", "0004 event authors"))
     assert asyncio.run(contents(tmp_path / "store")) == ["of the other"]
     assert asyncio.run(seen()).is_current
 

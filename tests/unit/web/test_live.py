@@ -73,7 +73,7 @@ def test_who_follows_a_page_is_sent_the_parts_that_changed_and_no_others(tmp_pat
         assert (await anext(messages)).startswith(b":")
         scene.word = "second"
         assert await event(messages) == ("parts", {"word": "<p>second</p>"})
-        await messages.aclose()  # type: ignore[attr-defined]  # a generator
+        await messages.aclose()
 
     with house(tmp_path) as found:
         asyncio.run(follow(Hub(found), Scene()))
@@ -89,7 +89,7 @@ def test_a_page_that_many_follow_is_drawn_once_for_all_of_them(tmp_path: Path) -
         assert all(item == told[0] for item in told)
         assert scene.times < len(all_messages)
         for messages in all_messages:
-            await messages.aclose()  # type: ignore[attr-defined]  # a generator
+            await messages.aclose()
         drawn = scene.times
         await asyncio.sleep(0.1)
         assert scene.times <= drawn + 1, "nobody looks any more"
@@ -118,7 +118,7 @@ def test_a_page_stays_as_it_was_while_the_store_is_away_and_its_readers_are_told
         assert isinstance(said, dict)
         assert said["since"] == since.isoformat().replace("+00:00", "Z")
         assert "the node does not run" in said["why"]
-        await messages.aclose()  # type: ignore[attr-defined]  # a generator
+        await messages.aclose()
 
     with house(tmp_path) as found:
         hub = Hub(found)
@@ -137,10 +137,10 @@ def test_one_follower_too_many_is_refused_before_anything_is_sent(
         await anext(first)
         with pytest.raises(TooMany, match="1 dashboards are open already"):
             await anext(hub.follow("b", scene.draw, {}))
-        await first.aclose()  # type: ignore[attr-defined]  # a generator
+        await first.aclose()
         again = hub.follow("b", scene.draw, {})
         await anext(again)
-        await again.aclose()  # type: ignore[attr-defined]  # a generator
+        await again.aclose()
 
     with house(tmp_path) as found:
         asyncio.run(follow(Hub(found), Scene()))

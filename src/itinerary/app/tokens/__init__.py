@@ -8,10 +8,20 @@ A token is shown once, to whoever made it. The store has its SHA-256, and so has
 """
 
 from itinerary.app.tokens.book import FRESH_FOR, STALE_FOR, Found, TokenBook
-from itinerary.app.tokens.keeping import EXPIRES_AFTER_MAX, Listed, Made, create, has_tokens, listed, revoke
+from itinerary.app.tokens.keeping import (
+    EXPIRES_AFTER,
+    EXPIRES_AFTER_MAX,
+    Listed,
+    Made,
+    create,
+    has_tokens,
+    listed,
+    revoke,
+)
 from itinerary.app.tokens.texts import digest_of, new_text
 
 __all__ = [
+    "EXPIRES_AFTER",
     "EXPIRES_AFTER_MAX",
     "FRESH_FOR",
     "STALE_FOR",

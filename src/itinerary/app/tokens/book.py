@@ -1,6 +1,6 @@
 """The server's own look at the tokens, so that not every request has to ask the store.
 
-    a request ──► known for less than 2 s? ──yes──► as it was
+    a request ──► known for less than 1 s? ──yes──► as it was
                          │ no
                          ▼
                   ask the store ──► as it is
@@ -8,9 +8,9 @@
                          ▼
                   known for less than 15 min? ──yes──► as it was, and `is_stale`: good for looking, not for changing
 
-So a token that was revoked is refused everywhere at most 2 s later, plus the time that the store takes to answer. What
+So a token that was revoked is refused everywhere at most 1 s later, plus the time that the store takes to answer. What
 is not in the store is never remembered: a made-up token costs the store a look at an index each time. A client that
-makes up many is held against a list of all tokens instead (`has`), which is read once in 2 s.
+makes up many is held against a list of all tokens instead (`has`), which is read once a second.
 
 While the store is away there is nothing that could be changed, and whoever watches the dashboard should see that it is
 away and not a page that asks for a token. That is what a stale answer is for.
@@ -40,7 +40,7 @@ from itinerary.schedules.durations import SECOND
 
 __all__ = ["FRESH_FOR", "STALE_FOR", "Found", "TokenBook"]
 
-FRESH_FOR: Final = 2 * SECOND
+FRESH_FOR: Final = SECOND
 """How old an answer may be, in microseconds: this long a revoked token may still be taken for good."""
 STALE_FOR: Final = 900 * SECOND
 """How old it may be while the store is away."""

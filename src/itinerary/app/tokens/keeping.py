@@ -20,8 +20,10 @@ from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["EXPIRES_AFTER_MAX", "Listed", "Made", "Read", "create", "has_tokens", "listed", "revoke"]
+__all__ = ["EXPIRES_AFTER", "EXPIRES_AFTER_MAX", "Listed", "Made", "Read", "create", "has_tokens", "listed", "revoke"]
 
+EXPIRES_AFTER: Final = "90d"
+"""After how long a token expires, unless its maker says otherwise."""
 EXPIRES_AFTER_MAX: Final = 3_650 * 86_400 * SECOND
 """The longest time until a token expires, in microseconds; one that shall be good for longer does not expire."""
 
@@ -59,10 +61,17 @@ class Made(msgspec.Struct, frozen=True):
 
 
 async def create(
-    store: Store, name: str, scope: Scope, *, by: str, expires: DurationLike | None = None, text: str | None = None
+    store: Store,
+    name: str,
+    scope: Scope,
+    *,
+    by: str,
+    expires: DurationLike | None = EXPIRES_AFTER,
+    text: str | None = None,
 ) -> Made:
     """Make a token, named like nothing that is listed. Raises TokenError.
 
+    `expires`: after how long it expires; None: never.
     `text` is for who repeats a call whose answer was lost; else it is a new one.
     """
     check_name("token name", name)
@@ -71,7 +80,7 @@ async def create(
     expires_after = None if expires is None else parse_duration(expires, minimum=SECOND)
     if expires_after is not None and expires_after > EXPIRES_AFTER_MAX:
         longest = format_duration(EXPIRES_AFTER_MAX)
-        raise TokenError(f"expires {shown(expires)}: give at most {longest}, or leave it out for one that stays good")
+        raise TokenError(f"expires {shown(expires)}: give at most {longest}, or `never`")
     text = new_text() if text is None else text
     digest = digest_of(text)
     if digest is None:

@@ -34,6 +34,8 @@ class EventRow(Row, frozen=True):
     record: str
     at: int
     data: str | None = None
+    entered_by: str | None = None
+    """Who appended it: the name of a token or a user. None: the desk itself, or a program."""
 
 
 class CauseRow(Row, frozen=True):

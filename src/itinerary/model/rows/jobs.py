@@ -55,6 +55,8 @@ class EntryKind(StrEnum):
     """A time zone's transitions read like this, from then on (protocol rule 5)."""
     SOURCE = "source"
     """Another file or program declares the job, from then on."""
+    PRUNE = "prune"
+    """An operator had old history removed. It changes no job; the subject says what was kept."""
 
 
 class EntryRow(Row, frozen=True):

@@ -68,7 +68,7 @@ def append_events(
         tx.insert(
             EVENTS,
             [
-                EventRow(stream, partition, number, event.kind, event.record, now, event.data)
+                EventRow(stream, partition, number, event.kind, event.record, now, event.data, event.by)
                 for number, event in numbered
             ],
         )

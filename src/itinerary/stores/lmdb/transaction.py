@@ -26,7 +26,7 @@ from itinerary.stores.transaction import Swap, swap_one_by_one
 
 __all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
-LAYOUTS: Final = ("first tables", "tokens", "last runs")
+LAYOUTS: Final = ("first tables", "tokens", "last runs", "event authors")
 """What came with each layout. All that an older one has is where it is in the newer ones."""
 SCHEMA: Final = len(LAYOUTS)
 """The number of the layout that this program writes."""

@@ -17,7 +17,7 @@ given must be good, even where none is needed: who makes a mistake hears of it, 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -89,6 +89,14 @@ class Door:
         self._changes = Buckets(limits.changes_per_second, limits.changes_at_once, elapsed)
         self._failures = Buckets(limits.failures_per_second, limits.failures_at_once, elapsed)
 
+    def public_scheme(self, headers: Sequence[tuple[bytes, bytes]], scheme: str) -> str:
+        """Return the scheme by which the browser that sent these headers reaches this server.
+
+        A proxy that speaks https for us connects by http; the settings say so (`web_names`), and no header does.
+        """
+        host = next((value for name, value in headers if name.lower() == b"host"), b"")
+        return self._hosts.public_scheme(host.decode("latin-1"), scheme)
+
     async def admit(self, visit: Visit) -> Caller | Rejection:
         """Who it is, or why not."""
         heads = self._looked_at(visit)
@@ -100,7 +108,7 @@ class Door:
     async def _admit(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
         if visit.needs is None:
             return rejections.no_rule()
-        who = self._anybody() if visit.needs == PUBLIC else await self._known(visit, heads, client)
+        who = _anybody(self._sessions) if visit.needs == PUBLIC else await self._known(visit, heads, client)
         by = client if isinstance(who, Rejection) or not who.name else f"name {who.name}"
         # A change on a public route is an attempt to sign in. There `sign_in` limits wrong tokens, and no right one.
         is_limited = visit.needs != PUBLIC or visit.method in SAFE_METHODS
@@ -108,12 +116,22 @@ class Door:
             return rejections.too_many(wait, "requests")
         if isinstance(who, Rejection):
             return who
-        if visit.needs != PUBLIC and who.scope is not None and not who.may(visit.needs):
-            is_local = who.came is Came.LOOPBACK
-            return rejections.too_little(who.name, who.scope, visit.needs, is_local=is_local)
+        if (rejection := _too_little(visit, who)) is not None:
+            return rejection
         if visit.method in SAFE_METHODS or who.came is Came.BEARER or await self._is_proven(visit, heads, who):
             return who
         return rejections.unproven()
+
+    async def recheck(self, visit: Visit) -> Rejection | None:
+        """Return why a request that was admitted would be refused now; None if it would not.
+
+        The rates count nothing here, so that a long answer may ask often.
+        """
+        heads = self._looked_at(visit)
+        if isinstance(heads, Rejection):
+            return heads
+        who = await self._known(visit, heads, self._proxies.client_of(visit.client, heads))
+        return who if isinstance(who, Rejection) else _too_little(visit, who)
 
     async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
         """Begin a session for who brings a token, on a request that was admitted. Its cookie is in the headers."""
@@ -128,8 +146,12 @@ class Door:
         return self._in_session(found, session, (self._sessions.cookie(visit.scheme, value),))
 
     def sign_out(self, visit: Visit) -> tuple[tuple[str, str], ...]:
-        """The headers that end a session in its browser."""
-        return (self._sessions.cookie(visit.scheme, ""),)
+        """End the session of a request, here and in its browser: return the headers that take the cookie away."""
+        heads = read_heads(visit.headers)
+        if isinstance(heads, Heads):
+            for value in heads.cookies(self._sessions.cookie_name(visit.scheme)):
+                self._sessions.end(value)
+        return self._without_cookie(visit)
 
     # -- before anybody is known -------------------------------------------------------------------------------------
 
@@ -175,13 +197,13 @@ class Door:
     async def _by_session(self, visit: Visit, value: str) -> Caller | Rejection:
         session = self._sessions.read(value)
         if session is None:
-            return rejections.session_over(self.sign_out(visit))
+            return rejections.session_over(self._without_cookie(visit))
         try:
             found = await self._tokens.named(session.name)
         except StoreError:
             return rejections.store_away()
         if found is None or not session.is_of(found):
-            return rejections.session_over(self.sign_out(visit))
+            return rejections.session_over(self._without_cookie(visit))
         if found.is_stale and visit.needs is not Scope.READ:
             return rejections.store_away()
         return self._in_session(found, session)
@@ -208,6 +230,9 @@ class Door:
         proof = self._sessions.form_token(session.id)
         return Caller(found.row.name, found.row.scope, Came.SESSION, proof, headers)
 
+    def _without_cookie(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+        return (self._sessions.cookie(visit.scheme, ""),)
+
     async def _by_user(self, visit: Visit, heads: Heads) -> Caller | Rejection:
         try:
             found = await self._local.identify(visit, heads)
@@ -217,9 +242,6 @@ class Door:
             return found
         name, scope = found
         return Caller(name, scope, Came.LOOPBACK, self._sessions.form_token(f"{Came.LOOPBACK} {name}"))
-
-    def _anybody(self) -> Caller:
-        return Caller("", None, Came.PUBLIC, self._sessions.form_token(Came.PUBLIC))
 
     # -- proof -------------------------------------------------------------------------------------------------------
 
@@ -231,6 +253,17 @@ class Door:
         if given is None and visit.form_token is not None:
             given = await visit.form_token()
         return given is not None and self._sessions.is_same(given, who.csrf)
+
+
+def _anybody(sessions: Sessions) -> Caller:
+    return Caller("", None, Came.PUBLIC, sessions.form_token(Came.PUBLIC))
+
+
+def _too_little(visit: Visit, who: Caller) -> Rejection | None:
+    """Return why the scope of a caller does not do; None if it does."""
+    if visit.needs is None or visit.needs == PUBLIC or who.scope is None or who.may(visit.needs):
+        return None
+    return rejections.too_little(who.name, who.scope, visit.needs, is_local=who.came is Came.LOOPBACK)
 
 
 def _may_be_here(client: str | None) -> bool:

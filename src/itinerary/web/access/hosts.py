@@ -15,6 +15,10 @@ the browser takes our answers for those of that site. Its requests still carry t
 Further names (`web_names`), for a proxy in front of the server or a name in the DNS, are the operator's to give. A name
 without a port is good for all ports. With further names a proxy may pass on what any client sends, `Host` included. So
 loopback names are refused then, unless they are among the further names, and no caller is local.
+
+A further name may carry the scheme by which browsers reach it: `https://jobs.example.com`. A proxy in front of it
+speaks https then, though this server does not: the session cookie is `Secure`, browsers are told to stay with https,
+and only pages of that scheme are ours.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ class Hosts:
     """The names of one server."""
 
     def __init__(self, at: ListenAt, names: Collection[str] = ()) -> None:
-        """`names` are further ones: `jobs.example.com`, `jobs.example.com:8443`. Raises ConfigError."""
+        """`names` are further ones: `jobs.example.com`, `https://jobs.example.com:8443`. Raises ConfigError."""
         self._port = at.port
         own = authority(f"[{at.host}]" if ":" in at.host else at.host)
         self._own = {own[0]} if own else set()
@@ -46,11 +50,16 @@ class Hosts:
             self._own.update(_LOOPBACK)
         if at.is_loopback and names:
             self._own.clear()
-        self._names: set[tuple[str, int | None]] = set()
+        self._names: dict[tuple[str, int | None], str | None] = {}
+        """Further names, each with its scheme; None: it has none."""
         for name in names:
-            if (read := authority(name)) is None:
-                raise ConfigError(f"web: {shown(name)} is no name of a host; write jobs.example.com, without https://")
-            self._names.add(read)
+            scheme, between, rest = name.rpartition("://")
+            read = authority(rest)
+            if read is None or (between and scheme not in _PORTS):
+                raise ConfigError(
+                    f"web_names: {shown(name)} is no name of a host; write https://jobs.example.com, or the name alone"
+                )
+            self._names[read] = scheme or None
         self._shown = ", ".join([str(at), *names])
 
     def __str__(self) -> str:
@@ -74,8 +83,28 @@ class Hosts:
 
     def is_named(self, host: str | None) -> bool:
         """Whether this is one of the further names: there may be a proxy in front of it, which speaks https for us."""
+        return self._found(host) is not None
+
+    def schemes(self, host: str | None, scheme: str) -> frozenset[str]:
+        """Return the schemes of our own pages for a request to this host that came by `scheme`.
+
+        A further name without a scheme may be behind a proxy that speaks https, or may not.
+        """
+        found = self._found(host)
+        if found is None:
+            return frozenset({scheme})
+        known = self._names[found]
+        return frozenset({scheme, "https"} if known is None else {known})
+
+    def public_scheme(self, host: str | None, scheme: str) -> str:
+        """Return the scheme by which browsers reach this host, as far as the settings say; else `scheme`."""
+        found = self._found(host)
+        return scheme if found is None else self._names[found] or scheme
+
+    def _found(self, host: str | None) -> tuple[str, int | None] | None:
+        """Return the further name that a host is: with its port, or for all ports."""
         read = None if host is None else authority(host)
-        return read is not None and not self._names.isdisjoint({read, (read[0], None)})
+        return None if read is None else next((key for key in (read, (read[0], None)) if key in self._names), None)
 
 
 def _is_address(name: str) -> bool:

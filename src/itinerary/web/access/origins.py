@@ -44,10 +44,9 @@ def foreign_origin(method: str, heads: Heads, scheme: str, hosts: Hosts) -> str 
 def _is_own(origin: str, host: str | None, scheme: str, hosts: Hosts) -> bool:
     """Whether a page of ours has made it. Behind a proxy that speaks https, the page is https and we are not."""
     said, between, rest = origin.partition("://")
-    schemes = {scheme, "https"} if hosts.is_named(host) else {scheme}
     return (
         bool(between)
-        and said in schemes
+        and said in hosts.schemes(host, scheme)
         and host is not None
         and (own := authority(host)) is not None
         and (authority(rest) == own)

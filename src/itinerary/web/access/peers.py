@@ -2,8 +2,8 @@
 
 Loopback keeps other machines out, and no other user of this machine. On Linux the kernel says which user opened a
 connection: it is asked for the caller's socket, whose local address is the caller's and whose remote address is ours.
-The question goes over netlink (`sock_diag`), which looks up one socket in microseconds; the same facts stand in
-`/proc/net/tcp`, which takes milliseconds to print.
+The question goes over netlink (`sock_diag`), which looks up one socket in microseconds. Where a sandbox forbids that,
+the same facts are read from `/proc/net/tcp` and `tcp6`, which takes milliseconds.
 
 A socket that its process has closed has no user any more, and the kernel says 0, which is root. So only an established
 socket with an inode counts: a caller that sends a request and hangs up is not taken for root.
@@ -16,7 +16,10 @@ import os
 import pwd
 import socket
 import struct
+import sys
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -44,6 +47,8 @@ _MAPPED: Final = bytes(10) + b"\xff\xff"
 """What an IPv4 address within IPv6 begins with."""
 _ANSWER_TIMEOUT: Final = 1.0
 _ANSWER_MAX: Final = 4_096
+_TABLES: Final[Mapping[int, Path]] = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+"""Fields: number, local end, remote end, state, queues, timer, retransmissions, user, timeout, inode."""
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -70,7 +75,11 @@ def owner_of(connection: Connection) -> int | None:
         source, target = (_packed(address, family) for address in (client, server))
         ports = (port.to_bytes(2, "big") for _, port in (connection.client, connection.server))
         ends = _ENDS.pack(*ports, source, target, 0, *_ANY_COOKIE)
-        if (found := _ask(family, ends)) is not None:
+        try:
+            found = _ask(family, ends)
+        except OSError:  # a sandbox may forbid the question
+            found = _read_table(family, source, target, connection)
+        if found is not None:
             return found
     return None
 
@@ -89,22 +98,40 @@ def user_name(number: int) -> str:
 
 
 def _ask(family: int, ends: bytes) -> int | None:
-    """Ask the kernel for one socket. Returns its user id if it is open and established."""
+    """Ask the kernel for one socket. Returns its user id if it is open and established. Raises OSError."""
     assert _NETLINK is not None, "only asked on Linux"
     asked = _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
-    try:
-        with socket.socket(_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-            kernel.settimeout(_ANSWER_TIMEOUT)
-            kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST, 1, 0) + asked)
-            answer = kernel.recv(_ANSWER_MAX)
-    except OSError:
-        return None  # a sandbox may forbid it: then the caller is not known
+    with socket.socket(_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+        kernel.settimeout(_ANSWER_TIMEOUT)
+        kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST, 1, 0) + asked)
+        answer = kernel.recv(_ANSWER_MAX)
     _, kind, _, _, _ = _HEADER.unpack_from(answer)
     if kind != _BY_FAMILY or len(answer) < _HEADER.size + _FOUND.size:
         return None
     _, state, _, _, found, _, _, _, user, inode = _FOUND.unpack_from(answer, _HEADER.size)
     is_the_one = found[:_ADDRESSES_END] == ends[:_ADDRESSES_END]
     return int(user) if is_the_one and state == _ESTABLISHED and inode else None
+
+
+def _read_table(family: int, source: bytes, target: bytes, connection: Connection) -> int | None:
+    """Look up one socket in the table that the kernel prints. Returns its user id if it is open and established."""
+    length = 4 if family == socket.AF_INET else 16
+    ends = ((source, connection.client[1]), (target, connection.server[1]))
+    wanted = [f"{_words(address[:length])}:{port:04X}" for address, port in ends]
+    try:
+        lines = _TABLES[family].read_text("ascii").splitlines()
+    except OSError:
+        return None  # the table is hidden as well: the caller is not known
+    for fields in map(str.split, lines):
+        if fields[1:3] == wanted and int(fields[3], 16) == _ESTABLISHED and fields[9] != "0":
+            return int(fields[7])
+    return None
+
+
+def _words(address: bytes) -> str:
+    """Spell an address as the kernel prints it: word by word, each in the order of this machine."""
+    words = (address[at : at + 4] for at in range(0, len(address), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

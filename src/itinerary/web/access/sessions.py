@@ -2,9 +2,13 @@
 
     v1.<what it says>.<signature>
 
-It says the token's name, the beginning of its hash, when it ends, and a random id. Nothing is stored: what is signed is
-believed, and what it says is held against the token as that is now. So a session ends after 12 hours, and with its
-token: revoked, expired, or of the same name but another one.
+It says the token's name, the beginning of its hash, when it ends, and a random id. Nothing is stored of it while it
+lasts: what is signed is believed, and what it says is held against the token as that is now. So a session ends after 12
+hours, and with its token: revoked, expired, or of the same name but another one.
+
+A user who signs out ends the session at this server, so that a copy of the cookie is worth nothing. The ids of such
+sessions are kept until the sessions would have ended, at most 10,000. If there are more, the sessions that began first
+are ended for good: a signed-out session never comes back.
 
 The key is made when the server starts and never leaves the process, so that a copy of the store is not enough to forge
 a session. After a restart people sign in again; servers that shall honour each other's sessions are given a key.
@@ -32,12 +36,14 @@ from itinerary.app.tokens import Found
 from itinerary.errors import ConfigError
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["KEY_MIN", "SESSION_FOR", "Session", "Sessions"]
+__all__ = ["ENDED_MAX", "KEY_MIN", "SESSION_FOR", "Session", "Sessions"]
 
 SESSION_FOR: Final = 12 * 3_600 * SECOND
 """How long a session lasts, in microseconds."""
 KEY_MIN: Final = 32
 """Bytes that a given key has at least."""
+ENDED_MAX: Final = 10_000
+"""How many signed-out sessions are kept by their ids."""
 _VALUE_MAX: Final = 2_048
 _VERSION: Final = "v1"
 _HASH_PART: Final = 16
@@ -67,6 +73,10 @@ class Sessions:
         self._key = secrets.token_bytes(KEY_MIN) if key is None else key
         self._port = port
         self._decoder = msgspec.json.Decoder(Session)
+        self._ended: dict[str, int] = {}
+        """The ids of sessions that were signed out, and when they would have ended."""
+        self._ended_until = 0
+        """Sessions that would end up to this time are over."""
 
     def begin(self, found: Found) -> tuple[Session, str]:
         """A session for a token, and its cookie's value."""
@@ -75,7 +85,22 @@ class Sessions:
         return session, f"{_VERSION}.{said}.{self._signed('session', said)}"
 
     def read(self, value: str) -> Session | None:
-        """What a cookie says, if it is one of ours and nobody has changed it."""
+        """Return the session of a cookie; None if it is not ours, was changed, or its session was signed out."""
+        session = self._read(value)
+        is_over = session is None or session.id in self._ended or session.until <= self._ended_until
+        return None if is_over else session
+
+    def end(self, value: str) -> None:
+        """End the session of a cookie, and so of every copy of the cookie. No effect if it is none of ours."""
+        session = self.read(value)
+        if session is None:
+            return
+        self._ended[session.id] = session.until
+        if len(self._ended) > ENDED_MAX:
+            first = min(self._ended, key=self._ended.__getitem__)
+            self._ended_until = self._ended.pop(first)
+
+    def _read(self, value: str) -> Session | None:
         version, _, rest = value.partition(".")
         said, _, signature = rest.partition(".")
         if len(value) > _VALUE_MAX or version != _VERSION or not value.isascii():

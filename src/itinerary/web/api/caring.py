@@ -8,6 +8,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from itinerary.app.looking.nodes import nodes_seen
 from itinerary.app.looking.statistics import statistics_seen
+from itinerary.app.pruning import record_prune
 from itinerary.audit import Audited, audit_store
 from itinerary.model.access import Scope
 from itinerary.model.retention import PruneCursor, Retention
@@ -16,7 +17,7 @@ from itinerary.stores.store import EngineStore
 from itinerary.web.api.answers import NodesTold, Pruned, StatisticsTold
 from itinerary.web.api.bodies import Forgetting, Instant, microseconds
 from itinerary.web.api.finding import cursor_of, read_cursor
-from itinerary.web.api.framing import AnyRequest, Key, Limit, Sent, changing, key_of, read_body, reading
+from itinerary.web.api.framing import AnyRequest, Key, Limit, Sent, by_whom, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
 from itinerary.web.problems import Refused
 
@@ -103,6 +104,8 @@ async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | N
     )
     store = cast("EngineStore", await api.house.store())
     async with api.heavy():
+        if not body.dry_run:
+            await record_prune(store, rules, by=by_whom(request))
         step = store.count_prunable if body.dry_run else store.prune
         return await _round(step, rules, is_dry=body.dry_run)
 

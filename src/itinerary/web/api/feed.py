@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from itertools import islice
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ class Feed:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def follow(self, last: str | None) -> AsyncIterator[bytes]:
+    async def follow(self, last: str | None) -> AsyncGenerator[bytes, None]:
         """Everything from now on, or from after the event with that id. Raises StoreError."""
         await self._go_on()
         self._followers += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 from uuid import uuid4
 
@@ -30,6 +30,7 @@ from itinerary.web.api.framing import (
     Key,
     Limit,
     Sent,
+    by_whom,
     changing,
     read_body,
     reading,
@@ -88,13 +89,15 @@ async def list_events(
 
 
 @changing("/records/{desk:str}/events", summary="Append an event to a desk's log", tag=_TAG)
-async def append_event(api: Api, desk: DeskName, data: Sent[Append], key: Key = None) -> EventAppended:
+async def append_event(
+    request: AnyRequest, api: Api, desk: DeskName, data: Sent[Append], key: Key = None
+) -> EventAppended:
     """`RecordCreated`, `CallbackScheduled`, `VerificationScheduled` or `RecordCompleted`. The key is the event's own,
     the same whether it is sent by HTTP, by Python or on the command line."""
     data = read_body(Append, data, is_required=True)
     check_name("desk", desk)
     text = uuid4().hex if key is None else key
-    event = produced(data.kind, data.record, data.fields, text)
+    event = produced(data.kind, data.record, data.fields, text, by_whom(request))
     store = await api.house.store()
     home = await _only_partition(store, desk) if data.partition is None else check_name("partition", data.partition)
     number = await appended(store, desk, event, home)
@@ -126,7 +129,7 @@ async def follow_events(
 RECORDS: Final = (list_desks, show_desk, list_events, append_event, follow_events)
 
 
-async def _followed(api: Api, desk: DeskName, after: int, partition: str | None) -> AsyncIterator[bytes]:
+async def _followed(api: Api, desk: DeskName, after: int, partition: str | None) -> AsyncGenerator[bytes, None]:
     yield STILL_THERE
     silent = 0
     while True:

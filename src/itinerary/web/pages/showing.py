@@ -9,11 +9,9 @@ frame; the parts are the same for everybody, so they are drawn once (see `live`)
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
 from litestar import Request, Response
 from litestar.response import Stream
 from markupsafe import Markup
@@ -21,9 +19,9 @@ from markupsafe import Markup
 from itinerary.app.engine import installed_version
 from itinerary.errors import StoreError
 from itinerary.model.access import Scope
-from itinerary.web.access import Rejection
 from itinerary.web.acting.notices import take_notice
-from itinerary.web.guarding import caller_of, visit_of
+from itinerary.web.admitting import joined, while_admitted
+from itinerary.web.guarding import caller_of
 from itinerary.web.live import Draw, Drawn, Hub, hash_of
 from itinerary.web.pages.templates import drawn
 
@@ -33,8 +31,6 @@ AnyRequest = Request[Any, Any, Any]
 
 _EVENTS: Final = "text/event-stream"
 _SEEN: Final = "seen"
-_ADMITTED_FOR: Final = 10
-"""Who follows a page is asked who they are again after so many messages, so that a revoked token's stream ends."""
 _NAVIGATION: Final = (
     ("/", "Now"),
     ("/timeline", "Timeline"),
@@ -50,9 +46,8 @@ async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
     key = page_key(request)
     if _EVENTS in request.headers.get("accept", ""):
         seen = dict(item.partition(":")[::2] for item in request.query_params.get(_SEEN, "").split(",") if item)
-        messages = _counted(request, hub.follow(key, draw, seen))
-        first = await anext(messages)
-        return Stream(_while_admitted(request, first, messages), media_type=_EVENTS)
+        messages = while_admitted(request, hub.follow(key, draw, seen))
+        return Stream(joined(await anext(messages), messages), media_type=_EVENTS)
     try:
         found = await hub.page(key, draw)
     except StoreError as error:
@@ -85,26 +80,6 @@ def page_key(request: AnyRequest) -> str:
     """What a page is called among all that are looked at: its path, and what was asked for in it."""
     asked = [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != _SEEN]
     return f"{request.url.path}?{urlencode(sorted(asked))}"
-
-
-async def _counted(request: AnyRequest, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Count a live page among the streams. Raises Refused before the first message."""
-    with request.app.state.streams.counted(caller_of(request)):
-        async for message in messages:
-            yield message
-
-
-async def _while_admitted(request: AnyRequest, first: bytes, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    count = 0
-    async for message in messages:
-        count += 1
-        if count % _ADMITTED_FOR == 0:
-            found = await request.app.state.door.admit(visit_of(request, Scope.READ))
-            if isinstance(found, Rejection):
-                yield b"event: over\ndata: " + msgspec.json.encode(found.detail) + b"\n\n"
-                return
-        yield message
 
 
 def _away(error: StoreError) -> Drawn:

@@ -284,6 +284,24 @@ def test_old_history_is_counted_and_removed(here: Served) -> None:
     assert here.ask("POST", "/api/v1/prune", {"keep_for": "ages"}).status == 400
 
 
+@pytest.mark.spec("Q2", "prune")
+def test_a_prune_keeps_who_asked_for_it_among_the_changes_and_a_dry_run_makes_none(fresh: Served) -> None:
+    fresh.post("/api/v1/prune", {"dry_run": True})
+    assert "pruned the history" not in fresh.ask("GET", "/audit").body.decode()
+    fresh.post("/api/v1/prune", {"keep_for": "2d", "keep_max": 10})
+    page = " ".join(fresh.ask("GET", "/audit").body.decode().split())
+    kept = "keep_for 2d, keep_failed_for 90d, keep_max 10"
+    assert f'<th scope="row">{ME}</th><td>pruned the history <span class="soft">{kept}</span>' in page, page
+
+
+@pytest.mark.spec("Q2", "events")
+def test_an_appended_event_keeps_who_appended_it(fresh: Served) -> None:
+    address = "/api/v1/records/folio/events"
+    fresh.post(address, {"kind": "RecordCreated", "record": "F-1", "partition": "lisbon"})
+    (event,) = fresh.get(address)["events"]
+    assert event["by"] == ME
+
+
 @pytest.mark.spec("E10", "over HTTP")
 def test_events_are_appended_and_read_in_pages(fresh: Served) -> None:
     address = "/api/v1/records/folio/events"

@@ -14,6 +14,7 @@ from itinerary.model.rows import TokenRow
 from itinerary.observe.addresses import ListenAt, authority
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import RateLimits, check_listening, security_headers
+from itinerary.web.access import sessions as session_parts
 from itinerary.web.access.heads import BYTES_MAX, COUNT_MAX, Heads, read_heads
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.limits import Buckets
@@ -124,8 +125,31 @@ def test_elsewhere_it_has_its_own_name_all_addresses_have_any_and_given_ones_com
     for spelled in ("localhost:8080", "127.0.0.1:8080", "[::1]:8080"):
         assert not named.has(spelled, "http"), "a proxy on this machine may pass on what any client sends"
     assert not named.has("10.1.2.3:8081", "http")
-    with pytest.raises(ConfigError, match="without https://"):
-        Hosts(everywhere, ["https://jobs.example.com"])
+    for wrong in (
+        "ftp://jobs.example.com",
+        "https://jobs.example.com/",
+        "https://",
+        "https://a b",
+        "://jobs",
+        "a://b://c",
+    ):
+        with pytest.raises(ConfigError, match=r"write https://jobs\.example\.com, or the name alone"):
+            Hosts(everywhere, [wrong])
+
+
+def test_a_further_name_may_carry_the_scheme_by_which_browsers_reach_it() -> None:
+    hosts = Hosts(LOOPBACK, ["https://jobs.example.com", "http://plain.example.com:8080", "other.example.com"])
+    for host, public, pages in (
+        ("jobs.example.com", "https", {"https"}),
+        ("JOBS.example.com:8443", "https", {"https"}),
+        ("plain.example.com:8080", "http", {"http"}),
+        ("other.example.com", "http", {"http", "https"}),
+        ("evil.example.com", "http", {"http"}),
+    ):
+        assert hosts.has(host, "http") == (host != "evil.example.com")
+        assert (hosts.public_scheme(host, "http"), set(hosts.schemes(host, "http"))) == (public, pages), host
+    assert not hosts.has("plain.example.com:8081", "http")
+    assert hosts.public_scheme(None, "http") == "http"
 
 
 # -- origins -----------------------------------------------------------------------------------------------------------
@@ -196,6 +220,9 @@ def test_behind_a_proxy_that_speaks_https_the_page_of_a_given_name_is_ours() -> 
     assert foreign_origin("POST", Heads(said), "http", hosts) is None
     assert foreign_origin("POST", Heads({**said, "origin": "https://evil.example"}), "http", hosts) is not None
     assert foreign_origin("POST", Heads({**said, "origin": "ftp://jobs.example.com"}), "http", hosts) is not None
+    hosts = Hosts(LOOPBACK, ["https://jobs.example.com"])
+    assert foreign_origin("POST", Heads(said), "http", hosts) is None
+    assert foreign_origin("POST", Heads({**said, "origin": "http://jobs.example.com"}), "http", hosts) is not None
 
 
 # -- headers -----------------------------------------------------------------------------------------------------------
@@ -294,6 +321,19 @@ def test_a_rate_that_lets_nothing_pass_is_refused() -> None:
 
 NOW = 1_800_000_000 * SECOND
 ROW = TokenRow("anna", "ab" * 32, Scope.READ, NOW, "root")
+
+
+def test_a_signed_out_session_never_comes_back_however_many_are_signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_parts, "ENDED_MAX", 3)
+    sessions = Sessions(8080)
+    values = [sessions.begin(Found(ROW, NOW + number))[1] for number in range(10)]
+    assert all(sessions.read(value) for value in values)
+    for value in values[2:]:
+        sessions.end(value)
+        sessions.end(value)
+    assert not any(sessions.read(value) for value in values[2:])
+    assert not any(sessions.read(value) for value in values[:2]), "those that began before are ended with them"
+    assert sessions.read(sessions.begin(Found(ROW, NOW + 10))[1]) is not None
 
 
 def test_a_session_is_read_back_as_it_was_begun_and_is_of_its_token_only() -> None:

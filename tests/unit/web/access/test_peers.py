@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from itinerary.web.access import peers
 from itinerary.web.access.peers import Connection, can_identify, is_trusted, owner_of, user_name
 
 pytestmark = [
@@ -45,7 +46,7 @@ def test_this_system_says_which_user_opened_a_connection() -> None:
     assert can_identify()
 
 
-@pytest.mark.parametrize(
+EACH_KIND = pytest.mark.parametrize(
     ("listens", "family", "host"),
     [
         ("127.0.0.1", socket.AF_INET, "127.0.0.1"),
@@ -53,6 +54,19 @@ def test_this_system_says_which_user_opened_a_connection() -> None:
         ("::1", socket.AF_INET6, "::1"),
     ],
 )
+
+
+@EACH_KIND
+def test_without_netlink_the_tables_of_the_kernel_say_the_same(
+    listens: str, family: int, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "_SOCK_DIAG", 9_999)  # the kernel knows no such protocol, as in a sandbox
+    test_a_connection_of_this_process_is_of_its_user(listens, family, host)
+    test_a_caller_that_has_hung_up_is_not_taken_for_root()
+    test_a_connection_that_does_not_exist_has_no_user()
+
+
+@EACH_KIND
 def test_a_connection_of_this_process_is_of_its_user(listens: str, family: int, host: str) -> None:
     its = socket.AF_INET6 if ":" in listens else socket.AF_INET
     try:
