@@ -12,10 +12,13 @@ the file does not have is taken back, which the plan shows.
 
 Everything is entered in one transaction, zone data and removals too: either all of it counts, or none. If somebody
 else changes the timeline meanwhile it is read, and decided again. Applied twice, it is one change.
+
+The comparison of many jobs takes a while, so it runs in a thread: the event loop of the caller does other things.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -25,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from itinerary.app.changing import ROUNDS_MAX
-from itinerary.app.declaring import Declaration
+from itinerary.app.declaring import Declared
 from itinerary.app.differences import DefaultDifference, default_differences, differ_in_defaults_only, differences
 from itinerary.app.keys import RequestKey
 from itinerary.app.registering import anchor_of, declared_request, is_same
@@ -44,7 +47,7 @@ from itinerary.core.bodies import read_definition, read_schedule
 from itinerary.core.timeline import Timeline
 from itinerary.core.verdicts import judge_by
 from itinerary.core.zoning import lacking_entries
-from itinerary.errors import ConfigError, ItineraryError, NodeError
+from itinerary.errors import ConfigError, ItineraryError, NodeError, WindowError
 from itinerary.model.policies import Undeclared, UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, NewEntry
@@ -134,11 +137,13 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that are to be removed."""
     home: Home | None = None
     """The source of what is declared, and what becomes of jobs that it no longer declares."""
+    instants_max: int | None = None
+    """How many instants may be compared in all; more is a WindowError. None: any number."""
 
 
 async def apply_jobs(
     store: Store,
-    declared: Mapping[str, Declaration],
+    declared: Mapping[str, Declared],
     wish: Wish,
     *,
     by: str,
@@ -152,10 +157,11 @@ async def apply_jobs(
     view = await StoreView.of(store) if view is None else view
     for _ in range(ROUNDS_MAX):
         if key is not None and (made := _made_before(view.timeline, key)):
-            return _Plan(view, declared, wish, by, zone_data, key, made).told(view.timeline, is_applied=True)
-        plan = _Plan(view, declared, wish, by, zone_data, key)
+            plan = await asyncio.to_thread(_Plan, view, declared, wish, by, zone_data, key, made)
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=True)
+        plan = await asyncio.to_thread(_Plan, view, declared, wish, by, zone_data, key)
         if is_plan or not plan.entries:
-            return plan.told(view.timeline, is_applied=False)
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=False)
         if len(plan.entries) > BATCH_MAX:
             raise ConfigError(
                 f"{len(plan.entries)} jobs and zones would change, and one transaction has room for {BATCH_MAX}; "
@@ -168,7 +174,7 @@ async def apply_jobs(
                 raise NodeError(f"job {answer.job!r} could not be changed: {answer.why}")
         await view.read()
         if not denied:
-            return plan.told(view.timeline, is_applied=True)
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=True)
     raise NodeError("nothing was applied: the timeline changes all the time; try again")
 
 
@@ -203,7 +209,7 @@ class _Plan:
     def __init__(
         self,
         view: StoreView,
-        declared: Mapping[str, Declaration],
+        declared: Mapping[str, Declared],
         wish: Wish,
         by: str,
         zone_data: ZoneData,
@@ -237,11 +243,11 @@ class _Plan:
         made = [entry for job in self._jobs for entry in (job.entry, *job.more) if entry is not None]
         return [*self._zones, *made] if made else []
 
-    def _zones_needed(self, declared: Mapping[str, Declaration]) -> Iterable[str]:
+    def _zones_needed(self, declared: Mapping[str, Declared]) -> Iterable[str]:
         changed = [job.row.name for job in self._jobs if job.entry is not None and job.row.name in declared]
         return {zone for name in changed for zone in declared[name].zone_names()}
 
-    def _planned(self, declaration: Declaration, place: int) -> _Planned:
+    def _planned(self, declaration: Declared, place: int) -> _Planned:
         row = self._rows.get(declaration.name)
         if row is not None and self._made is not None:
             return self._as_made(row, self._made.get(row.name))
@@ -284,7 +290,7 @@ class _Plan:
             more.append(source_entry(row.name, home.source, by=self._by, revision=self._timeline.revision))
         return tuple(more)
 
-    def _undeclared(self, declared: Mapping[str, Declaration]) -> list[JobRow]:
+    def _undeclared(self, declared: Mapping[str, Declared]) -> list[JobRow]:
         """Jobs that the same source declared earlier, that are not declared now, and that still run."""
         home = self._wish.home
         if home is None or self._made is not None:
@@ -347,7 +353,7 @@ class _Plan:
     def _request(self, what: str) -> str:
         return what if self._key is None else self._key.request(what)
 
-    def _removal(self, name: str, declared: Mapping[str, Declaration]) -> _Planned:
+    def _removal(self, name: str, declared: Mapping[str, Declared]) -> _Planned:
         row = self._rows.get(name)
         if name in declared:
             raise ConfigError(f"job {name!r} is to be removed, and is declared here; take one of the two back")
@@ -375,7 +381,7 @@ class _Plan:
         """What becomes of each job; `timeline` has the entries in it if they have been made."""
         numbers = {row.name: row for row in timeline.jobs.values()}
         zones = [] if is_applied else self._zone_rows(self._zones)
-        jobs = []
+        jobs, count = [], 0
         for job in self._jobs:
             diff, first = None, job.first
             if first is not None and is_applied:
@@ -393,6 +399,12 @@ class _Plan:
                 entries = (*timeline.entries_for(job.row.number), *zones, made, *more)
                 diff = self._diff(job.row, entries, made, is_applied=False)
             jobs.append(_told(job, diff))
+            count += 0 if diff is None else len(diff.added) + len(diff.removed) + len(diff.kept)
+            if self._wish.instants_max is not None and count > self._wish.instants_max:
+                raise WindowError(
+                    f"the comparison holds more than {self._wish.instants_max:,} instants, the most that a request may "
+                    "ask for; give a shorter window or fewer jobs, or use `itinerary plan`"
+                )
         return Application(
             jobs=tuple(jobs),
             defaults=_defaults(self._jobs),

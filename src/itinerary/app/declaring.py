@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from itinerary.app.contexts import ITERATED
 from itinerary.app.naming import described, is_shared, stored_name, title_of
@@ -37,7 +37,7 @@ from itinerary.model.overrides import NOTHING, Level, Overrides, left_unset, rea
 from itinerary.model.text import shown
 from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 
-__all__ = ["DEFINITION_MAX", "Declaration", "Rules", "pod_of"]
+__all__ = ["DEFINITION_MAX", "Declaration", "Declared", "Rules", "pod_of"]
 
 DEFINITION_MAX: Final = 256 * 1024
 """The longest definition, in bytes of JSON (Q4)."""
@@ -75,6 +75,20 @@ class Rules:
             name = self.registry.register(function, stored_name(function, where))
             known = self._names[id(function)] = function, name  # held, so that its identity stays its own
         return known[1]
+
+
+class Declared(Protocol):
+    """What is needed of a declaration to bring it into a store."""
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+
+    def zone_names(self) -> frozenset[str]:
+        """The zones that it needs."""
+
+    def body(self, registered_at: int) -> str:
+        """The JSON that a store keeps; `registered_at` is in seconds."""
 
 
 class Declaration:

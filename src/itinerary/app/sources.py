@@ -128,6 +128,10 @@ class NodeSettings(TypedDict, total=False):
     keep_failed_for: DurationLike
     keep_max: int
     metrics_jobs_max: int
+    web_workers: int
+    web_work_timeout: DurationLike
+    web_work_megabytes: int
+    web_work_cpu: DurationLike
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ __all__ = ["INSTANTS_MAX", "Choice", "Which", "chosen", "due_between"]
 
 INSTANTS_MAX: Final = 100_000
 """The most instants that one backfill looks at."""
+_FIRST_PART: Final = 3_600 * MICROSECONDS
 
 
 class Which(StrEnum):
@@ -66,11 +67,16 @@ _WENT_WRONG: Final = frozenset(
 def due_between(timeline: Timeline, job: JobNumber, start: int, end: int) -> dict[int, int]:
     """A job's instants in `[start, end)`, each with the version that it runs as: the one in force then; where none was,
     or nothing was expected, the newest. Raises an ItineraryError if they cannot be enumerated."""
-    expected = timeline.expected(start, end, [job])
-    for gap in expected.gaps:
-        raise ScheduleFaulty(f"job {timeline.jobs[job].name!r} cannot be enumerated: {gap.reason}")
-    _check_count(len(expected))
-    found = {due.instant: due.version for due in expected}
+    found: dict[int, int] = {}
+    since, length = start, _FIRST_PART
+    while since < end:  # each part is as long as all before it, so that a count that is too high is noticed early
+        expected = timeline.expected(since, min(since + length, end), [job])
+        for gap in expected.gaps:
+            raise ScheduleFaulty(f"job {timeline.jobs[job].name!r} cannot be enumerated: {gap.reason}")
+        _check_count(len(found) + len(expected))
+        found |= {due.instant: due.version for due in expected}
+        since += length
+        length = since - start
     newest = timeline.newest(job)
     if newest is not None:
         schedule = timeline.schedule(job, newest.version)

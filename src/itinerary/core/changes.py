@@ -37,6 +37,8 @@ INSTANTS_MAX: Final = 10_000
 _DAY: Final = 86_400 * SECOND
 _HORIZON_MAX: Final = 3_660 * _DAY
 """How far ahead the next instants are looked for: rare schedules are those of leap days."""
+_FIRST_HORIZON: Final = 3_600 * SECOND
+"""How far the first enumeration of a comparison reaches."""
 
 Numbers = NDArray[np.int64]
 
@@ -78,10 +80,9 @@ def compare(
     after = before.extended(made)
     start = made[-1].entered_at
     limit = min(count or INSTANTS_MAX, INSTANTS_MAX)
-    if window_for is None and count is not None:
-        end, old, new = _until_enough(job, before, after, start, limit)
-    else:
-        end, old, new = _within(job, before, after, start, start + (_DAY * 30 if window_for is None else window_for))
+    if window_for is None:
+        window_for = _DAY * 30 if count is None else _HORIZON_MAX
+    end, old, new = _until_enough(job, before, after, start, min(start + window_for, FOREVER), limit)
     both = np.union1d(old, new)
     if len(both) > limit:
         end = int(both[limit])
@@ -173,14 +174,16 @@ def _of_definition(job: JobRow, body: str, book: ZoneBook, start: int, end: int)
 
 
 def _until_enough(
-    job: JobRow, before: Timeline, after: Timeline, start: int, count: int
+    job: JobRow, before: Timeline, after: Timeline, start: int, end: int, count: int
 ) -> tuple[int, Numbers, Numbers]:
-    """The instants of a horizon that is doubled until it holds more than so many."""
-    horizon = _DAY
+    """Enumerate up to `end`, or until there are more than `count` instants: the horizon doubles until then, so that a
+    long window of a frequent job costs no more than a short one."""
+    horizon = _FIRST_HORIZON
     while True:
-        end, old, new = _within(job, before, after, start, start + horizon)
-        if len(np.union1d(old, new)) > count or horizon >= _HORIZON_MAX or end < start + horizon:
-            return end, old, new
+        wanted = min(start + horizon, end)
+        reached, old, new = _within(job, before, after, start, wanted)
+        if wanted == end or reached < wanted or len(np.union1d(old, new)) > count:
+            return reached, old, new
         horizon *= 2
 
 

@@ -98,6 +98,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of each job, the newest so many are kept."""
     metrics_jobs_max: int = 1_000
     """How many jobs have metrics of their own; all others are counted together."""
+    web_workers: int = 2
+    """How many worker processes the web server has for heavy requests, at most."""
+    web_work_timeout: int = 30 * SECOND
+    """How long one heavy request may take."""
+    web_work_megabytes: int = 512
+    """How much memory the worker process of a heavy request may take beyond what it starts with."""
+    web_work_cpu: int = 60 * SECOND
+    """How much CPU time each caller may use for heavy requests in ten minutes."""
 
     def __post_init__(self) -> None:
         if self.index_rebuild_interval >= self.lookahead_window:
@@ -215,6 +223,7 @@ _COUNTS: Final = frozenset(
         "stats_flush_threshold",
         "keep_max",
         "metrics_jobs_max",
+        "web_work_megabytes",
     }
 )
 _CHECKS: Final[dict[str, Check]] = {
@@ -223,4 +232,5 @@ _CHECKS: Final[dict[str, Check]] = {
     "keep_failed_for": _kept,
     "limits": _limits,
     "update_policy": one_of(UpdatePolicy),
+    "web_workers": whole(1, 32),
 }

@@ -33,7 +33,7 @@ from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import LATEST, MomentLike, floor_second, from_seconds
 from itinerary.schedules.zones import ZoneSource
 
-__all__ = ["GROUP", "Custom", "CustomSchedule", "custom", "load_custom", "schedule"]
+__all__ = ["GROUP", "Custom", "CustomSchedule", "custom", "has_registered_kinds", "load_custom", "schedule"]
 
 GROUP: Final = "itinerary.schedules"
 _NAME_MAX: Final = 255
@@ -203,6 +203,11 @@ def schedule(kind: str) -> Callable[[_Class], _Class]:
         return cls
 
     return register
+
+
+def has_registered_kinds() -> bool:
+    """True if this process has registered kinds of its own, which another process does not know."""
+    return bool(_registered)
 
 
 def _origin(cls: type) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, S
 from itinerary.connections.refusals import Refusals
 from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
 from itinerary.web.access import Door, security_headers
-from itinerary.web.guarding import HEADERS_TO_ADD, REFUSED_WITH, guard
+from itinerary.web.guarding import HEADERS_TO_ADD, REFUSED_WITH, add_headers, guard
 from itinerary.web.live import Drawn, Hub, TooMany
 from itinerary.web.pages.showing import framed, page_key
 from itinerary.web.pages.templates import drawn
@@ -116,6 +116,7 @@ class Envelope:
 def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
     """What a request is told that cannot be answered."""
     refused = _refusal(request, error)
+    add_headers(request, refused.headers)
     if request.scope["path"].startswith(API) or "text/html" not in request.headers.get("accept", ""):
         body = msgspec.json.encode(refused.problem(request.scope["path"]))
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}  # which methods there are, say

@@ -1,33 +1,30 @@
-"""Audits that somebody has asked for on the dashboard: in the background, one at a time, and at half speed.
+"""Audits that were asked for on the dashboard: in the background, one at a time.
 
-An audit goes through every occurrence of its window. It is read-only, and runs in the same process as a scheduler; so
-between two pages it rests for as long as it has worked. What it came to is kept for a while, per window: who looks at
-the page again within a minute does not have it run again.
+An audit goes through every occurrence of its window, so it is heavy work (see `heavy`) and takes the CPU seconds of the
+caller who asked for it. The result of a window is kept for a while: a page that is opened again within a minute does
+not start its audit again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from itinerary.audit import Audited, Progress, audit_store
+from itinerary.audit import Audited, Progress
 from itinerary.errors import ItineraryError, NodeError
-from itinerary.ports import Store
 from itinerary.web.background import Background
+from itinerary.web.heavy.pool import HeavyWork
+from itinerary.web.heavy.works import AuditWork
+from itinerary.web.problems import Refused
 
-__all__ = ["WINDOW_MAX", "AuditSeen", "Audits"]
+__all__ = ["AuditSeen", "Audits"]
 
-WINDOW_MAX: Final = 31 * 86_400 * 1_000_000
-"""The longest window, in microseconds; longer ones are for the command line."""
 _KEPT_MAX: Final = 20
 _FRESH_FOR: Final = 60.0
-_TIME_LIMIT: Final = 900.0
-_REST_MAX: Final = 1.0
 
 Window = tuple[int, int]
 
@@ -54,8 +51,8 @@ class AuditSeen(msgspec.Struct, frozen=True, kw_only=True):
 class Audits:
     """The last ones, by window."""
 
-    def __init__(self, background: Background, store: Callable[[], Awaitable[Store]]) -> None:
-        self._background, self._store = background, store
+    def __init__(self, background: Background, heavy: HeavyWork) -> None:
+        self._background, self._heavy = background, heavy
         self._seen: dict[Window, AuditSeen] = {}
         self._turn = asyncio.Lock()
 
@@ -63,8 +60,12 @@ class Audits:
         """How far the audit of a window is, or what it came to."""
         return self._seen.get(window)
 
-    def ask(self, window: Window) -> None:
-        """Have a window audited, unless it is, or was a moment ago. Raises NodeError if too much is under way."""
+    def ask(self, window: Window, by: str) -> None:
+        """Have a window audited for a caller, unless it is, or was a moment ago.
+
+        Raises:
+            NodeError: Too many audits and backfills are in progress.
+        """
         name, seen = f"audit {window}", self._seen.get(window)
         is_fresh = seen is not None and seen.ended is not None and monotonic() - seen.ended < _FRESH_FOR
         if is_fresh or self._background.runs(name):
@@ -75,37 +76,22 @@ class Audits:
         self._seen[window] = AuditSeen()
         for old in [known for known, one in self._seen.items() if one.ended is not None][: len(self._seen) - _KEPT_MAX]:
             del self._seen[old]
-        self._background.start(name, self._work(window))
+        self._background.start(name, self._work(window, by))
 
-    async def _work(self, window: Window) -> None:
+    async def _work(self, window: Window, by: str) -> None:
+        start, end = window
         try:
-            async with self._turn, asyncio.timeout(_TIME_LIMIT):
-                store = _Resting(await self._store())
-                found = await audit_store(cast("Store", store), *window, lambda far: self._note(window, far))
-        except ItineraryError as error:
+            async with self._turn:
+                answer = await self._heavy.run(
+                    AuditWork(start=start, end=end), by, hear=lambda far: self._note(window, far), is_long=True
+                )
+        except (ItineraryError, Refused) as error:
             self._end(window, AuditSeen(trouble=str(error)))
-        except TimeoutError:
-            why = "it took more than a quarter of an hour; audit a shorter window, or use `itinerary audit`"
-            self._end(window, AuditSeen(trouble=why))
         else:
-            self._end(window, AuditSeen(found=found))
+            self._end(window, AuditSeen(found=msgspec.json.decode(answer, type=Audited)))
 
     def _note(self, window: Window, far: Progress) -> None:
         self._seen[window] = AuditSeen(progress=far)
 
     def _end(self, window: Window, seen: AuditSeen) -> None:
         self._seen[window] = replace(seen, ended=monotonic())
-
-
-class _Resting:
-    """A store whose reader rests before each read, for as long as it has worked since the last one."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._since = monotonic()
-
-    async def read(self, query: Any) -> Any:
-        await asyncio.sleep(min(monotonic() - self._since, _REST_MAX))
-        answer = await self._store.read(query)
-        self._since = monotonic()
-        return answer

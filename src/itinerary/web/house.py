@@ -5,6 +5,7 @@
     trouble     since when the store cannot be reached, and why
     backfills   those that go on while nobody waits for them
     books       desks whose logs were read, and how far
+    heavy       worker processes, for requests whose cost the caller chooses
     audits      windows that were audited
     trail       what people have changed
     finder      finds occurrences by their ids
@@ -20,10 +21,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from itinerary.app.looking.ground import Ground
 from itinerary.app.nodes import RunningNode
@@ -36,6 +38,8 @@ from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.model.rows import JobRow
 from itinerary.observe.watched import Watched
 from itinerary.ports import Store
+from itinerary.schedules import packaged_zone_data
+from itinerary.schedules.custom import has_registered_kinds
 from itinerary.stores.opening import open_store
 from itinerary.stores.store import EngineStore
 from itinerary.web.access import Caller
@@ -43,6 +47,7 @@ from itinerary.web.acting.backfills import Backfills
 from itinerary.web.audits import Audits
 from itinerary.web.background import Background
 from itinerary.web.books import Books
+from itinerary.web.heavy.pool import HeavyWork
 from itinerary.web.knowing import JobsKnown
 from itinerary.web.rounds import Rounds
 from itinerary.web.run_policy import permit_of
@@ -63,6 +68,11 @@ def _wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
+def _is_of_this_process(node: RunningNode, store: str) -> bool:
+    """True if only this process can do heavy work: it has the store, the zone data or a kind of schedule alone."""
+    return store.startswith(_OPENED_ONCE) or node.rules.zone_data is not packaged_zone_data() or has_registered_kinds()
+
+
 class Trouble(msgspec.Struct, frozen=True):
     """The store cannot be reached."""
 
@@ -79,8 +89,11 @@ class House:
         configuration: Configuration,
         wall: Callable[[], datetime] = _wall_clock,
         answers_within: float = _ANSWERS_WITHIN,
+        log: Any = None,
     ) -> None:
-        """`answers_within`: seconds after which a store that has not answered is away, for those who look."""
+        """`answers_within`: seconds after which a store that has not answered is away, for those who look. `log` is
+        the log of the node."""
+        log = structlog.stdlib.get_logger() if log is None else log
         self._answers_within = answers_within
         self.node, self.configuration = node, configuration
         self.watched: Watched = node.watched
@@ -89,7 +102,15 @@ class House:
         self.background = Background()
         self.backfills = Backfills(self.background)
         self.books = Books()
-        self.audits = Audits(self.background, self.store)
+        self.heavy = HeavyWork(
+            configuration.store,
+            configuration.settings,
+            zone_data=node.rules.zone_data,
+            view=self.view,
+            is_in_process=_is_of_this_process(node, configuration.store),
+            log=log,
+        )
+        self.audits = Audits(self.background, self.heavy)
         self.trail = Trail()
         self.finder = Finder()
         self._wall = wall
@@ -161,6 +182,7 @@ class House:
     async def close(self) -> None:
         """End what goes on, and let go of the store."""
         await self.background.close()
+        await self.heavy.close()
         if self._own is not None:
             await self._own.close()
 

@@ -28,9 +28,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Refused(Exception):
     """A request that is answered with a problem."""
 
-    def __init__(self, status: int, title: str, detail: str) -> None:
+    def __init__(self, status: int, title: str, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(detail)
         self.status, self.title, self.detail = status, title, detail
+        self.headers = headers
+        """What is sent with the answer besides."""
 
     def problem(self, instance: str | None = None) -> Problem:
         """As programs are told."""

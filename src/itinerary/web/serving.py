@@ -58,7 +58,7 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         """
         self._refusals, self._streams_max = refusals, streams_max
         self._owner_of = owner_of
-        self._house = House(node, configuration)
+        self._house = House(node, configuration, log=log)
         self._at, self._log, self._limits = at, log, limits
         self._service: Service | None = None
         self._going_on: list[asyncio.Task[None]] = []

@@ -6,7 +6,7 @@ instant; what is left out is one sum. A window with more instants than one call 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -20,12 +20,13 @@ from itinerary.errors import WindowError
 from itinerary.model.rows import JobNumber
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["GapSeen", "Upcoming", "UpcomingJob", "upcoming"]
+__all__ = ["GapSeen", "Upcoming", "UpcomingJob", "growing", "upcoming"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 INSTANTS_MAX: Final = 1_000
 """The most instants of one job that are listed."""
 _GAPS_MAX: Final = 100
+_FIRST_PART: Final = 60 * SECOND
 
 
 class UpcomingJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,19 +66,47 @@ class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[GapSeen, ...]
 
 
+def growing(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Divide a window into parts, each as long as all before it. A count that is kept on the way exceeds a limit after
+    about twice as many instants, however long the window is."""
+    since, until = start, start + _FIRST_PART
+    while since < end:
+        yield since, min(until, end)
+        since, until = until, until + (until - start)
+
+
 def upcoming(
-    ground: Ground, span: int, *, parts: int, pattern: str | None = None, limit: int = 20, start: int | None = None
+    ground: Ground,
+    span: int,
+    *,
+    parts: int,
+    pattern: str | None = None,
+    limit: int = 20,
+    start: int | None = None,
+    check_count: Callable[[int], None] = lambda _: None,
 ) -> Upcoming:
-    """What is due from now on for so long, in so many parts; so many jobs one by one, the others in one sum."""
+    """Count what is due.
+
+    Args:
+        ground: The store's timeline and time.
+        span: For how long from `start` on.
+        parts: Into how many parts of equal length the time is divided, to count in each.
+        pattern: Only jobs whose names fit.
+        limit: How many jobs are listed one by one; the others are one sum.
+        start: From when on; None: from now on.
+        check_count: Called with the number of instants so far, as it grows. An error that it raises ends the count.
+    """
     start = ground.now if start is None else start
-    end = start + span
+    end, total = start + span, 0
     wanted = None if pattern is None else [row.number for row in ground.named(pattern)]
     size = 1 + max(ground.timeline.jobs, default=0)
     runs, skipped = np.zeros(size, np.int64), np.zeros(size, np.int64)
     first = np.full(size, end, np.int64)
     everything = np.zeros(parts, np.int64)
     gaps: dict[JobNumber, str] = {}
-    for some in _windows(ground, start, end, wanted):
+    for some in (some for since, until in growing(start, end) for some in _windows(ground, since, until, wanted)):
+        total += len(some)
+        check_count(total)
         runs += np.bincount(some.jobs[some.is_to_run], minlength=size)
         skipped += np.bincount(some.jobs[~some.is_to_run], minlength=size)
         np.minimum.at(first, some.jobs, some.instants)

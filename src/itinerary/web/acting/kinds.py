@@ -57,6 +57,8 @@ class Doing(msgspec.Struct, frozen=True):
     subject: Subject
     typed: Typed
     backfills: Backfills
+    preview: Callable[[BackfillWish], Awaitable[Backfill]]
+    """Says what a backfill of the job would run."""
     notes: list[str] = msgspec.field(default_factory=list)
     """What is said of it besides, once it is done."""
 
@@ -148,7 +150,7 @@ async def _skip(doing: Doing) -> str:
 
 async def _backfill(doing: Doing) -> str:
     wish = wish_of(doing.typed)
-    planned: Backfill = await doing.operator.requests.backfill(doing.subject.name, wish, None, is_dry=True)
+    planned = await doing.preview(wish)
     if not planned.instants:
         raise ConfigError(f"there is nothing to run in that range: {planned.looked_at} instants were looked at")
     doing.backfills.start(doing.operator, wish, planned)

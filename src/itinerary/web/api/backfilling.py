@@ -13,26 +13,24 @@ from litestar.params import QueryParameter
 from itinerary.app.backfills import Backfill, BackfillWish
 from itinerary.app.keys import check_same
 from itinerary.app.looking.ground import at
-from itinerary.model.asked import read_asked
 from itinerary.model.ids import job_id
-from itinerary.model.queries import ByKey
-from itinerary.model.rows import JobRow, OccurrenceRow
+from itinerary.model.rows import JobRow
 from itinerary.model.states import FINAL
-from itinerary.reading import decided_between
 from itinerary.web.api.answers import BackfillTold
 from itinerary.web.api.backfills import Worked
 from itinerary.web.api.bodies import BackfillRange, Instant, microseconds
 from itinerary.web.api.framing import AnyRequest, BackfillKey, JobName, Key, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
+from itinerary.web.heavy.asking import read_answer
+from itinerary.web.heavy.performing import MadeRow
+from itinerary.web.heavy.previews import check_range, preview_of
+from itinerary.web.heavy.works import MadeWork
 from itinerary.web.problems import Refused
 
 __all__ = ["BACKFILLS"]
 
 _TAG: Final = "backfills"
 _LISTED_MAX: Final = 1_000
-_AT_ONCE: Final = 5_000
-_FOLLOWED_MAX: Final = 100_000
-"""The most occurrences of all jobs in a range that is looked through for those of one backfill."""
 
 
 @changing(
@@ -59,26 +57,26 @@ async def backfill_job(
         version=data.version,
         fingerprint=None if asked is None else asked.fingerprint,
     )
-    planned = await operator.requests.backfill(row.name, wish, None, is_dry=True)
+    planned = await preview_of(request, row.name, wish)
     if data.dry_run:
         return Response(_told(planned, None, None, (), None), status_code=200)
     assert wish.key is not None, "it has one, given or new"
-    made = await _made(api, row, wish.start, wish.end, wish.key)
+    made = await _made(request, row, wish.start, wish.end, wish.key)
     for one in made:
-        said = read_asked(one.details)
-        check_same(wish.key, None if said is None else said.fingerprint, wish.fingerprint)
+        check_same(wish.key, one.fingerprint, wish.fingerprint)
     worked = await api.backfills.begin(
         row.name,
         wish.key,
         planned,
         lambda hear: operator.requests.backfill(row.name, wish, hear),
     )
-    made = await _made(api, row, wish.start, wish.end, wish.key)
+    made = await _made(request, row, wish.start, wish.end, wish.key)
     return Response(_told(planned, wish, row, made, worked), status_code=202)
 
 
 @reading("/jobs/{job:str}/backfills/{name:str}", summary="Look how far a backfill is", tag=_TAG)
 async def show_backfill(
+    request: AnyRequest,
     api: Api,
     job: JobName,
     name: BackfillKey,
@@ -88,7 +86,8 @@ async def show_backfill(
     """By its key and its range, on any node: what the store has of it."""
     _, row = await api.job(job)
     first, last = microseconds("from", start), microseconds("to", end)
-    made = await _made(api, row, first, last, name)
+    check_range(last - first)
+    made = await _made(request, row, first, last, name)
     worked = api.backfills.get(row.name, name)
     if not made and worked is None:
         raise Refused(404, "Not found", "there is nothing of a backfill with this key in that range")
@@ -101,31 +100,16 @@ async def show_backfill(
 BACKFILLS: Final = (backfill_job, show_backfill)
 
 
-async def _made(api: Api, job: JobRow, start: int, end: int, key: str) -> list[OccurrenceRow]:
+async def _made(request: AnyRequest, job: JobRow, start: int, end: int, key: str) -> list[MadeRow]:
     """What a backfill has made so far, by what its rows say."""
-    store = await api.house.store()
-    keys = []
-    looked_at = 0
-    async for page in decided_between(store.read, start, end):
-        looked_at += len(page)
-        keys += [one for one in page if one.job == job.number]
-        if looked_at > _FOLLOWED_MAX:
-            raise Refused(400, "Bad request", "there is too much in that range; ask for a shorter one")
-    found: list[OccurrenceRow] = []
-    for first in range(0, len(keys), _AT_ONCE):
-        rows = await store.read(ByKey(tuple(keys[first : first + _AT_ONCE])))
-        for row in rows.values():
-            said = read_asked(row.details)
-            if said is not None and said.request == key:
-                found.append(row)
-    return found
+    return await read_answer(request, MadeWork(job=job.number, start=start, end=end, key=key), list[MadeRow])
 
 
 def _told(
     far: Backfill,
     wish: BackfillWish | None,
     job: JobRow | None,
-    made: list[OccurrenceRow] | tuple[()],
+    made: list[MadeRow] | tuple[()],
     worked: Worked | None,
 ) -> BackfillTold:
     return BackfillTold(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, cast
 
+from litestar import Response
 from litestar.params import PathParameter, QueryParameter
 
 from itinerary.app.looking.nodes import nodes_seen
 from itinerary.app.looking.statistics import statistics_seen
 from itinerary.app.pruning import record_prune
-from itinerary.audit import Audited, audit_store
+from itinerary.audit import Audited
 from itinerary.model.access import Scope
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.schedules.durations import SECOND, parse_duration
@@ -19,6 +20,9 @@ from itinerary.web.api.bodies import Forgetting, Instant, microseconds
 from itinerary.web.api.finding import cursor_of, read_cursor
 from itinerary.web.api.framing import AnyRequest, Key, Limit, Sent, by_whom, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
+from itinerary.web.heavy.asking import json_of
+from itinerary.web.heavy.bounds import AUDITED
+from itinerary.web.heavy.works import AuditWork
 from itinerary.web.problems import Refused
 
 __all__ = ["CARE"]
@@ -26,7 +30,6 @@ __all__ = ["CARE"]
 Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
 
 _TAG: Final = "store"
-_AUDITED_MAX: Final = 31 * 86_400 * SECOND
 _STATISTICS_FOR: Final = 600 * SECOND
 
 
@@ -70,22 +73,21 @@ async def list_statistics(
 
 @reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
 async def audit_window(
+    request: AnyRequest,
     api: Api,
     start: Annotated[Instant, QueryParameter(name="from", description="From when on.")],
     end: Annotated[
         Instant | None, QueryParameter(name="to", description="Before when; else as far as everything is decided.")
     ] = None,
-) -> Audited:
+) -> Response[Audited]:
     """What is lost, doubled or wrong in a window of at most 31 days that is past."""
     first = microseconds("from", start)
     ground = await api.house.ground()
     last = max(ground.status.watermark, first) if end is None else microseconds("to", end)
     if end is not None and last <= first:
         raise Refused(400, "Bad request", "to: is not later than from")
-    if last - first > _AUDITED_MAX:
-        raise Refused(400, "Bad request", "the window is longer than 31 days; ask for less")
-    async with api.heavy():
-        return await audit_store(ground.store, first, None if end is None else last)
+    AUDITED.check_window("from", last - first, instead="use `itinerary audit`")
+    return await json_of(request, AuditWork(start=first, end=None if end is None else last))
 
 
 @changing("/prune", summary="Remove old history", tag=_TAG, needs=Scope.ADMIN)
@@ -103,7 +105,7 @@ async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | N
         keep_max=settings.keep_max if body.keep_max is None else body.keep_max,
     )
     store = cast("EngineStore", await api.house.store())
-    async with api.heavy():
+    async with api.pruning():
         if not body.dry_run:
             await record_prune(store, rules, by=by_whom(request))
         step = store.count_prunable if body.dry_run else store.prune

@@ -15,6 +15,7 @@ from itinerary.web.api.answers import Changed, changed
 from itinerary.web.api.bodies import Pause, Resume, Rollback, Skip, Update, Why, microseconds
 from itinerary.web.api.framing import AnyRequest, JobName, Key, Sent, changing, key_of, read_body
 from itinerary.web.api.service import Api
+from itinerary.web.heavy.bounds import CHANGE_MAX, check_compared
 from itinerary.web.problems import Refused
 
 __all__ = ["CHANGES"]
@@ -90,6 +91,7 @@ async def skip_instant(request: AnyRequest, api: Api, job: JobName, data: Sent[S
 async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Update], key: Key = None) -> Diff:
     """Its schedule, its options, or both; which instants that adds, removes and keeps. What it runs stays as it is."""
     data = read_body(Update, data, is_required=True)
+    check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")
     operator, row = await api.operate(request, job)
     change = Change(
         schedule=None if data.schedule is None else _schedule(data.schedule),
@@ -111,6 +113,7 @@ async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Upd
 async def roll_back_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Rollback], key: Key = None) -> Diff:
     """Tasks and all."""
     data = read_body(Rollback, data, is_required=True)
+    check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")
     operator, row = await api.operate(request, job)
     change = Change(
         to_version=data.to_version,

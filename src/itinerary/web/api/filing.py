@@ -6,7 +6,11 @@ What a request may bring, and what it may only send back as the store has it, is
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
+
+from litestar import Response
 
 from itinerary.app.applying import Wish, apply_jobs
 from itinerary.app.declaring import Declaration, Rules
@@ -15,6 +19,7 @@ from itinerary.app.jobfiles.documents import Document, document_of
 from itinerary.app.jobfiles.problems import unknown_key
 from itinerary.app.jobfiles.settings import CALENDARS, JOBS, RECORDS
 from itinerary.app.looking.ground import Ground
+from itinerary.app.registering import anchor_of
 from itinerary.app.sources import SETTING_KEYS
 from itinerary.app.updating import is_removed
 from itinerary.core.bodies import read_definition
@@ -22,61 +27,104 @@ from itinerary.errors import ItineraryError
 from itinerary.model.access import Scope
 from itinerary.model.definition import Definition
 from itinerary.model.overrides import Overrides, laid_over, left_unset
+from itinerary.model.policies import UpdatePolicy
+from itinerary.schedules.durations import SECOND
 from itinerary.web.api.answers import AppliedTold
 from itinerary.web.api.bodies import Application, Jobs
-from itinerary.web.api.framing import AnyRequest, Key, Sent, changing, key_of, read_body
+from itinerary.web.api.framing import AnyRequest, Key, Sent, by_whom, changing, key_of, read_body
 from itinerary.web.api.service import Api, Service
+from itinerary.web.heavy.asking import json_of
+from itinerary.web.heavy.bounds import CHANGE_MAX, PLANNED_JOBS_MAX, check_compared
+from itinerary.web.heavy.works import PlanWork, SentJob
 from itinerary.web.problems import Refused
 from itinerary.web.request_policy import check_definition
 
-__all__ = ["FILES", "declared_in"]
+__all__ = ["FILES", "sent_jobs"]
 
 _TAG: Final = "job files"
 
 
 @changing("/plan", summary="Say which occurrences a job file would add and remove", tag=_TAG, needs=Scope.READ)
-async def plan_file(request: AnyRequest, api: Api, data: Sent[Application]) -> AppliedTold:
-    """Nothing is changed. What is in the store and not in the file stays as it is, unless `remove` names it."""
+async def plan_file(request: AnyRequest, api: Api, data: Sent[Application]) -> Response[AppliedTold]:
+    """Nothing is changed. What is in the store and not in the file stays as it is, unless `remove` names it. At most
+    31 days of a thousand jobs are compared."""
     data = read_body(Application, data, is_required=True)
-    return await _applied(request, api, data, None, is_plan=True)
+    longest = api.house.heavy.bounds.window_for
+    check_compared(data.window, longest, instead="give a number of occurrences, or use `itinerary plan`")
+    work = PlanWork(
+        jobs=await sent_jobs(request, api, data, None),
+        policy=_policy(api, data),
+        by=by_whom(request),
+        window=data.window,
+        remove=tuple(data.remove),
+        reason=data.reason,
+    )
+    return await json_of(request, work)
 
 
 @changing("/apply", summary="Bring the store to what a job file says, in one transaction", tag=_TAG, needs=Scope.ADMIN)
 async def apply_file(request: AnyRequest, api: Api, data: Sent[Application], key: Key = None) -> AppliedTold:
     """Applied twice, it changes nothing."""
     data = read_body(Application, data, is_required=True)
-    return await _applied(request, api, data, key, is_plan=False)
+    check_compared(data.window, CHANGE_MAX, instead="use `itinerary apply`")
+    return await _applied(request, api, data, key)
 
 
 FILES: Final = (plan_file, apply_file)
 
 
-async def _applied(
-    request: AnyRequest, api: Service, data: Application, key: str | None, *, is_plan: bool
-) -> AppliedTold:
+async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | None) -> tuple[SentJob, ...]:
+    """The jobs that were sent, as a store would keep them from `start` on; None: from now on, or as they are. Raises as
+    `declared_in` does, and Refused for too many."""
+    declared = await declared_in(api, data, partial(api.house.heavy.metered, by_whom(request)))
+    if len(declared) > PLANNED_JOBS_MAX:
+        raise Refused(
+            400,
+            "Too much",
+            f"{len(declared)} jobs were sent, and a request may look at {PLANNED_JOBS_MAX}; send fewer, or use the "
+            "command line",
+        )
+    ground = await api.house.ground()
+
+    def anchor(name: str) -> int:
+        """A bare duration counts from the first registration of its job (S4)."""
+        row = api.names.find(ground, name)
+        newest = None if row is None or start is not None else ground.timeline.newest(row.number)
+        at = ground.now if start is None else start
+        return at // SECOND if row is None or newest is None else anchor_of(newest.body, row)
+
+    return tuple(
+        SentJob(name=name, definition=one.body(anchor(name)), zones=one.zone_names()) for name, one in declared.items()
+    )
+
+
+def _policy(api: Service, data: Application) -> UpdatePolicy:
+    return api.house.configuration.settings.update_policy if data.policy is None else data.policy
+
+
+async def _applied(request: AnyRequest, api: Service, data: Application, key: str | None) -> AppliedTold:
     operator = await api.operator(request)
     declared = await declared_in(api, data)
-    policy = api.house.configuration.settings.update_policy if data.policy is None else data.policy
-    wish = Wish(policy=policy, reason=data.reason, window=data.window, remove=tuple(data.remove))
+    wish = Wish(policy=_policy(api, data), reason=data.reason, window=data.window, remove=tuple(data.remove))
     done = await apply_jobs(
         operator.view.store,
         declared,
         wish,
         by=operator.by,
         zone_data=api.house.node.rules.zone_data,
-        is_plan=is_plan,
+        is_plan=False,
         key=key_of(request, key, data),
         view=operator.view,
     )
     return AppliedTold.of(done)
 
 
-async def declared_in(api: Service, data: Jobs) -> dict[str, Declaration]:
+async def declared_in(api: Service, data: Jobs, run: Callable[..., Any] = asyncio.to_thread) -> dict[str, Declaration]:
     """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
     request. A job that the store has keeps its defaults: settings are not taken from a request, and this node may have
-    been started before they changed."""
-    document = await asyncio.to_thread(_document, data)
-    found = await asyncio.to_thread(_declarations, document, api.house.node.rules)
+    been started before they changed. `run` calls a function in a thread."""
+    document = await run(_document, data)
+    found = await run(_declarations, document, api.house.node.rules)
     ground = await api.house.ground()
     declared: dict[str, Declaration] = {}
     rules = api.house.node.rules

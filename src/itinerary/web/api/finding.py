@@ -46,6 +46,11 @@ class Names:
             raise NotThere(f"there is no job {shown(wanted)} in the store; {hint}")
         return found
 
+    def find(self, ground: Ground, name: str) -> JobRow | None:
+        """The job of a name; None if there is none."""
+        self._read(ground.timeline)
+        return self._by_name.get(name)
+
     def after(self, ground: Ground, name: str | None) -> Iterator[JobRow]:
         """Jobs in the order of names, after one."""
         self._read(ground.timeline)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
+from litestar import Response
 from litestar.params import QueryParameter
 
 from itinerary.app.looking.details import job_detail
 from itinerary.app.looking.jobs import JobState, Looker
 from itinerary.app.looking.runs import history_page
-from itinerary.app.looking.upcoming import Upcoming, upcoming
+from itinerary.app.looking.upcoming import Upcoming
 from itinerary.model.rows import JobRow
 from itinerary.model.states import OccurrenceState
 from itinerary.observe.explaining import Explanation, explain
@@ -19,9 +19,10 @@ from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import Moment
 from itinerary.web.api.answers import JobsPage, JobTold, JobWhole, RunsPage
 from itinerary.web.api.finding import cursor_of, read_cursor
-from itinerary.web.api.framing import JobName, Limit, reading
+from itinerary.web.api.framing import AnyRequest, JobName, Limit, reading
 from itinerary.web.api.service import Api
-from itinerary.web.problems import Refused
+from itinerary.web.heavy.asking import json_of
+from itinerary.web.heavy.works import UpcomingWork
 
 __all__ = ["JOBS"]
 
@@ -30,7 +31,6 @@ _LOOKED_AT_MAX: Final = 20_000
 """How many jobs are looked at for one page."""
 _JUDGED_MAX: Final = 2_000
 """Of how many it is found out for that how they stand, which takes longer."""
-_SPAN_MAX: Final = 366 * 86_400 * SECOND
 _PARTS_MAX: Final = 500
 
 Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
@@ -118,6 +118,7 @@ async def explain_job(
 
 @reading("/upcoming", summary="List what is due in the next hours", tag=_TAG)
 async def list_upcoming(
+    request: AnyRequest,
     api: Api,
     pattern: Pattern = None,
     span: Annotated[
@@ -127,14 +128,11 @@ async def list_upcoming(
         int, QueryParameter(ge=1, le=_PARTS_MAX, description="In how many parts the time is divided, to count in each.")
     ] = 60,
     limit: Limit = 20,
-) -> Upcoming:
-    """Those that are due first, one by one; the others in one sum."""
+) -> Response[Upcoming]:
+    """Those that are due first, one by one; the others in one sum. At most 31 days, and a million instants."""
     found = parse_duration(span, minimum=60 * SECOND)
-    if found > _SPAN_MAX:
-        raise Refused(400, "Bad request", f"for: {span} is longer than a year; ask for less")
-    ground = await api.house.ground()
-    async with api.heavy():
-        return await asyncio.to_thread(upcoming, ground, found, parts=parts, pattern=pattern, limit=limit)
+    api.house.heavy.bounds.check_window("for", found, instead="use `itinerary upcoming`")
+    return await json_of(request, UpcomingWork(span=found, parts=parts, pattern=pattern, limit=limit))
 
 
 JOBS: Final = (list_jobs, show_job, list_history, explain_job, list_upcoming)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from uuid import uuid4
 
 import msgspec
+from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
@@ -18,7 +19,7 @@ from itinerary.ports import Store
 from itinerary.records.batches import event_of
 from itinerary.records.declared import ONE_PARTITION
 from itinerary.records.kinds import produced
-from itinerary.records.looking import desks, partitions_of
+from itinerary.records.looking import desks
 from itinerary.records.producing import appended
 from itinerary.web.api.answers import DesksTold, EventAppended, EventsPage, PartitionsTold
 from itinerary.web.api.bodies import Append
@@ -38,6 +39,8 @@ from itinerary.web.api.framing import (
 )
 from itinerary.web.api.service import Api
 from itinerary.web.api.streams import STILL_THERE, while_admitted
+from itinerary.web.heavy.asking import json_of
+from itinerary.web.heavy.works import PartitionsWork
 from itinerary.web.problems import Refused
 
 __all__ = ["RECORDS"]
@@ -61,13 +64,12 @@ async def list_desks(api: Api) -> DesksTold:
 
 
 @reading("/records/{desk:str}", summary="Look at the partitions of a desk", tag=_TAG)
-async def show_desk(api: Api, desk: DeskName) -> PartitionsTold:
+async def show_desk(request: AnyRequest, api: Api, desk: DeskName) -> Response[PartitionsTold]:
     """What is new, queued and waiting in each, as its log says; who holds it. A long log takes a while to read."""
     store = await api.house.store()
     if await _length(store, desk) > _FOLDED_MAX:
         raise Refused(400, "Too much", f"the log has more than {_FOLDED_MAX} events; ask `itinerary records show`")
-    async with api.heavy():
-        return PartitionsTold(desk, tuple(await partitions_of(store, desk)))
+    return await json_of(request, PartitionsWork(desk=desk))
 
 
 @reading("/records/{desk:str}/events", summary="Read a desk's events, in the order of their numbers", tag=_TAG)

@@ -12,6 +12,7 @@ from itinerary.web.api.answers import AdjustedTold, Cancelled, RunAsked, run_ask
 from itinerary.web.api.bodies import Adjust, Replay, Trigger, Why
 from itinerary.web.api.framing import AnyRequest, JobName, Key, RunName, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.service import Api
+from itinerary.web.heavy.asking import named_by_number
 from itinerary.web.problems import Refused
 
 __all__ = ["RUNS"]
@@ -20,10 +21,11 @@ _TAG: Final = "occurrences"
 
 
 @reading("/runs/{run:str}", summary="Look at one occurrence", tag=_TAG)
-async def show_run(api: Api, run: RunName) -> RunDetail:
+async def show_run(request: AnyRequest, api: Api, run: RunName) -> RunDetail:
     """Its trail to the microsecond, its tasks with their attempts and output, and what it was started with. It is
     addressed by its number, its run id (`etl:1767225600`), or its id, which is found for as long as history keeps it.
     """
+    run = await named_by_number(request, run)
     ground = await api.house.ground()
     return await run_detail(ground, await api.house.finder.find(ground.store, await api.house.view(), run))
 
@@ -50,6 +52,7 @@ async def cancel_run(
     """What has not started is cancelled at once, what runs within `kill_grace`. Asked twice, the first one counts."""
     body = read_body(Why, data)
     key_of(request, key, body)  # a key that can be none is refused; cancelling twice is cancelling once in any case
+    run = await named_by_number(request, run)
     operator = await api.operator(request)
     found = await api.house.finder.find(operator.view.store, operator.view, run)
     before = await _cancelled_by(api, found.ref)
@@ -64,6 +67,7 @@ async def adjust_run(request: AnyRequest, api: Api, run: RunName, data: Sent[Adj
     """What is not named stays as it is. Who, when and why are kept. Asked twice, it is one adjustment."""
     body = read_body(Adjust, data, is_required=True)
     key_of(request, key, body)  # a key that can be none is refused; the same values set twice are set once in any case
+    run = await named_by_number(request, run)
     operator = await api.operator(request)
     try:
         done = await operator.requests.adjust(run, body.options, body.reason)
@@ -80,6 +84,7 @@ async def replay_run(
 ) -> RunAsked:
     """A new occurrence, linked to the old one. It waits for its turn while another run of the job is in progress."""
     body = read_body(Replay, data)
+    run = await named_by_number(request, run)
     operator = await api.operator(request)
     asked = key_of(request, key, body)
     again = await operator.requests.replay(

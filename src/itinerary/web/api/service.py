@@ -44,7 +44,7 @@ class Service:
             heartbeat_interval=house.configuration.settings.node_heartbeat_interval,
             time=asyncio.get_running_loop().time,
         )
-        self._heavy = asyncio.Lock()
+        self._pruning = asyncio.Lock()
         self._pulse = asyncio.create_task(self._feel(), name="pulse of the node")
 
     async def close(self) -> None:
@@ -83,11 +83,11 @@ class Service:
         )
 
     @asynccontextmanager
-    async def heavy(self) -> AsyncIterator[None]:
-        """Something that takes a while: one at a time, so that looking costs the node little. Raises Refused."""
-        if self._heavy.locked():
-            raise Refused(503, "Busy", "somebody else has something long worked out here; ask again in a while")
-        async with self._heavy:
+    async def pruning(self) -> AsyncIterator[None]:
+        """Remove old history: one request at a time, since each goes through the whole store. Raises Refused."""
+        if self._pruning.locked():
+            raise Refused(503, "Busy", "another request removes old history on this node; ask again in a while")
+        async with self._pruning:
             yield
 
     async def _feel(self) -> None:

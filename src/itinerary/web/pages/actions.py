@@ -12,6 +12,7 @@ and is told where to go on, instead of being sent there: it would fetch that pag
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, assert_never
 
 from litestar import Response, get, post
@@ -29,6 +30,7 @@ from itinerary.web.acting.notices import leave_notice
 from itinerary.web.acting.subjects import Subject, find_backfill, find_job, find_run
 from itinerary.web.acting.typed import REASON_MAX, Typed, new_key, read_form
 from itinerary.web.guarding import caller_of
+from itinerary.web.heavy.previews import preview_of
 from itinerary.web.live import Drawn
 from itinerary.web.pages.showing import AnyRequest, framed, shown
 from itinerary.web.pages.templates import drawn
@@ -108,18 +110,17 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
     try:
         operator = await house.operator(caller_of(request))
         if typed.text("do") == "preview":
-            planned = await operator.requests.backfill(
-                subject.name, replace(wish_of(typed), key=None), None, is_dry=True
-            )
+            planned = await preview_of(request, subject.name, replace(wish_of(typed), key=None))
             return _form(request, ground, what, subject, typed, planned=planned)
-        doing = Doing(operator, subject, typed, house.backfills)
+        preview = partial(preview_of, request, subject.name)
+        doing = Doing(operator, subject, typed, house.backfills, preview)
         onward = await action.do(doing)
     except StoreError as error:
         house.failed(error)
         why = f"The store cannot be reached: {error}. Send it again when it can: sent twice, it is one change."
         return _form(request, ground, what, subject, typed, why=why, status=503)
-    except ItineraryError as error:
-        status = 403 if isinstance(error, PermissionDeniedError) else 400
+    except (ItineraryError, Refused) as error:
+        status = _status_of(error)
         return _form(request, ground, what, subject, typed, why=str(error), status=status)
     request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
     leave_notice(request, ": ".join([action.done.format(subject.name), *doing.notes]))
@@ -204,3 +205,13 @@ def _choices(ground: Ground, subject: Subject, typed: Typed) -> list[datetime]:
 def _local(instant: datetime) -> str:
     """As a field for a date and a time has it, in UTC."""
     return f"{instant:%Y-%m-%dT%H:%M:%S}"
+
+
+def _status_of(error: ItineraryError | Refused) -> int:
+    match error:
+        case Refused():
+            return error.status
+        case PermissionDeniedError():
+            return 403
+        case _:
+            return 400

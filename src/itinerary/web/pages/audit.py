@@ -23,7 +23,8 @@ from itinerary.model.text import shown as quoted
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 from itinerary.web.acting.typed import instant_typed
-from itinerary.web.audits import WINDOW_MAX
+from itinerary.web.guarding import caller_of
+from itinerary.web.heavy.bounds import AUDITED
 from itinerary.web.house import House
 from itinerary.web.live import Drawn
 from itinerary.web.pages.showing import AnyRequest, shown
@@ -54,8 +55,8 @@ async def audit(request: AnyRequest) -> Response[Any]:
                 start, end = (shown_instant(instant) for instant in window)
                 return Redirect("/audit", query_params={"from": start, "to": end}, status_code=303)
             if _EVENTS not in request.headers.get("accept", ""):
-                house.audits.ask(window)
-        except ItineraryError as error:
+                house.audits.ask(window, caller_of(request).name)
+        except (ItineraryError, Refused) as error:
             why, window = str(error), None
 
     async def draw(ground: Ground) -> Drawn:
@@ -104,8 +105,7 @@ async def _window(house: House, since: str, until: str) -> tuple[int, int]:
         )
     if end <= start:
         raise ConfigError("the window ends before it starts, or is empty; give a later end")
-    if end - start > WINDOW_MAX:
-        raise ConfigError("the window is longer than 31 days; audit a shorter one, or use `itinerary audit`")
+    AUDITED.check_window("from", end - start, instead="use `itinerary audit`")
     return start, end
 
 

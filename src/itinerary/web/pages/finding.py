@@ -6,8 +6,8 @@
     /runs/etl:1767225600         a run id (of a replay, etl:1767225600.replay-1), and
     /runs/<uuid>                 an id, lead there
 
-Nothing here takes long, however many jobs there are, but for an id: an old one is looked for in the whole history, one
-search at a time.
+Nothing here takes long, however many jobs there are. An id may be anywhere in the history, so a worker process searches
+for it (see `heavy`), and its number is looked up here.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ async def row_of(ground: Ground, called: str) -> OccurrenceRow:
 
 
 async def number_called(house: House, ground: Ground, called: str) -> Ref:
-    """The number of an occurrence that is called by something else. Raises NotThere."""
-    if (identity := _as_id(called)) is not None:
-        return (await house.finder.find(ground.store, await house.view(), identity)).ref
+    """The number of an occurrence that is called by its number or by a run id. Raises NotThere."""
+    if _is_number(called):
+        return Ref(int(called))
     found = await _by_run_id(house, ground, called)
     if found is None:
         raise NotThere(

@@ -27,6 +27,7 @@ from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL
 from itinerary.observe.explaining import Explanation, explain_occurrence
 from itinerary.schedules.durations import SECOND
+from itinerary.web.heavy.asking import named_by_number
 from itinerary.web.house import House
 from itinerary.web.live import Drawn
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
@@ -50,7 +51,8 @@ async def occurrence_page(request: AnyRequest, called: FromPath[str]) -> Respons
     """One occurrence."""
     house: House = request.app.state.house
     if not (called.isascii() and called.isdigit()):
-        return Redirect(run_url(await number_called(house, await house.ground(), called)), status_code=303)
+        named = await named_by_number(request, called)
+        return Redirect(run_url(await number_called(house, await house.ground(), named)), status_code=303)
     return await shown(request, _Page(called).draw)
 
 

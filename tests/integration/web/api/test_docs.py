@@ -36,6 +36,16 @@ def test_every_route_is_in_the_reference_with_what_it_needs_and_takes() -> None:
     assert not told
 
 
+@pytest.mark.spec("Q4", "every route")
+def test_every_route_has_a_line_that_says_what_it_costs_and_what_bounds_it() -> None:
+    table = _reference().partition("## Heavy requests")[2].partition("## Limits")[0]
+    for path in api_document()["paths"]:
+        short = path.removeprefix("/api/v1")
+        before, _, last = short.rpartition("/")
+        is_named = f" {short}`" in table or f"`{short}`" in table or (f" {before}/" in table and f"`/{last}`" in table)
+        assert is_named, path
+
+
 def _reference() -> str:
     return (DOCS / "reference/http-api.md").read_text("utf-8")
 

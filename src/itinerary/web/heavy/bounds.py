@@ -1,0 +1,82 @@
+"""How long a window of a request may be, and how many instants it may hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
+from itinerary.web.problems import Refused
+
+__all__ = [
+    "AUDITED",
+    "BACKFILL_MAX",
+    "CHANGE_MAX",
+    "DAY",
+    "IN_PROCESS",
+    "IN_WORKER",
+    "PLANNED_JOBS_MAX",
+    "Bounds",
+    "check_compared",
+]
+
+DAY: Final = 86_400 * SECOND
+BACKFILL_MAX: Final = 3_660 * DAY
+"""The longest range of a backfill. Its instants have a bound of their own, in `core.backfilling`."""
+CHANGE_MAX: Final = 3_660 * DAY
+"""The longest window over which a change that is made is compared, which needs the scope `admin`. A comparison ends
+after 10,000 instants, so a long window costs little; see `core.changes`."""
+PLANNED_JOBS_MAX: Final = 1_000
+"""The most jobs that one plan or one simulation looks at."""
+
+
+def check_compared(window: int | DurationLike | None, longest: int, *, instead: str) -> None:
+    """Refuse a comparison of versions over too long a time; a number of occurrences has a bound of its own."""
+    if window is not None and not isinstance(window, int):
+        Bounds(window_for=longest, instants_max=0).check_window("window", parse_duration(window), instead=instead)
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a window."""
+
+    window_for: int
+    instants_max: int
+    why: str = ""
+    """Why they are stricter than usual, as a part of a sentence."""
+
+    def check_window(self, key: str, lasting: int, *, instead: str) -> None:
+        """Refuse a window that is too long.
+
+        Args:
+            key: What the request calls it.
+            lasting: Its length in microseconds.
+            instead: What else to do.
+        """
+        if lasting > self.window_for:
+            raise Refused(
+                400,
+                "Too much",
+                f"{key}: the window is longer than {self.window_for // DAY:,} days, the most that a request may ask "
+                f"for{self.why}; ask for a shorter one, or {instead}",
+            )
+
+    def check_count(self, count: int, *, instead: str) -> None:
+        """Refuse a window that holds too many instants."""
+        if count > self.instants_max:
+            raise Refused(
+                400,
+                "Too much",
+                f"the window holds more than {self.instants_max:,} instants, the most that a request may ask for"
+                f"{self.why}; ask for a shorter window or fewer jobs, or {instead}",
+            )
+
+
+IN_WORKER: Final = Bounds(window_for=31 * DAY, instants_max=1_000_000)
+IN_PROCESS: Final = Bounds(
+    window_for=7 * DAY,
+    instants_max=50_000,
+    why=" where only the node's own process can do the work (a store in memory or LMDB, say)",
+)
+AUDITED: Final = IN_WORKER
+"""The limits of an audit, wherever it is done: it reads page by page, so a long window takes time and no memory."""

@@ -1,0 +1,127 @@
+"""A forecast: what will happen to jobs that were sent, or to those of the store. Nothing is run, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from itinerary.app.looking.ground import Ground
+from itinerary.app.looking.upcoming import growing
+from itinerary.core.bodies import read_schedule
+from itinerary.core.stretches import FOREVER, Active, Stretch
+from itinerary.core.timeline import Timeline
+from itinerary.core.zoning import ZoneBook, lacking_entries
+from itinerary.errors import ItineraryError
+from itinerary.forecast import Forecast, Outage, Takes, foresee, staged, takes_in, told
+from itinerary.model.rows import EntryKind, JobNumber
+from itinerary.model.settings import Settings
+from itinerary.model.timeline import Denied, NewEntry
+from itinerary.model.version_subject import VersionSubject
+from itinerary.ports import Store
+from itinerary.schedules import ZoneData
+from itinerary.schedules.durations import SECOND
+from itinerary.web.heavy.bounds import PLANNED_JOBS_MAX, Bounds
+from itinerary.web.heavy.works import SimulateWork
+from itinerary.web.problems import Refused
+
+__all__ = ["forecast"]
+
+_OCCURRENCES_MAX: Final = 100_000
+"""The most that is played through for a request: some seconds of a core. `itinerary simulate` has no such bound."""
+_BY: Final = "forecast"
+_COMMAND: Final = "run `itinerary simulate`"
+
+
+async def forecast(
+    ground: Ground, work: SimulateWork, *, bounds: Bounds, settings: Settings, zone_data: ZoneData
+) -> Forecast:
+    """Play jobs through in a store of their own. Raises Refused for too many jobs or occurrences."""
+    start = (ground.now if work.start is None else work.start) // SECOND * SECOND
+    end = start + work.lasting
+    versions = _of_store(ground, work.pattern, start) if work.jobs is None else _of_request(work)
+    names = dict.fromkeys(one.job for one in versions)
+    for job in work.takes:
+        if job not in names:
+            raise Refused(400, "Bad request", f"takes: there is no job {job[:60]!r} among those that are simulated")
+    takes = Takes(work.takes, await takes_in(ground.store, list(names)))
+
+    async def enter(store: Store) -> None:
+        zones = {name for one in versions for name in read_schedule(one.body or "").zone_names()}
+        entries = [*lacking_entries(ZoneBook(), zone_data, zones, by=_BY, revision=None), *versions]
+        if entries:
+            answers = await store.amend(entries)
+            assert not any(isinstance(answer, Denied) for answer in answers), "no other writer has this store"
+
+    stage = await staged(enter, start, settings=settings, takes=takes)
+    _check_count(stage.plans.timeline, start, end, bounds)
+    outages = [Outage(*one) for one in work.outages]
+    return told(stage, foresee(stage, start, end, outages), outages, takes)
+
+
+def _of_request(work: SimulateWork) -> list[NewEntry]:
+    return [_version(job.name, 0, job.definition, None, 0) for job in work.jobs or ()]
+
+
+def _of_store(ground: Ground, pattern: str | None, start: int) -> list[NewEntry]:
+    """The jobs of the store as they are and will be."""
+    found: list[NewEntry] = []
+    jobs = 0
+    for row in sorted(ground.timeline.jobs.values(), key=lambda row: row.name):
+        if pattern is not None and not fnmatchcase(row.name, pattern):
+            continue
+        try:
+            stretches = _ahead(ground, row.number, start)
+        except ItineraryError:
+            continue  # its definition cannot be read, so its instants are unknown
+        jobs += bool(stretches)
+        if jobs > PLANNED_JOBS_MAX:
+            raise Refused(400, "Too much", f"there are more than {PLANNED_JOBS_MAX} jobs; name fewer with a pattern")
+        found += _versions(row.name, stretches)
+    return found
+
+
+def _ahead(ground: Ground, job: JobNumber, start: int) -> list[Stretch]:
+    """The versions of a job that are in force from `start` on, in order; none if the job is not active now."""
+    now = ground.timeline.in_force(job, ground.now)
+    if now is None or not isinstance(now.standing, Active):
+        return []
+    found: dict[int, Stretch] = {}
+    for stretch in ground.timeline.stretches(job, max(start, ground.now), FOREVER):
+        if stretch.body is not None and isinstance(stretch.standing, Active):
+            found.setdefault(stretch.version, stretch)
+    return list(found.values())
+
+
+def _versions(job: str, stretches: Sequence[Stretch]) -> list[NewEntry]:
+    return [
+        _version(job, version, stretch.body, stretch.start if version else None, stretch.first_at)
+        for version, stretch in enumerate(stretches)
+    ]
+
+
+def _version(job: str, version: int, body: str | None, effective_from: int | None, first_at: int) -> NewEntry:
+    return NewEntry(
+        job=job,
+        kind=EntryKind.VERSION,
+        request=f"{_BY}/{version}",
+        by=_BY,
+        effective_from=effective_from,
+        from_version=version,
+        subject=VersionSubject(first_at=first_at).text,
+        body=body,
+    )
+
+
+def _check_count(timeline: Timeline, start: int, end: int, bounds: Bounds) -> None:
+    limit = min(_OCCURRENCES_MAX, bounds.instants_max)
+    count = 0
+    for since, until in growing(start, end) if timeline.jobs else ():
+        count += len(timeline.expected(since, until))
+        if count > limit:
+            raise Refused(
+                400,
+                "Too much",
+                f"more than {limit:,} occurrences are due in that time, the most that a request may simulate"
+                f"{bounds.why}; ask for less, or {_COMMAND}",
+            )

@@ -1,0 +1,33 @@
+"""What a backfill would run, as a route or a form of the dashboard asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request
+
+from itinerary.app.backfills import Backfill, BackfillWish
+from itinerary.errors import ConfigError
+from itinerary.web.heavy.asking import read_answer
+from itinerary.web.heavy.bounds import BACKFILL_MAX, DAY
+from itinerary.web.heavy.works import BackfillWork
+
+__all__ = ["check_range", "preview_of"]
+
+
+def check_range(lasting: int) -> None:
+    """Refuse a range that is too long. Raises ConfigError."""
+    if lasting > BACKFILL_MAX:
+        raise ConfigError(
+            f"the range is longer than {BACKFILL_MAX // DAY:,} days, the most that a request may ask for; give a "
+            "shorter one, or use `itinerary backfill`"
+        )
+
+
+async def preview_of(request: Request[Any, Any, Any], job: str, wish: BackfillWish) -> Backfill:
+    """Say what a backfill would run. Raises as `ask_worker` does, and ConfigError for too long a range."""
+    view = await request.app.state.house.view()
+    if wish.end <= view.now():  # the worker refuses what is still to come, which is the clearer sentence
+        check_range(wish.end - wish.start)
+    work = BackfillWork(job=job, start=wish.start, end=wish.end, which=wish.which, key=wish.key, version=wish.version)
+    return await read_answer(request, work, Backfill)

@@ -1,0 +1,191 @@
+"""What a worker can be asked, and the frames that cross the socket: JSON behind four bytes of length.
+
+node ──► worker    Setup, once; then Ask for each request
+worker ──► node    Ready, once; then Progress, as often as there is some, and Done or Failure
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from itinerary.audit import Progress as AuditProgress
+from itinerary.model.policies import UpdatePolicy
+from itinerary.model.settings import Settings
+
+__all__ = [
+    "FRAME_MAX",
+    "AnyWork",
+    "Ask",
+    "AuditWork",
+    "BackfillWork",
+    "Done",
+    "Failure",
+    "FindWork",
+    "FromWorker",
+    "MadeWork",
+    "PartitionsWork",
+    "PlanWork",
+    "Progress",
+    "Ready",
+    "SentJob",
+    "Setup",
+    "SimulateWork",
+    "UpcomingWork",
+    "framed",
+]
+
+FRAME_MAX: Final = 256 * 1024 * 1024
+"""The longest frame, in bytes."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True, tag_field="work"):
+    """Something heavy that is asked for."""
+
+
+class UpcomingWork(Work, frozen=True, tag="upcoming"):
+    """What is due in the time from now on."""
+
+    span: int
+    parts: int
+    limit: int
+    pattern: str | None = None
+
+
+class SentJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a request has declared, checked, as a store would keep it."""
+
+    name: str
+    definition: str
+    zones: frozenset[str]
+
+    def body(self, registered_at: int) -> str:  # noqa: ARG002 - the web server has filled it in
+        """The definition as the JSON that a store keeps."""
+        return self.definition
+
+    def zone_names(self) -> frozenset[str]:
+        """The zones that it needs."""
+        return self.zones
+
+
+class PlanWork(Work, frozen=True, tag="plan"):
+    """What applying jobs would change."""
+
+    jobs: tuple[SentJob, ...]
+    policy: UpdatePolicy
+    by: str
+    window: int | str | None = None
+    remove: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class SimulateWork(Work, frozen=True, tag="simulate"):
+    """What will happen, to jobs that were sent or to those of the store."""
+
+    start: int | None
+    lasting: int
+    jobs: tuple[SentJob, ...] | None = None
+    pattern: str | None = None
+    outages: tuple[tuple[int, int], ...] = ()
+    takes: dict[str, int] = {}
+
+
+class AuditWork(Work, frozen=True, tag="audit"):
+    """Whether everything that was due was decided, exactly once."""
+
+    start: int
+    end: int | None
+
+
+class BackfillWork(Work, frozen=True, tag="backfill"):
+    """What a backfill would run."""
+
+    job: str
+    start: int
+    end: int
+    which: str
+    key: str | None = None
+    version: str = "original"
+
+
+class MadeWork(Work, frozen=True, tag="made"):
+    """What a backfill has made so far."""
+
+    job: int
+    start: int
+    end: int
+    key: str
+
+
+class PartitionsWork(Work, frozen=True, tag="partitions"):
+    """What waits in each partition of a record scheduler, as its log says."""
+
+    desk: str
+
+
+class FindWork(Work, frozen=True, tag="find"):
+    """The number of the occurrence with an id, which may be anywhere in the history."""
+
+    identity: UUID
+
+
+AnyWork: TypeAlias = (
+    UpcomingWork | PlanWork | SimulateWork | AuditWork | BackfillWork | MadeWork | PartitionsWork | FindWork
+)
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has to know, once."""
+
+    store: str
+    settings: Settings
+    megabytes: int
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One request."""
+
+    work: AnyWork
+
+
+class FromWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker sends."""
+
+    cpu: float
+    """The CPU seconds that the process has used in all."""
+
+
+class Ready(FromWorker, frozen=True, tag=True):
+    """The worker has loaded everything, and has its limits."""
+
+
+class Progress(FromWorker, frozen=True, tag=True):
+    """How far an audit is."""
+
+    far: AuditProgress
+
+
+class Done(FromWorker, frozen=True, tag=True):
+    """The answer, as JSON."""
+
+    answer: msgspec.Raw
+    is_spent: bool
+    """Whether the process holds so much memory that it should not be used again."""
+
+
+class Failure(FromWorker, frozen=True, tag=True):
+    """Why there is no answer."""
+
+    kind: str
+    """`refused`, `memory`, `bug`, or the name of a class of `itinerary.errors`."""
+    detail: str
+    title: str = ""
+    status: int = 0
+
+
+def framed(message: msgspec.Struct) -> bytes:
+    """Return a message with its length before it."""
+    body = msgspec.json.encode(message)
+    return len(body).to_bytes(4, "big") + body
