@@ -44,3 +44,38 @@ def test_the_old_form_is_recognised(line: str) -> None:
 @pytest.mark.parametrize("line", ["pip install itinerary-scheduler", "pip install 'itinerary-scheduler[postgres]'"])
 def test_the_new_form_is_left_alone(line: str) -> None:
     assert not ANOTHER_PROJECT.search(line)
+
+
+FIRST_WITHOUT_HOLES = {
+    "aiohttp": (3, 14, 3),
+    "h11": (0, 16),
+    "jinja2": (3, 1, 6),
+    "litestar": (2, 20),
+    "multipart": (1, 3, 1),
+    "psycopg[binary]": (3, 3, 5),
+}
+"""The first version of each package in which every publicly known vulnerability is fixed."""
+
+
+def floors() -> dict[str, tuple[int, ...]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    pairs = [line.split(">=") for line in project["dependencies"] + extras]
+    return {name: version(floor) for name, floor in pairs}
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+@pytest.mark.parametrize(("package", "first"), FIRST_WITHOUT_HOLES.items())
+def test_no_floor_of_a_dependency_allows_a_known_vulnerability(package: str, first: tuple[int, ...]) -> None:
+    assert floors()[package] >= first
+
+
+def test_the_lock_satisfies_the_floor_of_each_dependency() -> None:
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    for package, floor in floors().items():
+        pinned = re.findall(rf"^{re.escape(package.partition('[')[0])}==([\d.]+)", lock, re.MULTILINE)
+        assert pinned, package
+        assert all(version(one) >= floor for one in pinned), (package, pinned)

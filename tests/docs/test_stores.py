@@ -70,12 +70,15 @@ def test_every_option_of_a_url_is_in_the_reference_with_its_default(kind: str) -
     options = {
         name: shown(parameter.default)
         for name, parameter in inspect.signature(build).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "clock"
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ("clock", "trust")
     }
-    rows_of_page = stores().table(f"{kind} option", "Default", "Meaning")
-    assert {code(name): code(default) for name, default, _ in rows_of_page} == options
     for name, default in options.items():
         open_store(f"{url}?{name}={default}")
+    if "trust" in inspect.signature(build).parameters:
+        options |= {"owner": "none", "group": "none"}
+        open_store(f"{url}?owner=root&group=0")
+    rows_of_page = stores().table(f"{kind} option", "Default", "Meaning")
+    assert {code(name): code(default) for name, default, _ in rows_of_page} == options
 
 
 @pytest.mark.spec("D4", "kinds")

@@ -31,6 +31,7 @@ from itinerary.app.ground import Ground
 from itinerary.app.jobfiles.loading import JobFile
 from itinerary.app.jobs import Job
 from itinerary.app.logs import engine_log
+from itinerary.app.memory_guard import close_memory
 from itinerary.app.naming import described, title_of
 from itinerary.app.nodes import RunningNode
 from itinerary.app.operators import local_user
@@ -99,6 +100,9 @@ class Itinerary:
         alert_secret: str | None = None,
         undeclared: UndeclaredLike | None = None,
         pod_namespace: str | None = None,
+        user: str | int | None = None,
+        group: str | int | None = None,
+        allow_debugger: bool | None = None,
         defaults: DefaultOptions | None = None,
         zone_data: ZoneData | None = None,
         job_file: str | os.PathLike[str] | None = None,
@@ -135,6 +139,9 @@ class Itinerary:
             "alert_secret": alert_secret,
             "undeclared": undeclared,
             "pod_namespace": pod_namespace,
+            "user": user,
+            "group": group,
+            "allow_debugger": allow_debugger,
             "defaults": defaults,
             **settings,
         }
@@ -347,6 +354,8 @@ class Itinerary:
                 on_ready(RunningNode(self))
 
         log = self.log or engine_log()
+        if not self.configuration.allow_debugger:
+            close_memory(log)
         try:
             return run_until_signalled(lambda: self._begin(loop=None), greet, log, owns_process=owns_process)
         finally:

@@ -48,6 +48,7 @@ from itinerary.app.undeclared import Home, UndeclaredJobs
 from itinerary.core.news import News
 from itinerary.core.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
+from itinerary.executors.accounts import account_of
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import read_task
 from itinerary.executors.pods.definition import require_library
@@ -384,6 +385,7 @@ class Engine:
         self._check_wanted()
         if self._uses_pods and self._is_watched:
             require_library()
+        account_of(self.configuration.user, self.configuration.group)  # refused now, and not at the first command
         self.step = "opening the store"
         opened = self._ground.store(self.configuration.store)
         opened.log_to(self._log)
@@ -497,6 +499,8 @@ class Engine:
                 kill_grace=self.configuration.settings.kill_grace / SECOND,
                 uses_pods=self._uses_pods,
                 pod_namespace=self.configuration.pod_namespace,
+                user=self.configuration.user,
+                group=self.configuration.group,
             ),
             loop=self._loop_of_tasks,
             transaction=transaction_factory(store, self._running_node),

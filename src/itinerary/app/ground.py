@@ -34,7 +34,7 @@ class Ground:
 
     def store(self, url: str) -> EngineStore:
         """The store of that URL, to be opened."""
-        return open_store(url)
+        return open_store(url, for_node=True)
 
     def executors(
         self,

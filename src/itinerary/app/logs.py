@@ -4,8 +4,8 @@ The command line and `app.run()` call `configure_logging`, unless the program ha
 embedded engine leaves a program's logging alone: what it has to say goes to the standard logger `itinerary`, or to
 structlog where the program has configured that.
 
-The values of secrets (`ITINERARY_SECRET_…`) are taken out of every field, whoever put them there. A field that is too
-large is shown in part (`log_bounds`).
+The values of secrets (`ITINERARY_SECRET_…`) and the password of the store are taken out of every field, whoever put
+them there (`itinerary.hidden`). A field that is too large is shown in part (`log_bounds`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,31 @@ from typing import Any, Final, Literal, TextIO
 import structlog
 
 from itinerary.app.log_bounds import FieldsBounded, exception_shown
-from itinerary.executors.references import SECRET_PREFIX
+from itinerary.executors.references import FILE_SUFFIX, SECRET_PREFIX
+from itinerary.hidden import HIDDEN_MIN, hidden_values, without_hidden
 
 __all__ = ["LogStyle", "SecretsHidden", "configure_logging", "engine_log"]
 
 LogStyle = Literal["human", "json"]
 
-_HIDDEN: Final = "…hidden…"
-_SECRET_MIN: Final = 4
-"""Shorter values are not taken out: they would take whole words apart, and hide nothing."""
+_PASSWORD: Final = "PGPASSWORD"  # noqa: S105 - the name of a variable, not a password
 
 
 class SecretsHidden:
-    """A processor that takes the values of secrets out of an event."""
+    """A processor that takes secrets out of an event: those of the environment, and all that was hidden since."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        values = {value for name, value in environ.items() if name.startswith(SECRET_PREFIX)}
-        self._values = sorted((value for value in values if len(value) >= _SECRET_MIN), key=len, reverse=True)
+        self._own = {value for name, value in environ.items() if _is_secret(name) and len(value) >= HIDDEN_MIN}
+        self._others: tuple[str, ...] = ()
+        self._all = sorted(self._own, key=len, reverse=True)
+
+    @property
+    def _values(self) -> list[str]:
+        """All values, the longest first."""
+        if (others := hidden_values()) is not self._others:
+            self._others = others
+            self._all = sorted(self._own.union(others), key=len, reverse=True)
+        return self._all
 
     @property
     def longest(self) -> int:
@@ -44,13 +52,11 @@ class SecretsHidden:
         return len(self._values[0]) if self._values else 0
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG002 - structlog's arguments
-        return {key: self._hidden(value) for key, value in event.items()} if self._values else event
+        return {key: self._hidden(value) for key, value in event.items()}
 
     def hidden(self, text: str) -> str:
         """A text without the values of secrets."""
-        for secret in self._values:
-            text = text.replace(secret, _HIDDEN)
-        return text
+        return without_hidden(text, self._values)
 
     def _hidden(self, value: Any) -> Any:
         match value:
@@ -62,6 +68,11 @@ class SecretsHidden:
                 return [self._hidden(item) for item in value]
             case _:
                 return value
+
+
+def _is_secret(variable: str) -> bool:
+    """True if the value of an environment variable is a secret. The path of a secret's file is none."""
+    return variable == _PASSWORD or (variable.startswith(SECRET_PREFIX) and not variable.endswith(FILE_SUFFIX))
 
 
 def configure_logging(

@@ -38,8 +38,10 @@ def leave_process_one() -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
+    # The environment of process 1 can be read by all processes of its user: the node's secrets do not stay there.
+    linked = {name: value for name, value in os.environ.items() if name.startswith("LD_")}
     try:
-        os.execv(sys.executable, [sys.executable, "-I", "-S", __file__, str(child)])  # noqa: S606 - our own
+        os.execve(sys.executable, [sys.executable, "-I", "-S", __file__, str(child)], linked)  # noqa: S606 - our own
     except OSError:
         os._exit(_serve(child))  # there is no interpreter to be started: do it here
 

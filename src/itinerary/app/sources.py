@@ -34,6 +34,7 @@ from itinerary.executors.pods.policy import PodPolicy, check_rights
 from itinerary.executors.references import SECRET_PREFIX, Secret, Value, read_value
 from itinerary.executors.secret_hosts import SecretHosts, read_secret_hosts
 from itinerary.executors.task_policy import TaskPolicy
+from itinerary.hidden import without_hidden
 from itinerary.model.access import LocalScope
 from itinerary.model.config import check_timeouts, resolve
 from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
@@ -45,6 +46,7 @@ from itinerary.observe.addresses import ListenAt, read_listen_at, read_network
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.nearest import nearest
+from itinerary.stores.passwords import hide_passwords
 
 __all__ = [
     "DEFAULT_STORE",
@@ -85,6 +87,9 @@ OWN_KEYS: Final = (
     "alert_secret",
     "undeclared",
     "pod_namespace",
+    "user",
+    "group",
+    "allow_debugger",
 )
 """What is said of a node beside the numbers that govern it."""
 SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
@@ -94,6 +99,9 @@ _LISTED_MAX: Final = 1_000
 _URLS_MAX: Final = 20
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 """What Kubernetes takes for the name of a namespace."""
+_ACCOUNTS_MAX: Final = 2**32 - 1
+"""The last number means no user, or no group, to the system."""
+_SWITCHES: Final = {"true": True, "false": False}
 _BY_NAME: Final = "secret:"
 """How a variable refers to a secret."""
 
@@ -176,11 +184,21 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of jobs that their source no longer declares; None: nobody says."""
     pod_namespace: str | None
     """The namespace of pods that name none; None: the one of the credentials."""
+    user: str | int | None
+    """Whom commands run as; None: whom the node runs as."""
+    group: str | int | None
+    """The group that commands have; None: that of `user`."""
+    allow_debugger: bool
+    """Whether other processes of the node's user may read its memory."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
     env: Mapping[str, object]
     """Variables of all commands: `[defaults] env`."""
+
+    def __repr__(self) -> str:
+        """Everything that was set, without the password of the store."""
+        return without_hidden(super().__repr__())
 
     @property
     def task_policy(self) -> TaskPolicy:
@@ -260,6 +278,9 @@ def configured(values: Mapping[str, object]) -> Configuration:
         alert_secret=_secret_name("alert_secret", values.get("alert_secret")),
         undeclared=_undeclared(values.get("undeclared")),
         pod_namespace=_pod_namespace(values.get("pod_namespace")),
+        user=_account("user", values.get("user")),
+        group=_account("group", values.get("group")),
+        allow_debugger=_switch("allow_debugger", values.get("allow_debugger", False)),
         settings=read_settings({key: value for key, value in values.items() if key in Settings.__struct_fields__}),
         defaults=_defaults(values.get("defaults"), timezone),
         env=_env(values.get("defaults")),
@@ -355,6 +376,27 @@ def _pod_namespace(value: object) -> str | None:
     )
 
 
+def _account(key: str, value: object) -> str | int | None:
+    """Read a name or a number."""
+    match value:
+        case None:
+            return None
+        case bool():
+            raise ConfigError(f"{key}: {shown(value)} is neither a name nor a number")
+        case int() if 0 <= value < _ACCOUNTS_MAX:
+            return value
+        case int():
+            raise ConfigError(f"{key}: {value} is out of range 0-{_ACCOUNTS_MAX - 1}")
+        case _:
+            return _text(key, value)
+
+
+def _switch(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}: {shown(value)} is not a switch; write true or false")
+    return value
+
+
 def _zone(value: object) -> str:
     name = zone_name("timezone", value)
     try:
@@ -367,6 +409,8 @@ def _zone(value: object) -> str:
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"{key}: {shown(value)} is not text")
+    if key == "store":
+        hide_passwords(value)
     try:
         return value if key == "store" and value else check_name(key, value)
     except ValueError as error:
@@ -444,6 +488,8 @@ def _from_text(variable: str, key: str, text: str) -> object:
         case "alert_urls":
             items = [item.strip() for item in text.split(",") if item.strip()]
             return [{"secret": item[len(_BY_NAME) :]} if item.startswith(_BY_NAME) else item for item in items]
+        case "allow_debugger":
+            return _SWITCHES.get(text.strip().lower(), text)
         case "limits":
             pairs = [item.partition("=") for item in text.split(",") if item.strip()]
             if any(not equals or not _is_number(shares.strip()) for _, equals, shares in pairs):

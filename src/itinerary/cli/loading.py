@@ -1,9 +1,14 @@
-"""From what somebody typed to an app: `app.py`, `package.module`, `package.module:name`, `jobs.toml`.
+"""From the argument of a command to an app: `app.py`, `package.module`, `package.module:name`, `jobs.toml`.
 
 A file is loaded under its own name, so that its functions are called the same as when it is imported: the names are
 stored. The app in it is the one object of that kind; with several, `file.py:name` says which.
 
-Whatever goes wrong in there is somebody's own code, and is told as such: the line it came from, and what to do.
+An error in there is an error of the user's own code. The message has the line that raised it, and what to do.
+
+Where code is found. The directory of the file goes to the end of the module path, so a `json.py` beside the file takes
+the place of no installed module. A job file is data: a command that only reads it (`check`, `plan`, `apply`,
+`simulate`) imports nothing from its directory. Only `up` runs the functions that it names. A Python file is a program,
+and finds its neighbours whoever loads it.
 """
 
 from __future__ import annotations
@@ -26,10 +31,21 @@ __all__ = ["load_app", "load_job_file"]
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def load_app(target: str) -> tuple[Itinerary, dict[str, str]]:
-    """The app, and the modules that are files, for worker processes. Raises ConfigError."""
+def load_app(target: str, *, runs: bool = False) -> tuple[Itinerary, dict[str, str]]:
+    """Load an app.
+
+    Args:
+        target: The argument of the command: a Python file, a module, or a job file.
+        runs: True if the caller runs the functions that a job file names.
+
+    Returns:
+        The app, and the modules that are files, for worker processes.
+
+    Raises:
+        ConfigError: There is no app, or its code raised.
+    """
     if target.endswith(".toml"):
-        return load_job_file(target), {}
+        return load_job_file(target, runs=runs), {}
     place, _, name = target.partition(":")
     is_file = place.endswith(".py") or "/" in place
     module = _from_file(Path(place)) if is_file else _imported(place)
@@ -40,11 +56,21 @@ def load_app(target: str) -> tuple[Itinerary, dict[str, str]]:
     return app, paths
 
 
-def load_job_file(path: str) -> Itinerary:
-    """An app with the jobs of a job file. Functions that they name may stand in its neighbours. Raises JobFileError."""
+def load_job_file(path: str, *, runs: bool = False) -> Itinerary:
+    """Load an app with the jobs of a job file. If it `runs`, functions are also found in the directory of the file.
+
+    Raises JobFileError.
+    """
     app = Itinerary(job_file=path)
-    sys.path.insert(0, str(Path(path).resolve().parent))
+    if runs:
+        _add_directory(Path(path).resolve().parent)
     return app
+
+
+def _add_directory(path: Path) -> None:
+    """Add a directory to the end of the module path."""
+    if str(path) not in sys.path:
+        sys.path.append(str(path))
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -54,8 +80,7 @@ def _from_file(path: Path) -> ModuleType:
         raise ConfigError(
             f"{path}: {path.stem!r} cannot name a module, and functions are stored by its name; rename it"
         )
-    # As `python app.py` does it, so that the file finds its neighbours.
-    sys.path.insert(0, str(path.resolve().parent))
+    _add_directory(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path}: this is no Python file")
@@ -72,7 +97,7 @@ def _from_file(path: Path) -> ModuleType:
 def _imported(name: str) -> ModuleType:
     if not _MODULE.fullmatch(name):
         raise ConfigError(f"{name}: this is neither a file that ends in .py nor a module; write app.py, or package:app")
-    sys.path.insert(0, str(Path.cwd()))
+    _add_directory(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -18,6 +18,8 @@ window; 128 and the signal's number after a second signal.
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 import time
 from enum import StrEnum
 from typing import Annotated, Final
@@ -35,6 +37,7 @@ from itinerary.cli.bars import progress
 from itinerary.cli.caring import add_caring
 from itinerary.cli.crontab import add_crontab
 from itinerary.cli.explaining import add_explain
+from itinerary.cli.failing import print_failure, print_thread_failure
 from itinerary.cli.interrupting import obey_as_first_process, run_command
 from itinerary.cli.jobfiles import Keep, Prune, add_job_files, undeclared_choice
 from itinerary.cli.listing import add_listing
@@ -132,7 +135,7 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
     leave_process_one()
     configure_logging(log.value)
     with errors_told():
-        found, paths = load_app(target)
+        found, paths = load_app(target, runs=True)
         if web is not None and no_web:
             raise ConfigError("--web and --no-web contradict each other; give one of them")
         undeclared = undeclared_choice(prune=prune, keep=keep) or found.configuration.undeclared or Undeclared.STOP
@@ -237,4 +240,9 @@ def main() -> None:
     """What the `itinerary` command runs."""
     survive_any_encoding()
     obey_as_first_process()
-    app(prog_name="itinerary")
+    threading.excepthook = print_thread_failure
+    try:
+        app(prog_name="itinerary")
+    except Exception as error:  # noqa: BLE001 - a bug of ours, which ends the program
+        print_failure(error)
+        sys.exit(EXIT_ERROR)

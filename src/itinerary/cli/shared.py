@@ -15,17 +15,15 @@ from msgspec.structs import replace
 from itinerary.app.signals import EXIT_ERROR
 from itinerary.app.sources import Configuration, read_configuration
 from itinerary.cli.output import lines
+from itinerary.cli.store_option import Store
 from itinerary.errors import ItineraryError
+from itinerary.hidden import without_hidden
 
 __all__ = ["AsJson", "Store", "configured", "errors_told", "store_url"]
 
 _PATIENCE: Final = 10
 """Seconds that a command asks a server again that does not answer. A node asks for a minute, and then goes on."""
 
-Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="Where everything is kept: sqlite:///file.db, postgresql://…"),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -53,6 +51,6 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except ItineraryError as error:
-        for line in lines(f"itinerary: {error}"):
+        for line in lines(without_hidden(f"itinerary: {error}")):
             typer.echo(line, err=True)
         raise typer.Exit(EXIT_ERROR) from error

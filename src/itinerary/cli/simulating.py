@@ -14,6 +14,7 @@ from itinerary.cli.interrupting import run_command
 from itinerary.cli.loading import load_app
 from itinerary.cli.output import counted, print_json, print_lines
 from itinerary.cli.shared import AsJson, errors_told
+from itinerary.cli.store_option import checked_store
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
@@ -50,7 +51,12 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="URL", help="A store whose history says how long tasks take."),
+        typer.Option(
+            "--store",
+            metavar="URL",
+            help="A store whose history says how long tasks take.",
+            callback=checked_store,
+        ),
     ] = None,
     listed: Annotated[bool, typer.Option("--occurrences", help="With --json: list every occurrence, too.")] = False,  # noqa: FBT002 - a switch
     as_json: AsJson = False,  # noqa: FBT002 - a switch

@@ -68,7 +68,7 @@ def spawn(
             cwd=cwd,
             user=user,
             group=group,
-            extra_groups=None if user is None else (),
+            extra_groups=None if user is None and group is None else (),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -27,7 +27,7 @@ from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import HttpCall, check_header, read_http
 from itinerary.executors.outcomes import could_not_begin, failure
 from itinerary.executors.output import OUTPUT_MAX, Tail
-from itinerary.executors.references import SecretResolver, environment_secret, resolve_values
+from itinerary.executors.references import SecretResolver, environment_secret, has_secrets, resolve_values
 from itinerary.executors.secret_hosts import ANY_HOST, SecretHosts
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
@@ -123,7 +123,10 @@ class HttpExecutor(BaseExecutor[_Running]):
     async def _called(self, attempt: _Running) -> Outcome:
         call = attempt.call
         self._secret_hosts.check(call)
-        headers, secrets = resolve_values(call.headers, self._secrets)
+        if has_secrets(call.headers):  # a secret may be in a file
+            headers, secrets = await asyncio.to_thread(resolve_values, call.headers, self._secrets)
+        else:
+            headers, secrets = resolve_values(call.headers, self._secrets)
         for name, value in headers.items():
             check_header(name, value)
         addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)

@@ -21,6 +21,7 @@ from typing import Any, Final
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.executors.stopping import Standing, TaskCancelled
 from itinerary.executors.tracebacks import traceback_text
+from itinerary.hidden import without_hidden
 from itinerary.model.codec import result_json
 from itinerary.model.raising import kind_name, message_of
 from itinerary.model.retries import exception_names
@@ -61,13 +62,13 @@ def raised(error: BaseException, standing: Standing, output: str | None = None) 
 
 def failure(error: BaseException, output: str | None = None) -> Failed:
     """An exception as a person should read it, and by the names that `never_retry` knows."""
-    return Failed(clean_text(_traceback(error), ERROR_MAX), exception_names(type(error)), output)
+    return Failed(clean_text(without_hidden(_traceback(error)), ERROR_MAX), exception_names(type(error)), output)
 
 
 def could_not_begin(error: Exception) -> Failed:
     """An attempt that could not even be begun. Our own errors say all there is to say; others come with a traceback."""
     if isinstance(error, ItineraryError):
-        return Failed(message_of(error), exception_names(type(error)))
+        return Failed(without_hidden(message_of(error)), exception_names(type(error)))
     return failure(error)
 
 

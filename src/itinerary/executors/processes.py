@@ -28,6 +28,7 @@ from itinerary.errors import ConfigError
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import read_python
+from itinerary.executors.environment import import_variables, inherited_variables
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.output import Tail, when_text_is_made
 from itinerary.executors.registry import Registry
@@ -99,6 +100,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
             raise ConfigError(f"workers_max: {shown(workers_max)} is too few; at least 1 is needed")
         self._registry = registry
         self._paths = main_module_path() if paths is None else dict(paths)
+        self._variables = import_variables(os.environ)
         self._waiting: deque[_Running] = deque()
         self._idle: list[_Worker] = []
         self._workers: dict[_Worker, None] = {}
@@ -139,8 +141,9 @@ class ProcessExecutor(BaseExecutor[_Running]):
         worker.child.output = Tail()
         worker.attempt, attempt.worker = attempt, worker
         assignment = attempt.assignment
+        allowed, paths, variables = self._registry.allowed, self._paths, self._variables
         try:
-            worker.line.send(Run(attempt.name, assignment.key, assignment.facts, self._registry.allowed, self._paths))
+            worker.line.send(Run(attempt.name, assignment.key, assignment.facts, allowed, paths, variables))
         except (TypeError, ValueError, OverflowError) as error:
             worker.attempt = attempt.worker = None
             self._end(assignment.key, could_not_begin(error))
@@ -249,8 +252,9 @@ class ProcessExecutor(BaseExecutor[_Running]):
         born: subprocess.Popen[bytes] | Exception
         try:
             with its:
-                arguments = [sys.executable, "-u", "-c", BOOTSTRAP, str(its.fileno()), json.dumps(path)]
-                born = self._supervision.spawn(arguments, at_once=True, pass_fds=[its.fileno()])
+                arguments = [sys.executable, "-u", "-P", "-c", BOOTSTRAP, str(its.fileno()), json.dumps(path)]
+                env = inherited_variables(os.environ)
+                born = self._supervision.spawn(arguments, env=env, at_once=True, pass_fds=[its.fileno()])
         except Exception as error:  # noqa: BLE001 - it becomes the end of an attempt
             ours.close()
             born = error

@@ -2,7 +2,8 @@
 
 A value is never in a definition, and so never in the store, on a page or in a log. Errors here name the reference and
 what to do, never the value. By default `{"secret": "API_TOKEN"}` is the environment variable ITINERARY_SECRET_API_TOKEN
-of the node; commands inherit none of those, only what their own `env` refers to.
+of the node, or the file that ITINERARY_SECRET_API_TOKEN_FILE names (`secret_files`). Commands inherit no such variable,
+only what their own `env` refers to.
 """
 
 from __future__ import annotations
@@ -15,11 +16,25 @@ from typing import Final, TypeAlias
 import msgspec
 
 from itinerary.errors import ConfigError
+from itinerary.executors.secret_files import read_secret_file
+from itinerary.hidden import hide
 from itinerary.model.text import shown
 
-__all__ = ["SECRET_PREFIX", "Secret", "SecretResolver", "Value", "environment_secret", "read_value", "resolve_values"]
+__all__ = [
+    "FILE_SUFFIX",
+    "SECRET_PREFIX",
+    "Secret",
+    "SecretResolver",
+    "Value",
+    "environment_secret",
+    "has_secrets",
+    "read_value",
+    "resolve_values",
+]
 
 SECRET_PREFIX: Final = "ITINERARY_SECRET_"  # noqa: S105 - the name of variables, not a secret
+FILE_SUFFIX: Final = "_FILE"
+"""What the variable of a secret that is in a file ends with."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
@@ -38,10 +53,25 @@ SecretResolver: TypeAlias = Callable[[str], str]
 
 
 def environment_secret(name: str) -> str:
-    """The secret of that name in the node's environment."""
-    value = os.environ.get(SECRET_PREFIX + name)
+    """Look up a secret: in the node's environment, or in the file that the environment names.
+
+    This may read a file, so a coroutine calls it in a thread.
+    """
+    variable = SECRET_PREFIX + name
+    if name.endswith(FILE_SUFFIX):
+        raise ConfigError(
+            f"secret {name}: {variable} names the file of a secret; refer to {name.removesuffix(FILE_SUFFIX)} instead"
+        )
+    value, path = os.environ.get(variable), os.environ.get(variable + FILE_SUFFIX)
+    if path is not None:
+        if value is not None:
+            raise ConfigError(f"secret {name}: both {variable} and {variable}{FILE_SUFFIX} are set; remove one of them")
+        return read_secret_file(variable + FILE_SUFFIX, path)
     if value is None:
-        raise ConfigError(f"secret {name}: not there; set {SECRET_PREFIX}{name} in the environment of the node")
+        raise ConfigError(
+            f"secret {name}: not there; set {variable} in the environment of the node, or {variable}{FILE_SUFFIX} to "
+            "the path of a file that holds it"
+        )
     return value
 
 
@@ -58,6 +88,11 @@ def read_value(key: str, given: object) -> Value:
             return Secret(name)
         case _:
             raise ConfigError(f'{key}: {shown(given)} is neither text nor a reference such as {{"secret": "NAME"}}')
+
+
+def has_secrets(values: Mapping[str, Value]) -> bool:
+    """True if one of the values is a reference to a secret."""
+    return any(isinstance(value, Secret) for value in values.values())
 
 
 def resolve_values(values: Mapping[str, Value], resolver: SecretResolver) -> tuple[dict[str, str], dict[str, str]]:
@@ -82,4 +117,5 @@ def _resolved(name: str, resolver: SecretResolver) -> str:
         raise ConfigError(f"secret {name}: cannot be resolved, {type(error).__name__}") from None
     if not isinstance(value, str) or "\0" in value:
         raise ConfigError(f"secret {name}: the resolver gave no text that can be passed on")
+    hide(value)
     return value

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from itinerary.daemons import DaemonPool
+from itinerary.executors.accounts import account_of
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import ShellCommand, read_shell
+from itinerary.executors.environment import inherited_variables
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.output import when_text_is_made
-from itinerary.executors.references import SECRET_PREFIX, SecretResolver, environment_secret, resolve_values
+from itinerary.executors.references import SecretResolver, environment_secret, resolve_values
 from itinerary.executors.supervision import Supervision
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
@@ -53,7 +55,7 @@ class _Running(InFlight):
 class ShellExecutor(BaseExecutor[_Running]):
     """Runs commands on the engine's loop, which may be in any thread.
 
-    `user` and `group`: whom commands run as, a setting of the node and of no definition (Q7); by default as the node.
+    `user` and `group`: whom commands run as, a setting of the node and of no definition (see `accounts`).
     `supervision`: what has the commands end with the node; executors of one node share it.
     """
 
@@ -67,8 +69,7 @@ class ShellExecutor(BaseExecutor[_Running]):
     ) -> None:
         super().__init__()
         self._secrets = secrets
-        self._user = user
-        self._group = group
+        self._account = account_of(user, group)
         self._supervision = Supervision() if supervision is None else supervision
 
     async def _prepare(self) -> None:
@@ -146,17 +147,16 @@ class ShellExecutor(BaseExecutor[_Running]):
         if command.input is not None:
             read, hidden = resolve_values({"input": command.input}, self._secrets)
             given, attempt.secrets = read["input"], {**attempt.secrets, **hidden}
-        inherited = {
-            name: value
-            for name, value in (os.environ.items() if command.inherit_env else ())
-            if not name.startswith(SECRET_PREFIX)
-        }
+        account = self._account
+        inherited = inherited_variables(os.environ) if command.inherit_env else {}
+        if account is not None and command.inherit_env:
+            inherited |= account.variables
         return self._supervision.spawn(
             command.arguments,
             env={**inherited, **own},
             cwd=command.cwd,
-            user=self._user,
-            group=self._group,
+            user=None if account is None else account.uid,
+            group=None if account is None else account.gid,
             given=given,
         )
 

@@ -17,7 +17,8 @@ children that are being ended (byte 1 is locked). See `guard`.
 Which processes. Everything in a recorded process group or session; and, where there is a /proc, everything whose
 environment has the mark of a recorded child. The mark is inherited, so it also finds a grandchild in a session of its
 own, and a child that the node was just starting when it died. A process that has left the session and has cleared its
-environment, or that runs as another user, is not found.
+environment, or that runs as another user, is not found. Nor is a node that a command has started in a session of its
+own: the environment of a node is for root only.
 
 This file is run as a script, with nothing but the standard library: it must start quickly and stay small. For the same
 reason it does not log: its only effect is that processes end.

@@ -42,6 +42,8 @@ class Run(msgspec.Struct, frozen=True):
     """Modules that it may be imported from."""
     paths: Mapping[str, str]
     """Modules that are files: a script that was given by its path."""
+    variables: Mapping[str, str] = {}
+    """Environment variables that are set while the function is imported."""
 
 
 class Ending(StrEnum):

@@ -27,6 +27,7 @@ from typing import Any, Final, assert_never
 from itinerary.errors import ConfigError
 from itinerary.executors.calling import Function
 from itinerary.executors.context import ExecutionContext
+from itinerary.executors.environment import variables_set
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry, split_name
 from itinerary.executors.resolving import MAIN, MAIN_HERE
@@ -106,7 +107,8 @@ class Desk:
 
     def _called(self, request: Run, standing: Standing, called: Callable[[], None]) -> Outcome:
         try:
-            function = self._function(request)
+            with variables_set(request.variables):
+                function = self._function(request)
         except TaskCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - an attempt ends here

@@ -84,14 +84,14 @@ class Webhook:
         """Post a body, once. Raises Undelivered, which names the host and nothing more of the URL."""
         host = "the receiver"
         try:
-            call = read_http({"http": self._resolved(receiver.url), "method": "POST"})
+            call = read_http({"http": await self._resolved(receiver.url), "method": "POST"})
             host = call.host
             addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
             connector = aiohttp.TCPConnector(
                 resolver=Pinned(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
             )
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
-            headers = self._headers(alert, body, str(timestamp))
+            headers = await self._headers(alert, body, str(timestamp))
             async with (
                 aiohttp.ClientSession(connector=connector, trust_env=False, timeout=timeout) as session,
                 session.post(call.url, data=body, headers=headers, allow_redirects=False) as response,
@@ -120,8 +120,8 @@ class Webhook:
         """
         host = "the receiver"
         try:
-            self._headers("", b"", "0")  # the signature needs its secret
-            call = read_http({"http": self._resolved(receiver.url), "method": "POST"})
+            await self._headers("", b"", "0")  # the signature needs its secret
+            call = read_http({"http": await self._resolved(receiver.url), "method": "POST"})
             host = call.host
             addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
             is_secure = call.url.startswith("https:")
@@ -140,10 +140,13 @@ class Webhook:
             raise Undelivered(f"{host} cannot be reached: {error.strerror or type(error).__name__}") from None
         return host
 
-    def _resolved(self, url: Value) -> str:
-        return resolve_values({_URL: url}, self._secrets)[0][_URL]
+    async def _resolved(self, value: Value) -> str:
+        if not isinstance(value, Secret):
+            return value
+        found, _ = await asyncio.to_thread(resolve_values, {_URL: value}, self._secrets)  # it may be in a file
+        return found[_URL]
 
-    def _headers(self, alert: str, body: bytes, timestamp: str) -> dict[str, str]:
+    async def _headers(self, alert: str, body: bytes, timestamp: str) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "itinerary",
@@ -151,6 +154,5 @@ class Webhook:
             "Itinerary-Timestamp": timestamp,
         }
         if self._signing is not None:
-            secret = resolve_values({_URL: self._signing}, self._secrets)[0][_URL]
-            headers["Itinerary-Signature"] = signature(secret, timestamp, body)
+            headers["Itinerary-Signature"] = signature(await self._resolved(self._signing), timestamp, body)
         return headers

@@ -105,6 +105,11 @@ class Engine(ABC):
         """The files that it has here, whether they are there or not; none, if it is elsewhere."""
         return ()
 
+    @property
+    def file_mode(self) -> int:
+        """The permissions that its files should have: for their owner only, unless a group shares the store."""
+        return 0o600
+
     async def warnings(self) -> list[str]:
         """How it is set up so that our promises do not hold, in words, each with what to do about it."""
         return []

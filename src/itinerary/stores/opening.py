@@ -5,13 +5,15 @@
     lmdb:///itinerary                 a directory, for one node
     memory:                           gone with the process
 
+The files of a SQLite and an LMDB store must be safe from other users (see `ownership`). `?owner=NAME` and `?group=NAME`
+name a further user, or a group, who may change them.
+
 Options follow a question mark (`sqlite:///itinerary.db?synchronous=normal`). One that no store knows is an error, and
 so is a value that it cannot take.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
@@ -21,20 +23,26 @@ from itinerary.errors import ConfigError
 from itinerary.model.text import shown
 from itinerary.stores.base import Engine, SchemaSeen
 from itinerary.stores.memory import MemoryEngine
+from itinerary.stores.ownership import Trust, group_id, user_id
+from itinerary.stores.passwords import address_without_password, hide_passwords
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 
 __all__ = ["open_store", "schema_at"]
 
 
-def open_store(url: str) -> EngineStore:
-    """The store of that URL, to be opened: `async with open_store(url) as store`."""
+def open_store(url: str, *, for_node: bool = False) -> EngineStore:
+    """Make the store of that URL, to be opened: `async with open_store(url) as store`.
+
+    With `for_node` what the store says is run here, so its files are checked even if root opens them.
+    """
+    hide_passwords(url)
     scheme, _, rest = url.partition(":")
     if scheme not in _ENGINES:
-        raise ConfigError(f"store {_shown(url)}: unknown kind {shown(scheme)}; allowed: {', '.join(_EXAMPLES)}")
+        raise ConfigError(f"store {_shown(url)}: unknown kind {_shown(scheme)}; allowed: {', '.join(_EXAMPLES)}")
     if scheme == "memory" and rest.strip("/"):
         raise ConfigError(f"store {_shown(url)}: a store in memory has no path; write memory:")
-    return EngineStore(_ENGINES[scheme](url))
+    return EngineStore(_ENGINES[scheme](url, for_node))
 
 
 async def schema_at(url: str) -> SchemaSeen:
@@ -47,24 +55,29 @@ async def schema_at(url: str) -> SchemaSeen:
         await store.close()
 
 
-def _memory(_: str) -> Engine:
+def _memory(_url: str, _for_node: bool) -> Engine:  # noqa: FBT001 - one of several with this signature
     return MemoryEngine()
 
 
-def _sqlite(url: str) -> Engine:
-    path, options = _path_and_options(url, {"synchronous": str, "busy_timeout": float, "answer_timeout": float})
-    return SqliteEngine(path, **options)
+def _sqlite(url: str, for_node: bool) -> Engine:  # noqa: FBT001 - as above
+    path, options = _path_and_options(url, _SQLITE_OPTIONS)
+    return SqliteEngine(path, trust=_trust(options, for_node=for_node), **options)
 
 
-def _lmdb(url: str) -> Engine:
+def _lmdb(url: str, for_node: bool) -> Engine:  # noqa: FBT001 - as above
     _require("lmdb", "lmdb")
     from itinerary.stores.lmdb import LmdbEngine  # noqa: PLC0415 - an extra
 
-    path, options = _path_and_options(url, {"map_size": int, "map_max": int, "sync": _switch, "answer_timeout": float})
-    return LmdbEngine(path, **options)
+    path, options = _path_and_options(url, _LMDB_OPTIONS)
+    return LmdbEngine(path, trust=_trust(options, for_node=for_node), **options)
 
 
-def _postgres(url: str) -> Engine:
+def _trust(options: dict[str, Any], *, for_node: bool) -> Trust:
+    """Take the options out that say who may change the files."""
+    return Trust(options.pop("owner", None), options.pop("group", None), for_node)
+
+
+def _postgres(url: str, _for_node: bool) -> Engine:  # noqa: FBT001 - as above
     _require("psycopg", "postgres")
     from itinerary.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
 
@@ -101,10 +114,7 @@ def _converted(url: str, given: Mapping[str, str], allowed: Mapping[str, Callabl
 
 def _shown(url: str) -> str:
     """A URL as a message may quote it: without what may be a password, wherever it stands."""
-    before, at, after = url.rpartition("@")
-    scheme, slashes, _ = before.partition("//")
-    without = f"{scheme}{slashes}…@{after}" if at else url
-    return shown(re.sub(r"(?i)(password|passfile|sslpassword)=[^&]*", r"\1=…", without))
+    return shown(address_without_password(url))
 
 
 def _switch(value: str) -> bool:
@@ -119,6 +129,22 @@ def _require(module: str, extra: str) -> None:
 
 
 _SWITCHES: Final = {"on": True, "true": True, "off": False, "false": False}
+_FILE_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "answer_timeout": float,
+    "owner": user_id,
+    "group": group_id,
+}
+_SQLITE_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "synchronous": str,
+    "busy_timeout": float,
+    **_FILE_OPTIONS,
+}
+_LMDB_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "map_size": int,
+    "map_max": int,
+    "sync": _switch,
+    **_FILE_OPTIONS,
+}
 _POSTGRES_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "schema": str,
     "connections": int,
@@ -130,7 +156,7 @@ _POSTGRES_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
     "idle_timeout": float,
     "answer_timeout": float,
 }
-_ENGINES: Final[Mapping[str, Callable[[str], Engine]]] = {
+_ENGINES: Final[Mapping[str, Callable[[str, bool], Engine]]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "postgresql": _postgres,

@@ -88,6 +88,11 @@ class EngineStore:
         """The files that it has here; none, if it is elsewhere."""
         return self._engine.files
 
+    @property
+    def file_mode(self) -> int:
+        """The permissions that its files should have."""
+        return self._engine.file_mode
+
     async def warnings(self) -> list[str]:
         """How it is set up so that our promises do not hold, in words (protocol rule 27)."""
         return await self._engine.warnings()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, Self
@@ -21,12 +21,20 @@ PATIENCE = 60.0
 class Program:
     """A running `itinerary …`. It is killed when the test is done with it, if it has not ended by then."""
 
-    def __init__(self, directory: Path, *arguments: str, web: str = "", within: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        web: str = "",
+        within: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         """`web` is where its dashboard is; there is none otherwise, since loading it takes a second. `within` is the
-        command that runs it, if it is not run directly."""
+        command that runs it, if it is not run directly. `env` are further environment variables."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")}
         environment["ITINERARY_WEB"] = web
         environment["PYTHONPATH"] = str(Path(itinerary.__file__).parent.parent)
+        environment |= env or {}
         self.process = subprocess.Popen(  # noqa: S603 - our own program
             [*within, sys.executable, "-m", "itinerary", *arguments],
             cwd=directory,

@@ -153,7 +153,8 @@ def test_a_secret_that_is_not_there_fails_the_command_before_it_runs(tmp_path: P
     outcome = outcome_of(tmp_path, run, ShellExecutor(secrets=environment_secret))
     assert isinstance(outcome, Failed)
     assert outcome.error == (
-        "secret NOT_THERE: not there; set ITINERARY_SECRET_NOT_THERE in the environment of the node"
+        "secret NOT_THERE: not there; set ITINERARY_SECRET_NOT_THERE in the environment of the node, or "
+        "ITINERARY_SECRET_NOT_THERE_FILE to the path of a file that holds it"
     )
     assert not (tmp_path / "ran").exists()
 

@@ -33,7 +33,7 @@ async def examined(configuration: Configuration, data: ZoneData | None = None) -
     try:
         found += schema(store.url, await schema_at(configuration.store))
         if all(finding.level is Level.WELL for finding in found):
-            found += files(store.files)
+            found += files(store.files, store.file_mode)
             async with store:
                 found += set_up(await store.warnings())
                 found.append(await clock(store, time.time_ns))

@@ -22,6 +22,7 @@ _LITTLE: Final = 1 << 30
 _TOO_LITTLE: Final = 100 << 20
 """Bytes that are free on the disk."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_OWNER_ONLY: Final = 0o600
 
 
 def schema(url: str, seen: SchemaSeen) -> list[Finding]:
@@ -48,19 +49,20 @@ def set_up(warnings: Sequence[str]) -> list[Finding]:
     return found or [Finding("set-up", Level.WELL, "what is committed is durable")]
 
 
-def files(paths: Sequence[Path]) -> list[Finding]:
-    """Whether only their owner can read the files (Q7), and whether the disk has room."""
+def files(paths: Sequence[Path], allowed: int = 0o600) -> list[Finding]:
+    """Check that only their owner, or the group that shares them, can use the files, and that the disk has room."""
     there = [path for path in paths if path.exists()]
     if not there:
         return []
     found = []
     for path in there:
         mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & _OTHERS:
+        if mode & _OTHERS & ~allowed:
             words = f"{path} can be used by others than its owner: its permissions are {mode:o}"
-            found.append(Finding("files", Level.WRONG, words, f"chmod 600 {path}"))
+            found.append(Finding("files", Level.WRONG, words, f"chmod {allowed:o} {path}"))
     if not found:
-        found.append(Finding("files", Level.WELL, "its files are for their owner only"))
+        whom = "their owner only" if allowed == _OWNER_ONLY else "their owner and the group that shares them"
+        found.append(Finding("files", Level.WELL, f"its files are for {whom}"))
     return [*found, _disk(there[0].parent)]
 
 

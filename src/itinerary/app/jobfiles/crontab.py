@@ -9,6 +9,7 @@
     LOGNAME, USER         nothing: told. cron sets these itself
     any other             a variable of the commands below it, as it stands: cron expands nothing either. Variables that
                           all commands share stand once, in `[defaults] env`
+    …PASSWORD, …_TOKEN    a reference to a secret of the node, told: see `crontab_secrets`
     %                     the first begins the command's `input`, the others end its lines; `\\%` is a percent sign
     10~20                 `H(10-20)`: told. cron chooses at random, `H` chooses by the job's name
     @reboot               nothing: told. A node's start is not the machine's
@@ -38,6 +39,7 @@ from typing import Final
 import msgspec
 
 from itinerary.app.jobfiles import writing
+from itinerary.app.jobfiles.crontab_secrets import SecretNames, looks_secret, note_on_secret, secrets_in_command
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors.definitions import read_shell
 from itinerary.model.text import shown
@@ -148,7 +150,7 @@ class _State(msgspec.Struct):
     shell: str = "/bin/sh"
     timezone: str | None = None
     cwd: str | None = None
-    env: dict[str, str] = {}
+    env: writing.Variables = {}
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +164,7 @@ class _Job(msgspec.Struct, frozen=True, kw_only=True):
     arguments: list[str]
     given: str | None
     cwd: str | None
-    env: dict[str, str]
+    env: writing.Variables
     comments: list[str]
 
     @property
@@ -181,6 +183,7 @@ class _Translator:
         self._jobs: list[_Job] = []
         self._users: set[str] = set()
         self._comments: list[str] = []
+        self._secrets = SecretNames()
         head = [
             writing.comment(line) for line in (f"Made from {_readable(name)} by `itinerary import-crontab`.", *_HEADER)
         ]
@@ -208,10 +211,10 @@ class _Translator:
         text += ["", *self._comments]
         return Translated("\n".join(text).rstrip("\n") + "\n", len(self._jobs), self._is_system, tuple(self._notes))
 
-    def _shared_env(self) -> dict[str, str]:
+    def _shared_env(self) -> writing.Variables:
         """The variables that all commands have, with the same value."""
         envs = [job.env for job in self._jobs]
-        first = envs[0] if envs else {}
+        first: writing.Variables = envs[0] if envs else {}
         return {key: value for key, value in first.items() if all(env.get(key) == value for env in envs)}
 
     def _take(self, number: int, line: str) -> None:
@@ -265,6 +268,11 @@ class _Translator:
                 self._set_variable(number, name, value)
 
     def _set_variable(self, number: int, name: str, value: str) -> None:
+        if looks_secret(name, value):
+            secret = self._secrets.name_of(name, value)
+            self._state.env = {**self._state.env, name: {"secret": secret}}
+            self.note(number, note_on_secret(name, secret))
+            return
         self._state.env = {**self._state.env, name: value}
         if name == "HOME":
             self._state.cwd = value or None
@@ -307,6 +315,9 @@ class _Translator:
         if given is not None:
             definition["input"] = given
         read_shell(definition)
+        if found := secrets_in_command(run):
+            told = f"the command has {', '.join(found)}, which looks like a secret"
+            self.note(number, f'{told}; give the command a variable: env = {{ NAME = {{ secret = "NAME" }} }}')
         if "~" in schedule:
             self.note(number, f"{schedule}: cron chooses a time at random; {chosen} chooses one by the job's name")
         if user is not None and user not in self._users:
@@ -343,7 +354,7 @@ class _Translator:
                 raise ConfigError("there is no command after the user on this line")
 
 
-def _written(job: _Job, name: str, shared: dict[str, str]) -> list[str]:
+def _written(job: _Job, name: str, shared: writing.Variables) -> list[str]:
     """The lines of a job in the job file. `shared` variables stand among the defaults."""
     ran_as = "" if job.user is None else f", as {job.user}"
     lines = ["", *job.comments, f"[jobs.{writing.key(name)}]", f"schedule = {writing.text(job.schedule)}"]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-__all__ = ["comment", "inline_table", "key", "text", "text_list"]
+__all__ = ["Variables", "comment", "inline_table", "key", "text", "text_list"]
+
+Variables: TypeAlias = Mapping[str, str | Mapping[str, str]]
+"""Variables of a command: text, or a reference to a secret, `{"secret": "NAME"}`."""
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _NOT_IN_COMMENTS: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
@@ -32,9 +35,13 @@ def text_list(values: Sequence[str]) -> str:
     return f"[{', '.join(map(text, values))}]"
 
 
-def inline_table(values: Mapping[str, str]) -> str:
-    """A table of strings, on one line."""
-    return f"{{ {', '.join(f'{key(name)} = {text(value)}' for name, value in values.items())} }}"
+def inline_table(values: Variables) -> str:
+    """Write a table of strings, and of tables of strings, on one line."""
+    return f"{{ {', '.join(f'{key(name)} = {_value(value)}' for name, value in values.items())} }}"
+
+
+def _value(value: str | Mapping[str, str]) -> str:
+    return text(value) if isinstance(value, str) else inline_table(value)
 
 
 def comment(line: str) -> str:

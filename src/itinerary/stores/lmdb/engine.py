@@ -25,6 +25,7 @@ from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
 from itinerary.stores.lmdb.transaction import LAYOUTS, SCHEMA
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
+from itinerary.stores.ownership import PRIVATE, Trust
 from itinerary.stores.threads import DaemonThreads, in_thread
 from itinerary.stores.writer import Writer
 
@@ -52,10 +53,13 @@ class LmdbEngine(Engine):
         sync: bool = True,
         answer_timeout: float = ANSWER_TIMEOUT,
         clock: Callable[[], int] = wall_clock,
+        trust: Trust = PRIVATE,
     ) -> None:
+        """`trust` says who may change the files, beside root and the user who runs this process."""
         self._path = Path(path).absolute()
         self._answer_timeout = check_answer_timeout(answer_timeout)
-        self._directory = Directory(self._path, map_size=map_size, sync=sync)
+        self._trust = trust
+        self._directory = Directory(self._path, map_size=map_size, sync=sync, trust=trust)
         self._syncs = sync
         self._map_max = max(map_size, map_max)
         self._clock = clock
@@ -86,13 +90,17 @@ class LmdbEngine(Engine):
         await self._writer.start()
 
     async def schema(self) -> SchemaSeen:
-        found = await in_thread(lambda: schema_in(self._path), self._answer_timeout, self.url)
+        found = await in_thread(lambda: schema_in(self._path, self._trust), self._answer_timeout, self.url)
         pending = (f"{number:04} {title}" for number, title in enumerate(LAYOUTS, start=1) if number > (found or 0))
         return SchemaSeen(found, SCHEMA, tuple(pending))
 
     @property
     def files(self) -> tuple[Path, ...]:
         return tuple(self._path / name for name in ("data.mdb", "lock.mdb", "node.lock"))
+
+    @property
+    def file_mode(self) -> int:
+        return self._trust.file_mode
 
     async def warnings(self) -> list[str]:
         if self._syncs:

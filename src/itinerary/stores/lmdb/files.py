@@ -4,7 +4,8 @@
     node.lock             ours: held by the process that has the store open, whose number is in it
 
 It is a directory since there are several files, which have to be moved, copied and protected together. Only its owner
-can read what is created here.
+can read what is created here. Files that another user can change are refused (see `ownership`), and no link is
+followed: neither that of a file, nor one that leads nowhere.
 
 **One process.** The protocol promises one node for LMDB. LMDB itself would let a second process in, and both would
 give out the same numbers from what they remember. The lock is a record lock, not `flock`: it belongs to the process, so
@@ -27,6 +28,7 @@ import lmdb
 from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull
 from itinerary.stores.lmdb.layout import MARK
 from itinerary.stores.lmdb.transaction import SCHEMA, check_schema
+from itinerary.stores.ownership import PRIVATE, Trust, check_directory, check_files
 
 __all__ = ["READERS_MAX", "Directory", "explained", "schema_in"]
 
@@ -51,8 +53,9 @@ _taking: Final = threading.Lock()
 class Directory:
     """A store's directory, while it is open."""
 
-    def __init__(self, path: Path, *, map_size: int, sync: bool) -> None:
+    def __init__(self, path: Path, *, map_size: int, sync: bool, trust: Trust = PRIVATE) -> None:
         self.path = path
+        self._trust = trust
         self._map_size = map_size
         self._sync = sync
         self._lock: int | None = None
@@ -83,13 +86,14 @@ class Directory:
         """LMDB's own open, which can be done again if LMDB has given up on itself."""
         is_new = not (self.path / _DATA).exists()
         try:
-            _reserve_locks(self.path / _LOCKS)
+            _reserve_locks(self.path / _LOCKS, self._trust)
+            check_store(self.path, self._trust)
             env = lmdb.open(
                 str(self.path),
                 map_size=self._map_size,
                 sync=self._sync,
                 metasync=self._sync,
-                mode=0o700,  # LMDB leaves out the execute bits for its files
+                mode=self._trust.file_mode | 0o100,  # LMDB leaves out the execute bits for its files
                 max_readers=READERS_MAX,
             )
         except lmdb.Error as error:
@@ -99,6 +103,9 @@ class Directory:
             raise failure from error
         except OSError as error:
             raise _unopened(error, self.path) from error
+        if is_new and self._trust.group is not None:
+            os.chown(self.path / _DATA, -1, self._trust.group)
+            (self.path / _DATA).chmod(self._trust.file_mode)
         if is_new and self._sync:
             for directory in (self.path, self.path.parent):
                 _sync_directory(directory)
@@ -114,7 +121,12 @@ class Directory:
     def _take(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise SchemaError(f"lmdb:///{self.path} is a file; an LMDB store is a directory: choose another path")
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        check_store(self.path, self._trust)
+        if not self.path.exists():
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            if self._trust.group is not None:
+                os.chown(self.path, -1, self._trust.group)
+                self.path.chmod(0o2770)  # new files belong to the group of the directory
         found = {entry.name for entry in self.path.iterdir()}
         if _DATA not in found and (others := found - _OURS):
             raise SchemaError(
@@ -124,7 +136,7 @@ class Directory:
         identity = (about.st_dev, about.st_ino)
         if _opened.get(identity) == os.getpid():
             raise StoreBusy(f"lmdb:///{self.path} is open in this process already: use that one")
-        lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = _created(self.path / _LOCK, self._trust)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -150,10 +162,35 @@ def _unopened(error: OSError, path: Path) -> StoreError:
     return StoreError(f"lmdb:///{path} cannot be opened: {error}")
 
 
-def _reserve_locks(path: Path) -> None:
+def check_store(path: Path, trust: Trust) -> None:
+    """Raise StoreError if another user can change the files in a directory, or if one of them is a link."""
+    check_directory(path.parent, trust)
+    check_files([path / name for name in sorted(_OURS)] if path.exists() else [path], trust)
+    for name in sorted(_OURS):
+        if (path / name).is_symlink():
+            raise StoreError(f"{path / name}: is a symbolic link, which LMDB would follow; put the file itself there")
+
+
+def _created(path: Path, trust: Trust) -> int:
+    """Open a file, and make it if it does not exist. No link is followed. A file of root gets the directory's owner."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, trust.file_mode)
+    try:
+        about = os.fstat(handle)
+        if os.geteuid() == 0 and about.st_size == 0:
+            owner = path.parent.stat()
+            os.fchown(handle, owner.st_uid, owner.st_gid)
+        elif about.st_uid == os.geteuid():
+            trust.share(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _reserve_locks(path: Path, trust: Trust) -> None:
     """Have room for LMDB's own locks, which it maps: on a full disk, touching a page that is not there is a signal that
     ends the process."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = _created(path, trust)
     try:
         os.posix_fallocate(handle, 0, _LOCKS_BYTES)
     finally:
@@ -202,9 +239,10 @@ def _claim(env: lmdb.Environment, path: Path) -> None:
         raise explained(error, path) from error
 
 
-def schema_in(path: Path) -> int | None:
+def schema_in(path: Path, trust: Trust = PRIVATE) -> int | None:
     """The schema of the store in a directory, which is only read; None if there is none yet. Raises SchemaError if it
     is somebody else's."""
+    check_store(path, trust)
     if not (path / _DATA).exists():
         return None
     about = path.stat()

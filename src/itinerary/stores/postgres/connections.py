@@ -70,6 +70,10 @@ class Address(msgspec.Struct, frozen=True):
     is_listening: bool
     """Whether LISTEN may be tried."""
 
+    def __repr__(self) -> str:
+        """The address as people may see it: `options` has the password."""
+        return f"Address({self.shown!r})"
+
 
 def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bool = True) -> Address:
     """Read an address."""

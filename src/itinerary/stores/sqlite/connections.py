@@ -7,7 +7,8 @@ changed is written once however often it did, and hot ones change with every gro
 quiet moment, or because the disk is small (`log`). No memory mapping: a disk that fails would end the process with a
 signal instead of an error.
 
-The files are created for their owner only (Q7). SQLite gives `-wal` and `-shm` the permissions of the database itself.
+The files are created for their owner only (Q7), and refused if another user can change them (see `ownership`). SQLite
+gives `-wal` and `-shm` the permissions of the database itself.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.log import LOG_MAX
 
-__all__ = ["Synchronous", "connect", "create_file", "use_log"]
+__all__ = ["Synchronous", "connect", "create_file", "store_files", "use_log"]
 
 Synchronous: TypeAlias = Literal["normal", "full", "extra"]
 
@@ -33,14 +35,30 @@ _CACHE_KIB: Final = 64 * 1024
 _CHECKPOINT_PAGES: Final = 20_000
 
 
-def create_file(path: Path) -> None:
-    """Have a file there, readable by its owner only if it is new."""
+def store_files(path: Path) -> tuple[Path, ...]:
+    """Return the files of a store: the database, its log, and its shared memory. A link leads to all three."""
+    real = path.resolve() if path.exists() else path
+    return path, *(real.with_name(real.name + end) for end in ("-wal", "-shm"))
+
+
+def create_file(path: Path, trust: Trust = PRIVATE) -> None:
+    """Make sure that the database exists, for its owner only if it is new.
+
+    Raises:
+        StoreError: Another user can change it (see `ownership`), or it is a link that leads nowhere.
+    """
     if sqlite3.sqlite_version_info < _OLDEST:
         needed = ".".join(map(str, _OLDEST))
         raise StoreError(f"{path}: SQLite {sqlite3.sqlite_version} is too old: {needed} or newer is needed")
+    check_files(store_files(path), trust)
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            # Together, the first two follow no link.
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC, trust.file_mode)
+            try:
+                trust.share(handle)
+            finally:
+                os.close(handle)
     except OSError as error:
         raise StoreUnavailable(
             f"{path}: {error.strerror}: the store's file cannot be created; see its directory"

@@ -38,9 +38,10 @@ from itinerary.stores.base import (
 )
 from itinerary.stores.memory import wall_clock
 from itinerary.stores.news import Bell
+from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.alone import Alone
-from itinerary.stores.sqlite.connections import Synchronous
+from itinerary.stores.sqlite.connections import Synchronous, store_files
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
 from itinerary.stores.sqlite.readers import Readers
 from itinerary.stores.sqlite.session import SqliteSession
@@ -82,7 +83,9 @@ class SqliteEngine(Engine):
         busy_timeout: float = BUSY_TIMEOUT,
         answer_timeout: float = ANSWER_TIMEOUT,
         clock: Callable[[], int] = wall_clock,
+        trust: Trust = PRIVATE,
     ) -> None:
+        """`trust` says who may change the files, beside root and the user who runs this process."""
         if synchronous not in get_args(Synchronous):
             allowed = ", ".join(get_args(Synchronous))
             raise ConfigError(f"synchronous: {synchronous!r} is none of {allowed}")
@@ -93,6 +96,7 @@ class SqliteEngine(Engine):
         self._busy_timeout = busy_timeout
         self._answer_timeout = busy_timeout + check_answer_timeout(answer_timeout)
         self._clock = clock
+        self._trust = trust
         self._bell = Bell()
         self._open: _Open | None = None
         self._alone: Alone | None = None
@@ -130,16 +134,22 @@ class SqliteEngine(Engine):
 
     async def schema(self) -> SchemaSeen:
         try:
-            return await in_thread(
-                lambda: schema.seen(self._path, self._busy_timeout), self._answer_timeout, str(self._path)
-            )
+            return await in_thread(self._seen, self._answer_timeout, str(self._path))
         except StoreFull:
             return await self._read_alone().seen()
+
+    def _seen(self) -> SchemaSeen:
+        check_files(store_files(self._path), self._trust)
+        return schema.seen(self._path, self._busy_timeout)
 
     def _read_alone(self) -> Alone:
         return Alone(
             self._path, busy_timeout=self._busy_timeout, answer_timeout=self._answer_timeout, clock=self._clock
         )
+
+    @property
+    def file_mode(self) -> int:
+        return self._trust.file_mode
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -202,6 +212,7 @@ class SqliteEngine(Engine):
             clock=self._clock,
             on_told=self._bell.ring,
             on_migration=on_migration,
+            trust=self._trust,
         )
 
     async def _opened_in_full(self) -> _Open:

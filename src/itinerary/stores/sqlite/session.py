@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from itinerary.errors import StoreError, StoreFull
+from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
-from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, use_log
+from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, store_files, use_log
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.guard import Guard
 from itinerary.stores.sqlite.known import Known
@@ -43,17 +44,19 @@ class SqliteSession:
         clock: Callable[[], int],
         on_told: Callable[[], None],
         on_migration: Callable[[], None] = lambda: None,
+        trust: Trust = PRIVATE,
     ) -> None:
         """`on_migration` is called before an older file is brought up to date, which may take long."""
         self._path = path
         self._clock = clock
         self._on_told = on_told
         self._told = False
-        create_file(path)
+        create_file(path, trust)
         self._connection = connect(path, busy_timeout=busy_timeout, synchronous=synchronous)
         try:
             schema.check_owner(self._connection, path)
             use_log(self._connection, path)
+            check_files(store_files(path), trust)  # SQLite has made the others: they are ours, or were there before
             if 0 < schema.number_of(self._connection) < schema.NUMBER:
                 on_migration()
             schema.migrate(self._connection, path)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from itinerary import Itinerary
 from itinerary.app.jobfiles.crontab import Note, Translated, translate
+from itinerary.app.jobfiles.crontab_secrets import looks_secret
 from itinerary.app.jobfiles.declarations import declarations_in
 from itinerary.app.jobfiles.documents import document_of
 from itinerary.app.jobfiles.settings import settings_in
@@ -427,3 +428,59 @@ def test_whatever_a_crontab_holds_the_job_file_is_right_and_no_line_is_lost(line
     if found.jobs:
         assert len(declarations_in(document, problems, app._rules)) == found.jobs
     assert problems.found == []
+
+
+@pytest.mark.spec("Q7", "secrets of a crontab")
+def test_variables_that_look_like_secrets_become_references_and_no_value_is_shown() -> None:
+    values = ["hunter2", "abc.def", "postgres://bob:open-sesame@db/x", "another"]
+    text = (
+        f"PATH=/bin\nPGPASSWORD={values[0]}\nAPI_TOKEN='{values[1]}'\nDATABASE_URL={values[2]}\n0 1 * * * a\n"
+        f"PGPASSWORD={values[3]}\n0 2 * * * b\n"
+    )
+    found = translated(text)
+    table = tomllib.loads(found.text)
+    shared = {"PATH": "/bin", "API_TOKEN": {"secret": "API_TOKEN"}, "DATABASE_URL": {"secret": "DATABASE_URL"}}
+    assert table["defaults"]["env"] == shared
+    own = [job["tasks"][0]["env"] for job in table["jobs"].values()]
+    assert own == [{"PGPASSWORD": {"secret": "PGPASSWORD"}}, {"PGPASSWORD": {"secret": "PGPASSWORD_2"}}]
+    assert [(note.line, note.message.split()[0]) for note in found.notes] == [
+        (2, "PGPASSWORD"),
+        (3, "API_TOKEN"),
+        (4, "DATABASE_URL"),
+        (6, "PGPASSWORD"),
+    ]
+    assert "set ITINERARY_SECRET_PGPASSWORD_2 in the environment of the node" in found.notes[3].message
+    said = found.text + "".join(note.message for note in found.notes)
+    assert not [value for value in values if value in said]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("PGPASSWORD", "x", True),
+        ("MYSQL_PWD", "x", True),
+        ("DB_PASS", "x", True),
+        ("AWS_SECRET_ACCESS_KEY", "x", True),
+        ("api_key", "x", True),
+        ("GITHUB_TOKEN", "x", True),
+        ("REDIS_URL", "redis://:pw@cache", True),
+        ("PASSWORD_FILE", "/run/secrets/db", False),
+        ("PWD", "/tmp", False),  # noqa: S108 - text
+        ("AWS_ACCESS_KEY_ID", "AKIA", False),
+        ("TOKENIZERS_PARALLELISM", "true", False),
+        ("COMPASS_HOME", "/opt", False),
+        ("GITHUB_TOKEN", "", False),
+        ("REDIS_URL", "redis://cache:6379/0", False),
+    ],
+)
+def test_a_secret_is_recognised_by_its_name_or_its_value(name: str, value: str, is_secret: bool) -> None:
+    assert looks_secret(name, value) is is_secret
+
+
+def test_a_secret_in_a_command_is_warned_about_without_its_value() -> None:
+    found = translated("0 1 * * * PGPASSWORD=hunter2 pg_dump db\n0 2 * * * curl https://bob:hunter2@example.com/\n")
+    assert [note.message.partition(",")[0] for note in found.notes] == [
+        "the command has PGPASSWORD=…",
+        "the command has a URL with a password",
+    ]
+    assert not [note for note in found.notes if "hunter2" in note.message]

@@ -1,0 +1,194 @@
+"""The users who can change the files of a store: the one who runs this process, root, and those the operator names.
+
+A store holds the commands that its nodes run. A user who can write to its files, or can put another file in their
+place, decides what a node runs. So a store that another user can change is refused, and the error says what to do:
+
+    a file, or the directory that it is in, belongs to another user
+    every user can write to it (for a directory without the sticky bit, which /tmp has)
+    a group with other members can write to it
+    it is a symbolic link of another user, or one that leads nowhere: to create its target would be to follow it
+
+`?owner=NAME` in the URL of the store names one more user, and `?group=NAME` a group, whose members share the store.
+
+Root may read and change everything anyway, so for the commands that root runs (`sudo itinerary history`) only a link
+that leads nowhere is refused. A node of root runs what the store says as root, and is checked like all others.
+
+Not checked: the directories above, and access control lists.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from itinerary.errors import StoreError
+
+__all__ = ["PRIVATE", "Trust", "check_directory", "check_files", "group_id", "user_id"]
+
+_ROOT: Final = 0
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """The users who may change the files of a store, beside root and the user who runs this process."""
+
+    owner: int | None = None
+    group: int | None = None
+    is_node: bool = False
+    """True if what the store says is run here: then root is checked, too."""
+
+    @property
+    def file_mode(self) -> int:
+        """The permissions of a new file."""
+        return 0o600 if self.group is None else 0o660
+
+    def share(self, handle: int) -> None:
+        """Give an open file to the group that shares the store. Raises OSError if this user is no member of it."""
+        if self.group is not None:
+            os.fchown(handle, -1, self.group)
+            os.fchmod(handle, self.file_mode)
+
+    def has_user(self, uid: int) -> bool:
+        """True if the files may belong to this user."""
+        return uid in (_ROOT, os.geteuid(), self.owner) or (self.group is not None and _is_member(uid, self.group))
+
+    @property
+    def sees_all(self) -> bool:
+        """True if nothing is checked but links that lead nowhere: root, with a command that runs no task."""
+        return os.geteuid() == _ROOT and not self.is_node
+
+
+PRIVATE: Final = Trust()
+
+
+def check_files(paths: Iterable[Path], trust: Trust) -> None:
+    """Raise StoreError if another user can change one of these files, as far as they exist.
+
+    The directories that they are in are checked as well.
+    """
+    directories: dict[Path, None] = {}
+    for path in paths:
+        real = _target(path, trust)
+        directories |= {path.parent: None, real.parent: None}
+        if real.exists():
+            _check(real, trust)
+    for directory in directories:
+        check_directory(directory, trust)
+
+
+def check_directory(path: Path, trust: Trust) -> None:
+    """Raise StoreError if another user can put files of a directory in each other's place."""
+    if path.exists():
+        _check(_target(path, trust), trust)
+
+
+def user_id(text: str) -> int:
+    """Read a user: a name or a number. Raises ValueError if there is none."""
+    try:
+        return int(text) if text.isdigit() else pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def group_id(text: str) -> int:
+    """Read a group: a name or a number. Raises ValueError if there is none."""
+    try:
+        return int(text) if text.isdigit() else grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _target(path: Path, trust: Trust) -> Path:
+    """Return the file that a path leads to. Raises StoreError for a link that must not be followed."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return path  # it is not there yet, or cannot be reached, which opening it will tell
+    if not stat.S_ISLNK(about.st_mode):
+        return path
+    if not path.exists():
+        raise StoreError(
+            f"{path}: is a symbolic link to {path.readlink()}, which does not exist; remove the link, or give the path "
+            "of the store itself"
+        )
+    if not trust.sees_all and not trust.has_user(about.st_uid):
+        raise StoreError(
+            f"{path}: is a symbolic link that belongs to {_user(about.st_uid)}; remove it, or give the path of the "
+            "store itself"
+        )
+    return path.resolve()
+
+
+def _check(path: Path, trust: Trust) -> None:
+    about = path.stat()
+    if trust.sees_all:
+        return
+    if not trust.has_user(about.st_uid):
+        owner, me = _user(about.st_uid), _user(os.geteuid())
+        raise StoreError(
+            f"{path}: belongs to {owner}, who can change what this store runs; run this as {owner}, or have {me} own "
+            f"it (chown {me} {path}), or add ?owner={owner} to the URL of the store if {owner} may"
+        )
+    if stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX:
+        return  # its files can be replaced by their owners only
+    if about.st_mode & stat.S_IWOTH:
+        raise StoreError(
+            f"{path}: every user of this machine can write to it (its permissions are "
+            f"{stat.S_IMODE(about.st_mode):o}); take that away (chmod o-w {path}), or keep the store elsewhere"
+        )
+    if about.st_mode & stat.S_IWGRP and about.st_gid != trust.group and _has_others(about.st_gid, trust):
+        group = _group(about.st_gid)
+        raise StoreError(
+            f"{path}: the members of group {group} can write to it (its permissions are "
+            f"{stat.S_IMODE(about.st_mode):o}); take that away (chmod g-w {path}), or add ?group={group} to the URL of "
+            "the store if they may"
+        )
+
+
+def _has_others(gid: int, trust: Trust) -> bool:
+    """True if a group has members who may not change the store. A private group of one user has none."""
+    try:
+        named = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem if _is_user(name)}
+    except KeyError:
+        named = set()
+    primary = {one.pw_uid for one in pwd.getpwall() if one.pw_gid == gid}
+    return any(not trust.has_user(uid) for uid in named | primary)
+
+
+def _is_member(uid: int, gid: int) -> bool:
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    try:
+        return user.pw_gid == gid or user.pw_name in grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return False
+
+
+def _is_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
