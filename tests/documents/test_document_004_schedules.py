@@ -105,7 +105,8 @@ def test_a_paused_schedule_keeps_its_place_and_a_stopped_one_expects_nothing(
     job = app["hourly"]
     assert (job.is_active, job.is_enabled, job.is_paused) == (True, True, False)
     run.pause("hourly")
-    assert (job.is_active, job.is_enabled, job.is_paused) == (True, False, True)
+    assert (job.is_active, job.is_enabled, job.is_paused, job.is_stopped) == (True, False, True, False)
+    assert job.next_run() == on(2026, 1, 1, 1), "the instant that runs if the job is resumed before it"
     run.advance(hours=2, minutes=30)
     run.resume("hourly")
     assert job.next_run() == on(2026, 1, 1, 3)

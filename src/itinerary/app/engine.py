@@ -415,7 +415,9 @@ class Engine:
             await self._undo_start(store, node, router)
             raise
         offices = Offices(self._desks, coroutines)
-        self._records = offices.service(store, node.number, node.clock, self._log) if self._desks else None
+        if self._desks:
+            slow_after = node.settings.node_heartbeat_interval
+            self._records = offices.service(store, node.number, node.clock, self._log, slow_after=slow_after)
         if self._records is not None:
             node.stalled = self._records.stalled
         if self._is_watched:

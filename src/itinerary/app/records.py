@@ -120,12 +120,15 @@ class Offices:
             2 * sum(desk.settings.handlers_max for desk in desks.values()) + ZONE_CALLS_MAX * len(desks)
         )
 
-    def service(self, store: Store, node: NodeNumber | None, clock: Clock, log: Any) -> RecordsService:
-        """All desks of this node, which has joined."""
+    def service(
+        self, store: Store, node: NodeNumber | None, clock: Clock, log: Any, *, slow_after: int
+    ) -> RecordsService:
+        """All desks of this node, which has joined. `slow_after` is how long a call to the store takes before it is
+        logged, in microseconds."""
         assert node is not None, "a node that has started has joined"
         for warning in _warnings(self._desks.values()):
             log.warning("settings.questionable", what=warning)
-        ground = Ground(store, node, clock, log, call=self._call)
+        ground = Ground(store, node, clock, log, call=self._call, slow_after=slow_after)
         return RecordsService(store, log, [Clerk(desk, ground) for desk in self._desks.values()])
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from rich.text import Text
 from itinerary.app.views import StoreView
 from itinerary.cli.completing import complete_job
 from itinerary.cli.interrupting import run_command
+from itinerary.cli.listing import existing_store
 from itinerary.cli.output import print_json, screen, width_of, wrapped
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.cli.times import TIMES, TimeZone, job_zone, moment_of
@@ -34,7 +35,8 @@ from itinerary.stores.opening import open_store
 
 __all__ = ["add_explain", "in_lines"]
 
-_RUN_ID: Final = re.compile(r"(?P<job>.+):(?P<seconds>\d+)")
+_RUN_ID: Final = re.compile(r"(?P<job>.+):(?P<seconds>\d+)(?:\.(?:[0-9a-f]{8}\.)?replay-\d+)?")
+"""Of a replay, too: it is explained with the instant that it is a replay of."""
 _WIDEST: Final = 100
 """Nobody reads longer lines than this."""
 
@@ -81,6 +83,7 @@ def _explain(
 
 
 async def _explained(url: str, job: str, time: str | None, tz: str | None) -> Explanation:
+    await existing_store(url)
     async with open_store(url) as store:
         if time is None and (run := _RUN_ID.fullmatch(job)) is not None:
             return await explain(store, run["job"], Moment(int(run["seconds"])))

@@ -275,7 +275,7 @@ def _instants(sign: str, instants: tuple[datetime, ...]) -> Iterator[str]:
 
 def _counted(diff: Diff) -> str:
     added, removed, kept = len(diff.added), len(diff.removed), len(diff.kept)
-    return f"until {_shown(diff.window_end)}: {counted(added, 'occurrence')} added, {removed} removed, {kept} kept"
+    return f"until {_shown(diff.window_end)}: {counted(added, 'occurrence')} added, {removed:,} removed, {kept:,} kept"
 
 
 def _summary(done: Application) -> str:

@@ -40,7 +40,7 @@ from itinerary.cli.explaining import add_explain
 from itinerary.cli.failing import print_failure, print_thread_failure
 from itinerary.cli.interrupting import obey_as_first_process, run_command
 from itinerary.cli.jobfiles import Keep, Prune, add_job_files, undeclared_choice
-from itinerary.cli.listing import add_listing
+from itinerary.cli.listing import add_listing, existing_store
 from itinerary.cli.loading import load_app
 from itinerary.cli.operating import add_commands
 from itinerary.cli.output import print_json, print_lines, say, screen, survive_any_encoding
@@ -218,6 +218,7 @@ def audit(
 
 
 async def _audited(url: str, start: int | None, end: int | None) -> Audited:
+    await existing_store(url)
     with progress("audit") as hear:
         async with open_store(url) as store:
             return await audit_store(store, start, end, heard_by(hear))

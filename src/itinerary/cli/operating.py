@@ -25,6 +25,7 @@ from itinerary.app.signals import EXIT_ERROR
 from itinerary.cli.bars import progress
 from itinerary.cli.completing import complete_job
 from itinerary.cli.interrupting import run_command
+from itinerary.cli.listing import existing_store
 from itinerary.cli.output import print_json, print_lines, say, screen
 from itinerary.cli.shared import AsJson, Store, errors_told, store_url
 from itinerary.cli.times import TIMES, TimeZone, instant_of, job_zone
@@ -363,7 +364,9 @@ def _typed(operator: Operator, job: str, option: str, text: str, tz: str | None)
 
 def _asked(url: str | None, ask: Callable[[Operator], Awaitable[T]]) -> T:
     async def asking() -> T:
-        async with open_store(store_url(url)) as store:
+        place = store_url(url)
+        await existing_store(place)
+        async with open_store(place) as store:
             return await ask(await Operator.at(store))
 
     return run_command(asking())

@@ -22,6 +22,7 @@ from itinerary import ports
 from itinerary.app.operators import local_user
 from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.listing import existing_store
 from itinerary.cli.output import one_line, print_json, say
 from itinerary.cli.shared import AsJson, Store, configured, errors_told, store_url
 from itinerary.cli.times import SettingZone, instant_of, named_zone
@@ -67,6 +68,7 @@ def listed(
         return
 
     async def look(url: str) -> list[DeskSeen]:
+        await existing_store(url)
         async with open_store(url) as opened:
             return await desks(opened)
 
@@ -89,6 +91,7 @@ def show(
     """Show the partitions of a desk, as its log says that they are. A long log takes a while to read."""
 
     async def look(url: str) -> list[PartitionSeen]:
+        await existing_store(url)
         async with open_store(url) as opened:
             return await partitions_of(opened, desk)
 
@@ -172,6 +175,7 @@ def follow(
     """Print the events of a desk, and then each that comes, until Ctrl-C."""
 
     async def tell(url: str) -> None:
+        await existing_store(url)
         async with open_store(url) as opened:
             async for page in followed(opened, desk, after, waits=not until_now):
                 for row in page:

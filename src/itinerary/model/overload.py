@@ -50,10 +50,16 @@ class Behind(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """What people are told."""
-        runs = "1 due run has" if self.waiting == 1 else f"{self.waiting:,} due runs have"
+        match self.waiting:
+            case 0:
+                runs = "due runs are not claimed yet"
+            case 1:
+                runs = "1 due run has not started"
+            case count:
+                runs = f"{count:,} due runs have not started"
         return (
             f"{self.by // SECOND} s behind since {shown_instant(self.since)}: {_CAUSES[self.bottleneck]} "
-            f"(bottleneck: {self.bottleneck}), and {runs} not started"
+            f"(bottleneck: {self.bottleneck}), and {runs}"
         )
 
     @property

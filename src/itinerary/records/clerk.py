@@ -66,7 +66,13 @@ class Clerk:
         self.figures = Figures()
         self._is_asked = asyncio.Event()
         self._outage = Outage(
-            desk.name, ground.clock, ground.log, self.figures, alert=self._alert, on_over=self._is_asked.set
+            desk.name,
+            ground.clock,
+            ground.log,
+            self.figures,
+            alert=self._alert,
+            on_over=self._is_asked.set,
+            slow_after=ground.slow_after,
         )
         self._delivery = Delivery(desk.name, ground, desk.settings, desk, self._outage, on_done=self._has_room)
         self._holdings = Holdings(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from itinerary.model.rows import NodeNumber
+from itinerary.model.settings import Settings
 from itinerary.ports import Clock, Store
 
 __all__ = ["Ground"]
+
+_SLOW_AFTER: Final = Settings().node_heartbeat_interval
 
 
 class Ground:
@@ -22,6 +25,9 @@ class Ground:
         log: Any,
         *,
         call: Callable[[Callable[[Any], Any], Any], Awaitable[Any]],
+        slow_after: int = _SLOW_AFTER,
     ) -> None:
-        """`call` calls a function where the program's functions run, and not on the engine's loop."""
+        """`call` calls a function where the program's functions run, and not on the engine's loop. A call to
+        the store that takes longer than `slow_after` microseconds is logged: the heartbeat interval of the node."""
+        self.slow_after = slow_after
         self.store, self.node, self.clock, self.log, self.call = store, node, clock, log, call

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from itinerary.errors import StoreFull, StoreUnavailable
 from itinerary.ports import Clock
 from itinerary.records.figures import Figures
+from itinerary.runtime.slow_calls import logged_if_slow
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["ALERT_AFTER", "Outage"]
@@ -42,11 +43,13 @@ class Outage:
         *,
         alert: Callable[[str], None],
         on_over: Callable[[], None],
+        slow_after: int,
     ) -> None:
         """`alert` is told when the store has been away for long, and when that is over; `on_over` is told of the end of
-        each absence, however short. Both must not wait."""
+        each absence, however short. Both must not wait. A call that takes longer than `slow_after` microseconds is
+        logged while it waits."""
         self._desk, self._clock, self._log, self._figures = desk, clock, log, figures
-        self._alert, self._on_over = alert, on_over
+        self._alert, self._on_over, self._slow_after = alert, on_over, slow_after
         self._since: int | None = None
         self._is_alerted = False
         self._timer: asyncio.TimerHandle | None = None
@@ -63,7 +66,8 @@ class Outage:
         wait, tries = _FIRST_WAIT, 0
         while True:
             try:
-                answer = await call()
+                with logged_if_slow(self._log, f"records {self._desk}", what, self._slow_after):
+                    answer = await call()
             except (StoreUnavailable, StoreFull) as error:
                 tries += 1
                 self._began()

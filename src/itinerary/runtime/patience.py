@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable
+from itinerary.runtime.slow_calls import logged_if_slow
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 
@@ -82,23 +83,13 @@ class Patience:
 
     async def _timed(self, call: Callable[[], Awaitable[T]], what: str) -> T:
         """Call it, and say so if the answer takes longer than a heartbeat interval."""
-        loop = asyncio.get_running_loop()
-        slow = loop.call_later(self._longest_wait, self._is_slow, what)
-        try:
+        after = round(self._longest_wait * SECOND)
+        with logged_if_slow(self._log, self._component, what, after, on_slow=self._is_slow):
             return await call()
-        finally:
-            slow.cancel()
 
-    def _is_slow(self, what: str) -> None:
+    def _is_slow(self) -> None:
         self.failures += 1
         self.is_waiting = True
-        self._log.warning(
-            "store.slow",
-            component=self._component,
-            what=what,
-            seconds=self._longest_wait,
-            hint="the call has not been answered yet; it goes on until its deadline, and is repeated then",
-        )
 
     async def ask_each(
         self,

@@ -31,12 +31,15 @@ from itinerary.runtime.lull import Comes, any_time
 from itinerary.runtime.patience import Patience
 from itinerary.runtime.settling import Tell, nobody
 from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
 
 __all__ = ["LOOKS", "Sweeper"]
 
 LOOKS: Final = 5
 """How often one looks for work between two heartbeats, and several nodes together sweep: once a second, as they are by
 default."""
+_SAY_EVERY: Final = 20 * SECOND
+"""How often a node says that it is still behind with what was missed."""
 
 
 class Sweeper:
@@ -137,6 +140,7 @@ class Sweeper:
         """Go through a plan. What is left of it comes back, if the timeline or a claimed row has changed meanwhile: by
         what is out of date nothing is written, so it is read again only then."""
         timeline = self._builder.timeline
+        said_at = self._clock.elapsed()
         made, found, steps = 0, 0, await self._steps(plan, timeline)
         while (step := await self._elsewhere(next, steps, None)) is not None:
             answer = await self._patience.ask(
@@ -152,11 +156,24 @@ class Sweeper:
             made, found = made + len(step.wanted), found + len(step.claimed) + len(step.covered)
             if news := settling.made(timeline, (*step.wanted, *(row.becomes for row in step.claimed))):
                 self._tell(news)
+            if self._clock.elapsed() - said_at >= _SAY_EVERY:
+                said_at = self._clock.elapsed()
+                self._log_lag(plan, made + found)
         if made:
             self._log.info("sweep.made_rows", count=made, window_start=plan.start, window_end=plan.end)
         if found:
             self._log.info("sweep.found_overlooked", count=found, window_start=plan.start, window_end=plan.end)
         return None
+
+    def _log_lag(self, plan: SweepPlan, decided: int) -> None:
+        """Log how far the node is behind with what was missed: a node that starts is not ready before that is done."""
+        self._log.warning(
+            "sweep.behind",
+            by_seconds=(self._clock.now() - plan.start) // SECOND,
+            since=shown_instant(plan.start),
+            decided=decided,
+            hint="what was missed is decided first; add a node, or look at the CPU and the store",
+        )
 
     async def _steps(self, plan: SweepPlan, timeline: Timeline) -> Iterator[SweepStep]:
         """What the plan takes. Live it is short, and nearly always nothing is missing: then nothing more is read."""

@@ -53,6 +53,16 @@ async def test_runs_in_order_are_told_the_instant_of_the_one_before_on_every_nod
 
 
 @told
+async def test_runs_of_one_job_that_begin_in_different_ways_are_told_of_each_other(desk: Desk) -> None:
+    node, job = await desk.node(), await desk.job()
+    before = None
+    for way in (*WAYS, *reversed(WAYS), *WAYS):
+        claimed = await desk.due(node, job)
+        assert await ran(desk, node, claimed, **way) == before, way
+        before = claimed.key.instant
+
+
+@told
 async def test_a_batch_of_many_jobs_is_told_the_last_run_of_each(desk: Desk) -> None:
     node = await desk.node()
     jobs = [await desk.job(f"job {number}") for number in range(20)]

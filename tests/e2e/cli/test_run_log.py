@@ -34,9 +34,12 @@ def failed(lines: list[str]) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] == "run.failed"]
 
 
-def test_as_json_every_failure_is_a_warning_with_its_error_and_every_success_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [("-v", "-q"), ("-v",), ()])
+def test_as_json_every_failure_is_a_warning_with_its_error_and_every_success_is_told(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
     (tmp_path / "app.py").write_text(FAILING, "utf-8")
-    with Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "first", "--log", "json", "-v", "-q") as program:
+    with Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "first", "--log", "json", *options) as program:
         for _ in range(FAILURES + 1):
             program.until(lambda line: '"run.failed"' in line or '"run.completed"' in line)
         program.signal(signal.SIGTERM)

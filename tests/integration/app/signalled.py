@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -19,6 +20,7 @@ from itinerary import Itinerary, every
 from itinerary.app.engine import Engine
 from itinerary.app.logs import configure_logging
 from itinerary.records import Batch
+from itinerary.records.service import RecordsService
 from itinerary.stores.store import EngineStore
 
 _WAITING = frozenset({"wait", "_wait_for_tstate_lock", "join", "select", "poll"})
@@ -175,6 +177,18 @@ def a_block_whose_store_does_not_close(url: str) -> int:
     with made(url).running():
         pass
     return 0
+
+
+def a_part_that_ignores_its_cancellation(url: str) -> int:
+    async def deaf(_: RecordsService) -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await for_ever()
+
+    RecordsService.run = deaf  # type: ignore[method-assign, assignment]
+    app = made(url, shutdown_grace_period="30s")  # nothing runs that could need it
+    app.records("folio", partition_by="hotel").handler(lambda _: None)
+    return app.run(now)
 
 
 def a_handler_that_never_returns(url: str) -> int:

@@ -185,6 +185,14 @@ def test_a_handler_that_never_returns_does_not_hold_up_the_end_and_is_named(stor
 
 
 @pytest.mark.spec("R9", "not everything ended")
+def test_a_part_that_ignores_its_cancellation_does_not_hold_up_the_end_and_is_named(store: str) -> None:
+    ended = play("a_part_that_ignores_its_cancellation", store, signal.SIGTERM)
+    assert ended.code == 0, ended.errors
+    assert re.search(r"engine\.tasks_left_behind.*RecordsService", ended.errors), ended.errors
+    assert "process.ended_by_force" not in ended.errors, "it ended by itself"
+
+
+@pytest.mark.spec("R9", "not everything ended")
 def test_a_thread_of_the_program_does_not_keep_itinerary_up_from_ending(store: str, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "import threading\nfrom itinerary import Itinerary\n"

@@ -48,6 +48,7 @@ __all__ = ["Outcome", "Plan", "raise_storm"]
 
 _PATIENCE = 120.0
 """How long a node may take to end, or an audit to look at everything."""
+_OF_SHUTDOWN = ("shutdown_grace_period", "kill_grace")
 
 
 class Plan(NamedTuple):
@@ -78,6 +79,12 @@ class Plan(NamedTuple):
         """Seconds in which an instant is merely late, less one for a start that was on its way."""
         grace_period = parse_duration(self.settings.get("grace_period", "30s")) / SECOND
         return grace_period + Settings().takeover_after / SECOND - 1.0
+
+    @property
+    def ends_within(self) -> float:
+        """Seconds that a whole shutdown may take."""
+        named = {name: parse_duration(self.settings[name]) for name in _OF_SHUTDOWN if name in self.settings}
+        return msgspec.structs.replace(Settings(), **named).shutdown_timeout / SECOND
 
 
 class Outcome(NamedTuple):

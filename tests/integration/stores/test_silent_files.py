@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +61,11 @@ class _Process:
 
     def hear(self) -> str:
         assert self.process.stdout is not None
+        watch = threading.Timer(_HANG, self.process.kill)
+        watch.start()
         line = self.process.stdout.readline()
-        assert line, "it has ended"
+        watch.cancel()
+        assert line, "it has ended, or it said nothing for too long"
         return line
 
     def word(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.records import Batch, RecordDesk
+from tests.integration.observe.test_listener import ask
 from tests.integration.web.visiting import run, text_of, visiting
 
 
@@ -76,7 +78,7 @@ def test_a_partition_whose_time_zone_is_unknown_is_shown_until_it_is_known() -> 
 
     async def program() -> None:
         nonlocal is_down
-        app, desk = app_with_desk(timezone=zone_of, node_heartbeat_interval="1s")
+        app, desk = app_with_desk(timezone=zone_of, node_heartbeat_interval="1s", health="127.0.0.1:0")
         async with visiting(app) as visitor:
             for hotel in ("lisbon", "tokyo"):
                 await desk.append("RecordCreated", record=f"of {hotel}", hotel=hotel)
@@ -87,8 +89,11 @@ def test_a_partition_whose_time_zone_is_unknown_is_shown_until_it_is_known() -> 
             assert "1 not scheduled" in text_of(await visitor.get("/records"))
             told = (await visitor.get("/api/v1/records/folio", Accept="application/json")).json()["partitions"]
             assert {one["partition"]: one["stalled"] is None for one in told} == {"lisbon": False, "tokyo": True}
+            status, health, _ = await asyncio.to_thread(ask, visitor.node, "/health/progress")
+            assert (status, "ConnectionError: the directory is down" in health) == (503, True)
             is_down = False
             await visitor.until("/records/folio", lambda page: "Not scheduled" not in page)
+            assert (await asyncio.to_thread(ask, visitor.node, "/health/progress"))[0] == 200
 
     run(program())
 

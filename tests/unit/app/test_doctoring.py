@@ -165,6 +165,22 @@ def test_what_waits_for_long_is_doubtful_with_how_many_of_whom() -> None:
     played(story)
 
 
+@pytest.mark.spec("U3", "doctor looks at the last hour")
+def test_a_run_that_no_node_starts_is_overdue_after_a_minute() -> None:
+    async def story(world: World) -> None:
+        await world.register("etl", world.task())
+        async with world.dying(world.node()):
+            await world.sleep_until(55.5)  # the instant of 60 is claimed
+        await world.sleep_until(115.5)
+        assert not doubtful(await seen(world, waiting))
+        await world.sleep_until(150.5)
+        (found,) = [one for one in await seen(world, waiting) if one.level is Level.DOUBTFUL]
+        assert found.words == "1 run is overdue, the first for 1m30s: etl"
+        assert "`itinerary explain JOB` says what it waits for" in (found.advice or "")
+
+    played(story)
+
+
 def test_what_nobody_ends_is_wrong() -> None:
     async def story(world: World) -> None:
         await world.register("slow", world.task(3_000.0), overrides=Overrides(execution_timeout="1m"))

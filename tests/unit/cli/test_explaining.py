@@ -60,6 +60,8 @@ def test_a_time_without_an_offset_is_one_of_the_jobs_zone(url: str) -> None:
 def test_a_run_id_says_both_which_job_and_when(url: str) -> None:
     code, output, _ = said(url, "nightly report:6955596000")
     assert (code, output.startswith("nightly report, due 2190-05-31 14:00:00 UTC, is to come")) == (0, True), output
+    for replay in ("replay-1", "99bc3236.replay-12"):
+        assert said(url, f"nightly report:6955596000.{replay}") == (0, output, ""), "with the instant that it repeats"
 
 
 @pytest.mark.spec("U3", "--json")

@@ -252,8 +252,34 @@ def test_a_job_that_there_is_not_is_an_error_with_the_nearest_name(url: str, com
 
 
 @pytest.mark.spec("U3", "exit codes")
-@pytest.mark.parametrize("command", ["jobs", "upcoming", "nodes", "show etl", "history etl", "prune"])
-def test_who_looks_at_a_store_that_is_not_there_makes_none(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "jobs",
+        "upcoming",
+        "nodes",
+        "show etl",
+        "history etl",
+        "statistics",
+        "prune",
+        "status",
+        "doctor",
+        "explain etl",
+        "audit",
+        "pause etl",
+        "resume etl",
+        "skip etl 17:00",
+        "trigger etl",
+        "replay 1",
+        "cancel 1",
+        "adjust 1 priority=9",
+        "backfill etl --from yesterday --to today",
+        "records",
+        "records show folio",
+        "records follow folio --until-now",
+    ],
+)
+def test_a_command_on_a_store_that_is_not_there_says_so_and_makes_none(tmp_path: Path, command: str) -> None:
     code, output = said(f"sqlite:///{tmp_path}/typo.db", *command.split())
     assert (code, "there is no store at" in output) == (1, True)
     assert list(tmp_path.iterdir()) == []

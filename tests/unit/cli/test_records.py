@@ -55,6 +55,7 @@ def test_events_are_appended_with_a_key_and_followed_from_any_number(url: str) -
 
 @pytest.mark.spec("U3", "records")
 def test_desks_are_listed_and_their_partitions_shown(url: str) -> None:
+    assert CliRunner().invoke(command_line, ["migrate", "--store", url]).exit_code == 0
     assert said(url) == (0, "no desk has a log in this store")
     created(url, "F-1", "lisbon")
     created(url, "F-2", "tokyo")

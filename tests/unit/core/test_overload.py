@@ -82,6 +82,11 @@ def test_a_sentence_says_how_far_since_when_and_for_lack_of_what() -> None:
     )
 
 
+def test_a_sentence_does_not_say_that_no_run_waits_where_the_node_has_not_even_claimed_them() -> None:
+    behind = Behind(NOW, 23 * SECOND, 0, Bottleneck.CPU)
+    assert behind.sentence.endswith("(bottleneck: cpu), and due runs are not claimed yet")
+
+
 # -- what a node counts as overdue -----------------------------------------------------------------------------------
 
 
@@ -93,6 +98,15 @@ def test_what_lacks_a_slot_is_overdue_since_its_instant() -> None:
     world.run_to(9)
     assert world.scheduler.overdue(world.now) == (START, 1)
     assert world.scheduler.lacks_slots
+
+
+def test_an_instant_that_the_node_has_not_even_claimed_is_overdue() -> None:
+    world = World()
+    world.job("tick", schedule=every("30s"))
+    world.does("main", works(0.1))
+    world.run_to(5)
+    assert world.scheduler.overdue(START + 29 * SECOND) == (None, 0)
+    assert world.scheduler.overdue(START + 45 * SECOND) == (START + 30 * SECOND, 0), "its loop has not run since"
 
 
 def test_what_waits_for_a_limit_is_not_held_up_by_the_node() -> None:

@@ -293,9 +293,11 @@ def test_an_executor_that_ignores_the_cancellation_of_its_close_is_left_behind(
         executor = guarded.GuardedExecutor("deaf", Deaf)
         await executor.open(lambda _: None)
         with capture_logs() as lines:
-            async with asyncio.timeout(60):
-                await executor.close()
+            try:
+                async with asyncio.timeout(60):
+                    await executor.close()
+            finally:
+                may_end.set()  # else the loop of a test that fails would wait for it
         assert [line["executor"] for line in lines if line["event"] == "executor.not_closed"] == ["deaf"]
-        may_end.set()
 
     asyncio.run(story())

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from itinerary.app.doctoring import Level
+from itinerary.app.doctoring.recent import alerts
 from itinerary.app.doctoring.recent import undelivered as owed
 from itinerary.app.looking.ground import Ground
 from itinerary.app.sources import read_configuration
@@ -273,7 +274,7 @@ def test_what_was_missed_while_nothing_ran_is_told_once_for_each_job_when_a_node
 @pytest.mark.spec("U3", "doctor looks at the last hour")
 def test_doctor_counts_alerts_that_no_receiver_has() -> None:
     async def story(world: World, scene: Scene, receivers: Receivers) -> None:
-        url = "https://nowhere.invalid/hook"
+        url = "http://127.0.0.1:9/hook"  # loopback, which no setting allows: nothing is sent there
         name = receiver_of(url).name
         scene.names = (name,)
         receivers.deaf.add(name)
@@ -290,6 +291,9 @@ def test_doctor_counts_alerts_that_no_receiver_has() -> None:
                 Level.WRONG,
                 "1 alert (of etl) has not arrived, the oldest for 3m20s",
             )
+            both = await alerts(ground, configuration)
+            assert both[0] == found
+            assert both[1].words.startswith("alerts do not reach receiver 1 of alert_urls: ")
 
     staged(story)
 

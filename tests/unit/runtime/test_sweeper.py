@@ -330,3 +330,21 @@ def test_of_several_nodes_whoever_sees_that_nobody_has_swept_just_now_does_it() 
         await asyncio.wait([task])
 
     played(story)
+
+
+@pytest.mark.spec("U8", "overload says so")
+def test_a_sweep_that_takes_long_says_how_far_behind_the_node_is_and_since_when() -> None:
+    async def story(world: World) -> None:
+        everything = Overrides(recovery=RecoveryPolicy(strategy="execute_all"))
+        await world.register("tick", world.task(), schedule=every("1s"), overrides=everything)
+        scene = Scene(world, await node(world, "me"))
+        await world.sleep_until(12_001.0)
+        world.engine.takes = 8.0
+        await scene.sweeper.sweep()
+        lines = world.log.said("sweep.behind")
+        assert len(lines) >= 2, "again and again, while it lasts"
+        assert lines[0]["since"] == "2026-03-28T12:00:00Z"
+        assert lines[0]["by_seconds"] > 12_000
+        assert 0 < lines[0]["decided"] < lines[-1]["decided"] <= 12_000
+
+    played(story)
