@@ -2,8 +2,9 @@
 
     idle           2,000 connections that say nothing, opened again as they are closed
     streams        200 streams and live pages from one token
-    heavy          20 requests a second from a read token: /upcoming and /plan with large windows
     bodies         bodies of 1 MB, one after another on 8 connections
+    heavy          20 requests a second from a read token: /upcoming and /plan with large windows; last, since a node
+                   may work on them for long after their client has gone
 
 The node is a process of its own on SQLite, with twenty jobs each second that do nothing. It notes how late each start
 is and how each run ends. Every attack is bounded in count and in time, and talks to loopback
@@ -53,6 +54,8 @@ _BEGUN_AFTER: Final = 8.0
 """Seconds after which an attack is under way."""
 _ATTACK_MAX: Final = 300.0
 """Seconds after which an attack ends by itself, whatever becomes of the bench."""
+_STREAM_AGAIN_AFTER: Final = 10.0
+"""Seconds after which a stream that was refused or closed is opened again: sooner it is an attack by requests."""
 _NICE: Final = 10
 """The attacker has a lower priority than the node, since a real one uses the CPU of another machine."""
 
@@ -137,7 +140,7 @@ async def _streams(target: Target) -> None:
                         pass
                 finally:
                     writer.close()
-            await asyncio.sleep(1)
+            await asyncio.sleep(_STREAM_AGAIN_AFTER)
 
     await _all(follow(paths[number % len(paths)]) for number in range(STREAMS))
 
@@ -196,7 +199,7 @@ async def _begun(work: Awaitable[None]) -> None:
     await work
 
 
-ATTACKS: Final[dict[str, Attack]] = {"idle": _idle, "streams": _streams, "heavy": _heavy, "bodies": _bodies}
+ATTACKS: Final[dict[str, Attack]] = {"idle": _idle, "streams": _streams, "bodies": _bodies, "heavy": _heavy}
 
 
 # -- the node, in a process of its own ---------------------------------------------------------------------------------

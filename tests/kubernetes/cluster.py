@@ -47,6 +47,14 @@ def _why_not() -> str | None:
     return None
 
 
+def kubectl(*arguments: str, given: str | None = None, check: bool = True) -> str:
+    """Return what kubectl prints for these arguments, in no namespace of its own."""
+    command = ["kubectl", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=300)
+    assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
+
+
 class RealCluster:
     """A namespace of a real cluster."""
 
@@ -55,10 +63,7 @@ class RealCluster:
 
     def kubectl(self, *arguments: str, given: str | None = None, check: bool = True) -> str:
         """What it prints."""
-        command = ["kubectl", "--namespace", self.namespace, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=300)
-        assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
-        return done.stdout
+        return kubectl("--namespace", self.namespace, *arguments, given=given, check=check)
 
     def answers(self) -> bool:
         return self.kubectl("get", "--raw", "/healthz", check=False) == "ok"

@@ -139,7 +139,7 @@ class NodeSettings(TypedDict, total=False):
     web_workers: int
     web_work_timeout: DurationLike
     web_work_megabytes: int
-    web_work_cpu: DurationLike
+    web_work_cpu_for: DurationLike
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

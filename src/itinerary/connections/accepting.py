@@ -24,7 +24,7 @@ __all__ = ["accept_connections"]
 _AT_ONCE: Final = 5
 _INTERVAL: Final = 0.01
 _FULL_INTERVAL: Final = 0.05
-"""At most `_AT_ONCE` connections are taken in so many seconds; in the second while the gate is full."""
+"""Seconds in which at most `_AT_ONCE` connections are taken: the second one while the gate is full."""
 _RETRY_AFTER: Final = 1.0
 """Seconds until the next try where a connection could not be taken."""
 _SEND_BUFFER: Final = 262_144
@@ -42,7 +42,7 @@ async def accept_connections(
     Args:
         listening: A socket that listens.
         gate: Decides whether there is room. The protocol enters each connection there, and has it leave.
-        refusals: Is told of every failure to accept.
+        refusals: Counts every failure to accept.
         new_protocol: Makes the protocol of a connection.
     """
     loop = asyncio.get_running_loop()

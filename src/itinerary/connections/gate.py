@@ -39,7 +39,7 @@ class Gate:
         Args:
             in_all: The most connections at a time.
             per_client: The most connections of one client at a time.
-            on_refused: Is told the client of each connection that is refused, or closed to make room.
+            on_refused: Receives the client of each connection that is refused, or closed to make room.
             is_shared: True of the address of a proxy, which has many clients: only the limit in all holds for it.
         """
         self.in_all, self.per_client = in_all, per_client
@@ -102,7 +102,7 @@ class Gate:
                 del self._waiting_of[client]
 
     def leave(self, transport: asyncio.Transport) -> None:
-        """Count a connection no more. Without effect on one that has left."""
+        """Remove a connection from the counts. Without effect on one that has left."""
         self.work(transport)
         client = self._clients.pop(transport, None)
         if client is None:

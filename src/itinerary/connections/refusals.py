@@ -1,7 +1,7 @@
-"""What a server refused: counted for the metrics at once, and logged at most once a minute.
+"""The refusals of a server: counted for the metrics at once, and logged at most once a minute.
 
     first refusal      a line, at once
-    those that follow  counted, and told together in one line a minute after the last line
+    those that follow  counted, and logged together in one line a minute after the last line
 
 So an attack of a million requests is one line a minute, and a single refusal is not hidden.
 """
@@ -18,14 +18,14 @@ __all__ = ["LOG_INTERVAL", "Refusals"]
 LOG_INTERVAL: Final = 60.0
 """Seconds between two lines."""
 _CLIENTS_MAX: Final = 10
-"""So many addresses are named in a line."""
+"""The most addresses that a line names."""
 
 
 class Refusals:
-    """What one server refused. Used on one loop."""
+    """The refusals of one server. Used on one loop."""
 
     def __init__(self, server: str, log: Any, count: Callable[[str, str], None]) -> None:
-        """`server` is `web` or `health`. `count` is told the server and the status of each refusal, for the metrics."""
+        """`server` is `web` or `health`. `count` receives the server and the status of each refusal."""
         self._server, self._log, self._count = server, log, count
         self._reasons: Counter[str] = Counter()
         self._clients: Counter[str] = Counter()

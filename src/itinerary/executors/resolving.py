@@ -51,10 +51,10 @@ def resolve_function(name: str, module: ModuleType, qualname: str, allows: Allow
         name: The whole name, for errors.
         module: The module that the name begins with. It is allowed.
         qualname: The part of the name after the colon.
-        allows: Says of each other module on the way whether it is allowed.
+        allows: True for each other module that is allowed.
 
     Returns:
-        What the name leads to. A class, or what cannot be called, is for the caller to refuse.
+        The object that the name leads to. The caller refuses a class, and an object that cannot be called.
 
     Raises:
         ConfigError: The name leads nowhere, or out of the allowed modules.

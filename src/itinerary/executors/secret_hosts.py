@@ -1,6 +1,6 @@
 """Which hosts a secret may be sent to: the setting `secret_hosts = { API = ["api.example.com"] }`.
 
-A secret that the setting names goes to its hosts and to no other, whoever wrote the task. Any other secret goes to the
+A secret that the setting names goes to its hosts and to no other. Any other secret goes to the
 host that its task names. The rule is checked when a task is declared, and again before a call looks the secret up. An
 HTTP call follows no redirect, so no other host sees its headers.
 """

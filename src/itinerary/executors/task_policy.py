@@ -1,4 +1,4 @@
-"""What the operator of a node allows its tasks, whoever defined them: hosts of secrets, and pods.
+"""The rules of a node for all tasks: which hosts a secret may be sent to, and which pods may be created.
 
 The settings `secret_hosts`, `pod_images`, `pod_namespaces`, `pod_service_accounts` and `pod_allow`. A task is checked
 when it is declared, so that `itinerary check` finds a mistake. The executors check again when the task runs: its
@@ -20,7 +20,7 @@ __all__ = ["TaskPolicy"]
 
 
 class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node allows its tasks. The default binds no secret, and gives pods no right on their machine."""
+    """The rules of a node for its tasks. The default binds no secret, and gives pods no right on their machine."""
 
     secret_hosts: SecretHosts = ANY_HOST
     pods: PodPolicy = PodPolicy()

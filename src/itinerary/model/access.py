@@ -1,7 +1,8 @@
 """Who may do what: the three scopes of a token (Q1).
 
     read       look at everything, change nothing
-    operate    what is done to runs each day: trigger, pause, resume, skip, cancel, replay, backfill, append events
+    operate    what is done to runs each day: trigger, pause, resume, skip, cancel, replay, backfill, append events;
+               it lifts no policy of a job
     admin      what changes the rules: definitions, updates, removal
 
 Each contains the one before it.

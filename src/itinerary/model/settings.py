@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long one heavy request may take."""
     web_work_megabytes: int = 512
     """How much memory the worker process of a heavy request may take beyond what it starts with."""
-    web_work_cpu: int = 60 * SECOND
+    web_work_cpu_for: int = 60 * SECOND
     """How much CPU time each caller may use for heavy requests in ten minutes."""
 
     def __post_init__(self) -> None:

@@ -43,7 +43,7 @@ from itinerary.observe.probe_server import ProbeServer
 from itinerary.observe.probes import PROBES, Probes
 from itinerary.observe.tally import Tally
 from itinerary.observe.watched import Watched
-from itinerary.stores.opening import open_store
+from itinerary.stores.opening import is_opened_once, open_store
 from itinerary.stores.store import EngineStore
 from itinerary.waiting import join_thread, result_of
 
@@ -56,8 +56,6 @@ _BACKLOG: Final = 128
 _PULSE_INTERVAL: Final = 1.0
 _START_TIMEOUT: Final = 10.0
 _STOP_TIMEOUT: Final = 5.0
-_OPENED_ONCE: Final = ("memory:", "lmdb:")
-"""Stores that a process can open only once: they are asked through the engine."""
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Connection": "close"}
 
 
@@ -191,7 +189,7 @@ class _Reader:
         """What the store answers."""
         if self._watched.phase is Phase.STARTING:
             raise StoreUnavailable("the node is starting")
-        if self._url.startswith(_OPENED_ONCE):
+        if is_opened_once(self._url):
             return await self._through_the_engine(query)
         async with self._lock:
             if self._store is None:

@@ -28,7 +28,7 @@ def logged_if_slow(
     Args:
         log: The log of the node.
         component: The part of the node that asks.
-        what: What the part asks for.
+        what: The call, in words.
         after: The limit, in microseconds.
         on_slow: Called with the log line.
     """

@@ -28,7 +28,14 @@ from itinerary.stores.passwords import address_without_password, hide_passwords
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 
-__all__ = ["open_store", "schema_at"]
+__all__ = ["is_opened_once", "open_store", "schema_at"]
+
+_OPENED_ONCE: Final = ("memory:", "lmdb:")
+
+
+def is_opened_once(url: str) -> bool:
+    """True if a process can open the store of that URL only once, so that others ask it through the node."""
+    return url.startswith(_OPENED_ONCE)
 
 
 def open_store(url: str, *, for_node: bool = False) -> EngineStore:

@@ -28,7 +28,7 @@ from typing import Final
 
 import msgspec
 
-from itinerary.errors import StoreError
+from itinerary.errors import StoreError, StoreUnavailable
 
 __all__ = ["PRIVATE", "Trust", "check_directory", "check_files", "group_id", "user_id"]
 
@@ -70,13 +70,13 @@ PRIVATE: Final = Trust()
 def check_files(paths: Iterable[Path], trust: Trust) -> None:
     """Raise StoreError if another user can change one of these files, as far as they exist.
 
-    The directories that they are in are checked as well.
+    The directories that they are in are checked as well. Raises StoreUnavailable for a path that cannot be reached.
     """
     directories: dict[Path, None] = {}
     for path in paths:
         real = _target(path, trust)
         directories |= {path.parent: None, real.parent: None}
-        if real.exists():
+        if _exists(real):
             _check(real, trust)
     for directory in directories:
         check_directory(directory, trust)
@@ -84,7 +84,7 @@ def check_files(paths: Iterable[Path], trust: Trust) -> None:
 
 def check_directory(path: Path, trust: Trust) -> None:
     """Raise StoreError if another user can put files of a directory in each other's place."""
-    if path.exists():
+    if _exists(path):
         _check(_target(path, trust), trust)
 
 
@@ -104,15 +104,26 @@ def group_id(text: str) -> int:
         raise ValueError(text) from None
 
 
+def _exists(path: Path) -> bool:
+    """True if a path leads to a file. Raises StoreUnavailable if this user cannot reach it."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path}: cannot be reached: {error.strerror}; run this as a user who may use its directory, or give the "
+            "path of another store"
+        ) from error
+
+
 def _target(path: Path, trust: Trust) -> Path:
     """Return the file that a path leads to. Raises StoreError for a link that must not be followed."""
     try:
         about = path.lstat()
     except OSError:
-        return path  # it is not there yet, or cannot be reached, which opening it will tell
+        return path  # the file does not exist yet, or `_exists` says why it cannot be reached
     if not stat.S_ISLNK(about.st_mode):
         return path
-    if not path.exists():
+    if not _exists(path):
         raise StoreError(
             f"{path}: is a symbolic link to {path.readlink()}, which does not exist; remove the link, or give the path "
             "of the store itself"

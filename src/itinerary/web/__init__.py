@@ -9,6 +9,7 @@
     live          what people look at, drawn once for all who do, and sent when it changes
     pages         the dashboard
     acting        what people do from it
+    heavy         requests whose cost the caller chooses, in worker processes
     background    what goes on when a request has been answered; audits, books and trail are what is kept for pages
     api           the HTTP API
 

@@ -40,7 +40,7 @@ from itinerary.observe.watched import Watched
 from itinerary.ports import Store
 from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.custom import has_registered_kinds
-from itinerary.stores.opening import open_store
+from itinerary.stores.opening import is_opened_once, open_store
 from itinerary.stores.store import EngineStore
 from itinerary.web.access import Caller
 from itinerary.web.acting.backfills import Backfills
@@ -55,8 +55,6 @@ from itinerary.web.trail import Trail
 
 __all__ = ["House", "Trouble"]
 
-_OPENED_ONCE: Final = ("memory:", "lmdb:")
-"""Stores that a process can open only once: they are asked through the node."""
 _FRESH_FOR: Final = 0.5
 """Seconds for which what was read of the timeline and the time serves other requests, too."""
 _ANSWERS_WITHIN: Final = 5.0
@@ -70,7 +68,7 @@ def _wall_clock() -> datetime:
 
 def _is_of_this_process(node: RunningNode, store: str) -> bool:
     """True if only this process can do heavy work: it has the store, the zone data or a kind of schedule alone."""
-    return store.startswith(_OPENED_ONCE) or node.rules.zone_data is not packaged_zone_data() or has_registered_kinds()
+    return is_opened_once(store) or node.rules.zone_data is not packaged_zone_data() or has_registered_kinds()
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -188,7 +186,7 @@ class House:
 
     async def _opened(self) -> Store:
         url = self.configuration.store
-        if url.startswith(_OPENED_ONCE):
+        if is_opened_once(url):
             return self.node.lent_store()
         store = open_store(url)
         try:

@@ -1,4 +1,4 @@
-"""One connection to the web server: uvicorn's protocol for HTTP/1.1, with a deadline for every wait on the client.
+"""A connection to the web server: uvicorn's protocol for HTTP/1.1, with a deadline for every wait on the client.
 
     connected ──► head ──► (body) ──► work on the request ──► head ──► …
                   10 s      30 s      30 s for the client to take what is sent
@@ -49,7 +49,7 @@ _logger.setLevel(logging.ERROR)
 
 
 class _Awaited(Enum):
-    """What the server waits for."""
+    """The part of a request that the server waits for."""
 
     HEAD = auto()
     BODY = auto()
@@ -167,7 +167,7 @@ class BoundedProtocol(H11Protocol):
             self.transport.abort()
             return
         self._refusals.add(reason, self._client(), status)
-        if self.cycle is not None and not self.cycle.response_complete:  # whoever works on it has nobody to answer
+        if self.cycle is not None and not self.cycle.response_complete:  # the handler has no client to answer
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]

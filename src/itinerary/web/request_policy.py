@@ -1,4 +1,4 @@
-"""What a definition that comes over HTTP may run (Q3).
+"""The rule for definitions that come over HTTP: which tasks may be new, and which must be stored (Q3).
 
     may be new        a registered function · an HTTP call without a secret · a condition on a job or an HTTP answer, or
                       of a registered function
@@ -41,17 +41,17 @@ __all__ = ["check_definition"]
 
 
 def check_definition(job: str, wanted: Definition, stored: Definition | None, rules: Rules) -> None:
-    """Refuse a definition that would run what a request may not bring.
+    """Refuse a definition with a task that a request may not bring.
 
     Args:
         job: The name of the job.
         wanted: The definition that a request brings.
         stored: The definition that the store has for the same job; None if there is none, or the job was removed.
-        rules: What this node knows and allows.
+        rules: The functions that this node knows, and its policy.
 
     Raises:
         Refused: Something in it is new, and may not come from a request.
-        ConfigError: The node allows it to nobody.
+        ConfigError: The policy of this node refuses a task.
     """
     for what in _not_allowed(wanted, stored, rules):
         raise Refused(

@@ -7,7 +7,7 @@ retries of a run; it cannot lift such a policy.
     overlap      `allow` and `replace` need the scope `admin`, unless the job says the same; `skip` and `queue` do not
     on_orphan    `rerun` needs the scope `admin`, unless the job says the same
 
-Limits and `max_active` are no values of a run at all: nobody overrides them for one.
+Limits and `max_active` are no values of a run: no caller overrides them for one.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_a_request_that_needs_too_much_memory_is_refused_and_the_node_goes_on(tm
 
 @pytest.mark.spec("Q4", "CPU seconds")
 def test_a_caller_that_has_used_its_cpu_seconds_is_told_when_to_come_back(tmp_path: Path) -> None:
-    with node(tmp_path, SETTINGS + 'web_work_cpu = "1ms"\n') as here:
+    with node(tmp_path, SETTINGS + 'web_work_cpu_for = "1ms"\n') as here:
         assert here.ask("GET", "/api/v1/upcoming?for=1h")[0] == 200
         status, answer, problem = here.ask("GET", "/api/v1/upcoming?for=1h")
         assert (status, problem["title"]) == (429, "CPU budget used up")

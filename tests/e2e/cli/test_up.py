@@ -190,6 +190,8 @@ def test_the_version_and_the_help_are_printed(tmp_path: Path) -> None:
 
 @pytest.mark.spec("U6", "the command")
 def test_audit_reads_a_store_and_says_what_it_found(tmp_path: Path) -> None:
+    with Program(tmp_path, "migrate", "--store", STORE) as made:
+        assert made.end() == 0
     with Program(
         tmp_path, "audit", "--from", "2020-01-01T00:00Z", "--to", "2020-01-02T00:00Z", "--store", STORE, "--json"
     ) as program:

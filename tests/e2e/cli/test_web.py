@@ -112,7 +112,7 @@ def test_an_address_that_others_can_reach_without_a_token_ends_the_node_before_i
     )
     assert node.output == []
     assert not (tmp_path / "ran").exists()
-    with Program(tmp_path, "nodes", "--json", "--store", STORE) as nodes:
+    with Program(tmp_path, "nodes", "--all", "--json", "--store", STORE) as nodes:
         assert nodes.end() == 0
     assert "".join(nodes.output) == "[]"
 

@@ -17,7 +17,7 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from itinerary import Itinerary, every
-from itinerary.app.tokens import create
+from itinerary.app.tokens import create, new_text
 from itinerary.connections import deadlines
 from itinerary.model.access import Scope
 from itinerary.observe.addresses import ListenAt
@@ -198,6 +198,20 @@ def test_a_reader_that_does_not_read_is_dropped(site: Site, monkeypatch: pytest.
     assert site.ask("/health/live")[0] == 200
 
 
+@pytest.mark.spec("Q4", "deadlines")
+def test_a_reader_that_takes_a_few_bytes_at_a_time_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "READ_TIMEOUT", 1.0)
+    with site.connected(receive_buffer=4_096) as one:
+        one.sendall(site.head("Accept: text/html", path="/jobs") * 350)
+        deadline = time.monotonic() + PATIENCE
+        while not site.logged("connections.refused"):
+            assert time.monotonic() < deadline, "it was never dropped"
+            assert one.recv(500), "the connection is open until it is dropped"
+            time.sleep(0.1)
+        (line,) = site.logged("connections.refused")
+        assert line["reasons"] == {"not_reading": 1}
+
+
 @pytest.mark.spec("Q4", "streams")
 def test_streams_are_limited_per_token_and_per_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "CALLER_MAX", 3)
@@ -292,3 +306,11 @@ def test_a_browser_that_is_sent_to_sign_in_counts_as_refused(tmp_path: Path) -> 
         assert site.ask("/jobs", Accept="text/html")[0] == 303
         (line,) = site.logged("connections.refused")
         assert line["reasons"] == {"no_token": 1}
+
+
+@pytest.mark.spec("Q4", "rate")
+def test_wrong_tokens_of_an_address_do_not_lock_out_a_right_one_that_was_never_used(site: Site) -> None:
+    right = asyncio.run(_token(site.url, "right"))
+    made_up = [site.ask("/jobs", Authorization=f"Bearer {new_text()}")[0] for _ in range(30)]
+    assert (made_up[0], made_up[-1]) == (401, 429)
+    assert site.ask("/jobs", Authorization=f"Bearer {right}")[0] == 200

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from itinerary.app.operators import local_user
 from itinerary.cli.main import app as command_line
 
 
@@ -50,7 +51,8 @@ def test_events_are_appended_with_a_key_and_followed_from_any_number(url: str) -
     ]
     assert events[1]["fields"] == {"target_time": "2026-03-01T08:00:00Z"}
     shown = said(url, "follow", "folio", "--until-now")[1].splitlines()
-    assert shown[0].endswith('lisbon  RecordCreated  F-1  data={"guest":"Ada"}')
+    assert shown[0].endswith(f'lisbon  RecordCreated  F-1  data={{"guest":"Ada"}}  by {local_user()}')
+    assert events[0]["by"] == local_user()
 
 
 @pytest.mark.spec("U3", "records")

@@ -44,7 +44,7 @@ def test_a_setting_has_the_default_of_the_specification(key: str) -> None:
 def test_there_is_no_setting_that_the_specification_does_not_name() -> None:
     others = {"limits", "recovery_pace", "update_policy"}  # X11, R3 and R7 speak of them
     others |= {"keep_for", "keep_failed_for", "keep_max", "metrics_jobs_max"}  # D8, and the bound of U7's labels
-    others |= {"web_workers", "web_work_timeout", "web_work_megabytes", "web_work_cpu"}  # the limits of Q4
+    others |= {"web_workers", "web_work_timeout", "web_work_megabytes", "web_work_cpu_for"}  # the limits of Q4
     assert set(Settings.__struct_fields__) == {*DEFAULTS_OF_THE_SPECIFICATION, *others}
     assert read_settings({}).warnings() == []
 

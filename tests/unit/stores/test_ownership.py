@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from itinerary.errors import ConfigError, StoreError
+from itinerary.errors import ConfigError, StoreError, StoreUnavailable
 from itinerary.stores.opening import open_store, schema_at
 from tests.other_users import NOBODY, needs_root, public_directory
 
@@ -25,6 +26,19 @@ def use(url: str, *, for_node: bool = True) -> None:
             pass
 
     asyncio.run(story())
+
+
+@contextmanager
+def without_root() -> Iterator[None]:
+    """Be a user who is bound by the permissions of files."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -168,3 +182,18 @@ def test_a_user_or_group_that_does_not_exist_is_an_error() -> None:
     for option in ("owner", "group"):
         with pytest.raises(ConfigError, match=f"{option} cannot be 'no-such-name'"):
             open_store(f"sqlite:///runs.db?{option}=no-such-name")
+
+
+@KINDS
+def test_a_store_in_a_directory_that_this_user_cannot_enter_is_unavailable_and_says_why(
+    tmp_path: Path, kind: str
+) -> None:
+    use(f"{kind}:///{tmp_path}/runs")  # everything is imported
+    with public_directory(os.geteuid()) as place:
+        (place / "closed").mkdir(mode=0o000)
+        url = f"{kind}:///{place}/closed/sub/runs"
+        with without_root():
+            with pytest.raises(StoreUnavailable, match="cannot be reached: Permission denied; run this as a user"):
+                use(url)
+            with pytest.raises(StoreUnavailable, match="cannot be reached: Permission denied; run this as a user"):
+                asyncio.run(schema_at(url))

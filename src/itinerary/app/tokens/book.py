@@ -107,7 +107,7 @@ class TokenBook:
         return bool(await self._hashes())
 
     async def has(self, text: str) -> bool:
-        """True if a token was in the store at most 2 s ago. However many are asked for, the store is read once in 2 s.
+        """True if a token was in the store at most 1 s ago. The store is read once a second, for any number of texts.
 
         Raises:
             StoreUnavailable: The store does not answer, and the tokens are not known.

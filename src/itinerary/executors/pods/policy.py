@@ -43,7 +43,7 @@ _NOTHING: Final = (None, False, 0, "", "Default")
 
 
 class PodPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of a node allows its pods. A list that is None allows all; one that is empty, nothing."""
+    """The rules of a node for its pods. A list that is None allows all; an empty list allows nothing."""
 
     images: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -80,7 +80,7 @@ class PodPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_rights(key: str, given: Collection[str]) -> tuple[str, ...]:
-    """Return the rights of `pod_allow`. Raises ConfigError for one that nobody knows."""
+    """Return the rights of `pod_allow`. Raises ConfigError for one that does not exist."""
     for right in given:
         if right not in RIGHTS:
             hint = did_you_mean(right, RIGHTS, otherwise=f"there are {', '.join(RIGHTS)}")

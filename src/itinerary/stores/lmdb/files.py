@@ -119,9 +119,9 @@ class Directory:
             _opened.pop(self._identity, None)
 
     def _take(self) -> None:
+        check_store(self.path, self._trust)
         if self.path.exists() and not self.path.is_dir():
             raise SchemaError(f"lmdb:///{self.path} is a file; an LMDB store is a directory: choose another path")
-        check_store(self.path, self._trust)
         if not self.path.exists():
             self.path.mkdir(mode=0o700, exist_ok=True)
             if self._trust.group is not None:
@@ -165,7 +165,9 @@ def _unopened(error: OSError, path: Path) -> StoreError:
 def check_store(path: Path, trust: Trust) -> None:
     """Raise StoreError if another user can change the files in a directory, or if one of them is a link."""
     check_directory(path.parent, trust)
-    check_files([path / name for name in sorted(_OURS)] if path.exists() else [path], trust)
+    check_files([path], trust)
+    if path.exists():
+        check_files([path / name for name in sorted(_OURS)], trust)
     for name in sorted(_OURS):
         if (path / name).is_symlink():
             raise StoreError(f"{path / name}: is a symbolic link, which LMDB would follow; put the file itself there")

@@ -37,7 +37,7 @@ _CHECKPOINT_PAGES: Final = 20_000
 
 def store_files(path: Path) -> tuple[Path, ...]:
     """Return the files of a store: the database, its log, and its shared memory. A link leads to all three."""
-    real = path.resolve() if path.exists() else path
+    real = path.resolve()
     return path, *(real.with_name(real.name + end) for end in ("-wal", "-shm"))
 
 

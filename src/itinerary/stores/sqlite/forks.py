@@ -27,7 +27,7 @@ _inherited: Final[set[FileId]] = set()
 
 def check_not_inherited(path: Path) -> None:
     """Raise if the process that this one was forked from had the file open."""
-    if path.exists() and _identity(path) in _inherited:
+    if _inherited and path.exists() and _identity(path) in _inherited:
         raise StoreError(f"{path}: was open when this process was forked: {HOW_TO}")
 
 

@@ -211,7 +211,7 @@ class Door:
     async def _found(self, text: str, client: str) -> Found | Rejection:
         """Find a token. Wrong ones of the same client never keep a right one out: they only change how it is found.
 
-        After too many wrong ones the store is not asked for each, but once in two seconds for the list of all tokens.
+        After too many wrong ones the store is not asked for each, but once a second for the list of all tokens.
         """
         wait = self._failures.wait(client)
         try:

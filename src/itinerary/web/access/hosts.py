@@ -76,11 +76,6 @@ class Hosts:
         is_own = name in self._own or (self._is_everywhere and _is_address(name))
         return is_own and (_PORTS.get(scheme) if port is None else port) == self._port
 
-    @property
-    def has_further_names(self) -> bool:
-        """True if the operator gave names: a proxy may be in front of the server."""
-        return bool(self._names)
-
     def is_named(self, host: str | None) -> bool:
         """Whether this is one of the further names: there may be a proxy in front of it, which speaks https for us."""
         return self._found(host) is not None

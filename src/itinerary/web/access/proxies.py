@@ -27,7 +27,7 @@ from itinerary.web.access.heads import Heads
 __all__ = ["Proxies"]
 
 _HOPS_MAX: Final = 20
-"""So many addresses are looked at, from the end."""
+"""The most addresses that are read, from the end."""
 _FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;"\s]*)""", re.ASCII | re.IGNORECASE)
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([0-9.]+):\d+", re.ASCII)
 

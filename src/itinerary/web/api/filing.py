@@ -76,6 +76,7 @@ FILES: Final = (plan_file, apply_file)
 async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | None) -> tuple[SentJob, ...]:
     """The jobs that were sent, as a store would keep them from `start` on; None: from now on, or as they are. Raises as
     `declared_in` does, and Refused for too many."""
+    await api.house.view(fresh=True)  # a worker reads the store itself, and both must see the same jobs
     declared = await declared_in(api, data, partial(api.house.heavy.metered, by_whom(request)))
     if len(declared) > PLANNED_JOBS_MAX:
         raise Refused(

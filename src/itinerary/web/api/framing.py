@@ -25,6 +25,7 @@ from litestar.params import HeaderParameter, JSONBody, ParameterKwarg, PathParam
 from itinerary.app.keys import RequestKey
 from itinerary.model.access import Scope
 from itinerary.model.text import NAME_MAX
+from itinerary.web.guarding import caller_of
 from itinerary.web.problems import PROBLEM_TYPE, Problem, Refused
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Limit",
     "RunName",
     "Sent",
+    "by_whom",
     "changing",
     "key_of",
     "known_things_only",
@@ -215,6 +217,11 @@ def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
         return msgspec.convert({} if sent is None else sent, kind, strict=True)
     except msgspec.ValidationError as error:
         raise Refused(400, "Bad request", str(error)) from error
+
+
+def by_whom(request: AnyRequest) -> str:
+    """The name that a change is kept with (Q2)."""
+    return caller_of(request).name
 
 
 def key_of(request: AnyRequest, key: str | None, body: msgspec.Struct | None) -> RequestKey | None:

@@ -12,9 +12,11 @@
     worker       the main function of a worker process
     process      a worker process, as the web server sees it
     in_process   the same work in this process, for stores that no other process can open
-    pool         the workers, who waits for one, and what becomes of a request
+    asking       heavy work for a request, which ends with its client
+    previews     what a backfill would run, for a request
+    pool         the workers, the queue for them, and the result of a request
 
 A worker opens the store itself and only reads. It has a lower priority than the engine, a memory limit and a deadline.
-When the client leaves, the deadline passes or the memory limit is reached, the worker is killed; the node goes on. A
-worker that is done stays for a minute, with the timeline that it has read, and ends when the node does.
+When the client leaves, the deadline passes or the memory limit is reached, the worker is killed. The node is not
+affected. A worker that is done stays for a minute, with the timeline that it has read, and ends when the node does.
 """

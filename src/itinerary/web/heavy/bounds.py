@@ -49,9 +49,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse a window that is too long.
 
         Args:
-            key: What the request calls it.
+            key: The name of the window in the request.
             lasting: Its length in microseconds.
-            instead: What else to do.
+            instead: The alternative, as a part of a sentence.
         """
         if lasting > self.window_for:
             raise Refused(

@@ -47,7 +47,7 @@ _FOLLOWED_MAX: Final = 100_000
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a work stands on."""
+    """The store and the settings that a work reads."""
 
     view: StoreView
     """The timeline, as it is now."""

@@ -1,4 +1,4 @@
-"""The worker processes of one web server: who waits for one, who gets one, and what becomes of a request.
+"""The worker processes of one web server: the queue for them, and the result of a request.
 
 run(work, caller)
   ├─ the budget of the caller is used up                429, and when it is free again
@@ -8,6 +8,7 @@ run(work, caller)
   ├─ the worker reaches its memory limit                400, and the limit
   ├─ the deadline passes                                503, and the deadline; the worker is killed
   ├─ the client leaves                                  the worker is killed
+  ├─ no worker can be started                           503; the log has more
   └─ the worker dies of something else                  503; the log has more
 """
 
@@ -45,8 +46,6 @@ _LONG: Final = 10
 """How many times as long as others a work may take that no client waits for."""
 T = TypeVar("T")
 
-_OURS: Final = Refused(500, "Our mistake", "this should not have happened; the node's log has more about it")
-
 
 def _unheard(_: Progress) -> None:
     """Ignore the progress."""
@@ -81,7 +80,7 @@ class HeavyWork:
         self._zone_data, self._view, self._log = zone_data, view, log
         self._is_in_process = is_in_process
         self._timeout = settings.web_work_timeout / SECOND
-        self._budget = CpuBudget(settings.web_work_cpu / SECOND, elapsed)
+        self._budget = CpuBudget(settings.web_work_cpu_for / SECOND, elapsed)
         self._workers_max = 1 if is_in_process else settings.web_workers
         self._busy: Counter[str] = Counter()
         self._waiters: list[asyncio.Future[None]] = []
@@ -99,7 +98,7 @@ class HeavyWork:
         """Do a work for a caller. If this is cancelled, the work ends.
 
         Args:
-            work: What is to be done.
+            work: The work.
             caller: The name of the caller, whose CPU seconds it takes.
             hear: Receives the progress.
             is_long: Whether no client waits for it, so that it may take ten times as long.
@@ -160,8 +159,8 @@ class HeavyWork:
             raise Refused(
                 429,
                 "CPU budget used up",
-                f"{caller!r} has used its {self._budget.seconds:g} CPU seconds for heavy requests (web_work_cpu); they "
-                f"come back over {FULL_AFTER / 60:g} minutes; ask again in {wait} s",
+                f"{caller!r} has used its {self._budget.seconds:g} CPU seconds for heavy requests (web_work_cpu_for); "
+                f"they come back over {FULL_AFTER / 60:g} minutes; ask again in {wait} s",
                 headers=(("Retry-After", str(wait)),),
             )
 
@@ -171,9 +170,9 @@ class HeavyWork:
         try:
             async with asyncio.timeout(_WAIT_TIMEOUT):
                 while self._busy[caller] or self._busy.total() >= self._workers_max:
-                    await self._wait()
+                    await self._wait(caller)
         except TimeoutError:
-            raise _busy() from None
+            raise self._no_turn(caller) from None
         self._busy[caller] += 1
         try:
             yield
@@ -183,16 +182,24 @@ class HeavyWork:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    async def _wait(self) -> None:
+    async def _wait(self, caller: str) -> None:
         """Wait until a request ends. Raises Refused if too many wait."""
         if len(self._waiters) >= _WAITING_MAX:
-            raise _busy()
+            raise self._no_turn(caller)
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             await waiter
         finally:
             self._waiters.remove(waiter)
+
+    def _no_turn(self, caller: str) -> Refused:
+        """Say why a caller gets no worker: its own request in progress, or those of others."""
+        if self._busy[caller]:
+            why = f"another heavy request or audit of {caller!r} is in progress, and a caller may have one at a time"
+        else:
+            why = "other long-running requests are in progress on this node"
+        return Refused(503, "Busy", f"{why}; ask again in a while", headers=(("Retry-After", "5"),))
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
@@ -205,10 +212,9 @@ class HeavyWork:
             self._budget.take(caller, here.cpu)
 
     async def _run_there(self, work: AnyWork, caller: str, hear: Callable[[Progress], None], within: float) -> bytes:
-        worker: WorkerProcess | None = None
+        worker = await self._worker(work, caller)
         is_kept = False
         try:
-            worker = await self._worker()
             async with asyncio.timeout(within):
                 answer = await worker.ask(work, hear)
             self._budget.take(caller, worker.used(answer.cpu))
@@ -223,9 +229,9 @@ class HeavyWork:
                 503, "Worker died", "the worker process of this request ended; ask for less. The node's log has more"
             ) from None
         finally:
-            if worker is not None and is_kept:
+            if is_kept:
                 self._keep(worker)
-            elif worker is not None:
+            else:
                 await self._end(worker, caller)
 
     def _raise(self, work: AnyWork, caller: str, failure: Failure) -> NoReturn:
@@ -243,21 +249,31 @@ class HeavyWork:
                 )
             case "bug":
                 self._log.error("web.work_failed", work=_name(work), by=caller, trace=failure.detail)
-                raise _OURS
+                raise Refused(500, "Our mistake", "this should not have happened; the node's log has more about it")
             case name:
                 kind = getattr(errors, name, ItineraryError)
                 raise kind(failure.detail)
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
-    async def _worker(self) -> WorkerProcess:
+    async def _worker(self, work: AnyWork, caller: str) -> WorkerProcess:
+        """Return an idle worker, or a new one. Raises Refused if none can be started."""
         while self._idle:
             worker, timer = self._idle.pop()
             timer.cancel()
             if worker.is_running:
                 return worker
             self._end_later(worker, None)
-        return await WorkerProcess.start(self._setup)
+        try:
+            return await WorkerProcess.start(self._setup)
+        except (WorkerDied, OSError) as error:
+            self._log.warning("web.work_ended", work=_name(work), by=caller, why="no worker", status=str(error))
+            raise Refused(
+                503,
+                "No worker",
+                "no worker process could be started for this request; ask again in a while. The node's log has more",
+                headers=(("Retry-After", "5"),),
+            ) from None
 
     def _keep(self, worker: WorkerProcess) -> None:
         timer = asyncio.get_running_loop().call_later(_IDLE_TIMEOUT, self._retire, worker)
@@ -268,7 +284,7 @@ class HeavyWork:
         self._end_later(worker, None)
 
     async def _end(self, worker: WorkerProcess, caller: str) -> None:
-        """Kill a worker and wait until it is gone, even if the request is cancelled meanwhile."""
+        """Kill a worker and wait until it is gone, even if the request is cancelled."""
         await asyncio.shield(self._end_later(worker, caller))
 
     def _end_later(self, worker: WorkerProcess, caller: str | None) -> asyncio.Task[None]:
@@ -286,12 +302,3 @@ class HeavyWork:
 
 def _name(work: AnyWork) -> str:
     return str(type(work).__struct_config__.tag)
-
-
-def _busy() -> Refused:
-    return Refused(
-        503,
-        "Busy",
-        "other long-running requests are in progress on this node; ask again in a while",
-        headers=(("Retry-After", "5"),),
-    )

@@ -1,4 +1,4 @@
-"""What a backfill would run, as a route or a form of the dashboard asks for it."""
+"""Previews of backfills, for the routes of the API and the forms of the dashboard."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import msgspec
 
 from itinerary.audit import Progress as AuditProgress
 from itinerary.executors.children import describe_status
+from itinerary.executors.references import SECRET_PREFIX
 from itinerary.web.heavy.worker import BOOTSTRAP
 from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Failure, Progress, Ready, Setup, framed
 
@@ -30,7 +31,7 @@ _READER: Final[msgspec.json.Decoder[Ready | Progress | Done | Failure]] = msgspe
 _START_TIMEOUT: Final = 60.0
 """How long a worker may take to load everything, in seconds: the machine may be busy."""
 _TAIL: Final = 2_000
-"""How much of what a worker wrote to its standard error is told, in bytes."""
+"""The bytes of a worker's standard error that are logged, from the end."""
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 """Keep the address space of a worker small: its memory limit is one of address space."""
 
@@ -48,7 +49,7 @@ class _Ended(NamedTuple):
 
 
 class WorkerProcess:
-    """One worker. Make it with `WorkerProcess.start`."""
+    """A worker process. Make it with `WorkerProcess.start`."""
 
     def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self._process, self._errors = process, errors
@@ -61,15 +62,19 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, setup: Setup) -> WorkerProcess:
-        """Start a process and wait until it is ready. Raises WorkerDied."""
-        here, there = socket.socketpair()
+        """Start a process and wait until it is ready. Raises WorkerDied, and OSError if the system starts none."""
         errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the process
+        try:
+            here, there = socket.socketpair()
+        except BaseException:
+            errors.close()
+            raise
         spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, there, errors))
         try:
             worker = cls(await asyncio.shield(spawning), errors)
         except BaseException:
             here.close()  # the process, if there will be one, finds that and ends
-            spawning.add_done_callback(lambda done: done.cancelled() or done.exception() or cls(done.result(), errors))
+            spawning.add_done_callback(lambda done: _abandon(done, errors))
             raise
         try:
             worker._reader, worker._writer = await asyncio.open_unix_connection(sock=here)
@@ -82,7 +87,7 @@ class WorkerProcess:
             await worker.end()
             raise WorkerDied(f"it was not ready after {_START_TIMEOUT:g} s") from None
         except BaseException:
-            worker.kill()
+            await worker.end()  # the process is killed, so this takes a moment
             raise
         return worker
 
@@ -158,11 +163,18 @@ class WorkerProcess:
             self._loop.call_soon_threadsafe(self._ended.set_result, ended)
 
 
+def _abandon(spawned: asyncio.Future[subprocess.Popen[bytes]], errors: IO[bytes]) -> None:
+    """Collect a process that no request waits for, as soon as it ends."""
+    errors.close()
+    if not spawned.cancelled() and spawned.exception() is None:
+        WorkerProcess(spawned.result(), errors)
+
+
 def _spawn(there: socket.socket, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     with there:
         return subprocess.Popen(  # noqa: S603 - our own
             [sys.executable, "-c", BOOTSTRAP, json.dumps(sys.path)],
-            env={**os.environ, **_ENVIRONMENT},
+            env={name: text for name, text in os.environ.items() if not name.startswith(SECRET_PREFIX)} | _ENVIRONMENT,
             stdin=there.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -41,13 +41,13 @@ __all__ = ["BOOTSTRAP", "main"]
 BOOTSTRAP: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from itinerary.web.heavy.worker import main; main()"
 )
-"""What a new interpreter is told, with the module path of the node as its argument. Its socket is standard input."""
+"""The program of a new interpreter. Its argument is the module path of the node, its socket is standard input."""
 _MEGABYTE: Final = 1024 * 1024
 _NICENESS: Final = 10
 _STACK: Final = 2 * _MEGABYTE
 """The stack of a thread, which counts against the memory limit."""
 _NO_THREAD: Final = "can't start new thread"
-"""What Python says if there is no memory for the stack of a thread."""
+"""The message of Python's error if there is no memory for the stack of a thread."""
 _SPENT_SHARE: Final = 4
 """A worker that holds more than this part of its memory limit is not used again."""
 
@@ -72,8 +72,9 @@ def main() -> None:
     threading.stack_size(_STACK)
     base = _address_space()
     if sys.platform == "linux":  # other systems do not enforce this limit
-        limit = base + setup.megabytes * _MEGABYTE
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        limit, hard = base + setup.megabytes * _MEGABYTE, resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard == resource.RLIM_INFINITY or limit < hard:  # else the limit that the node has is the stricter one
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     requests: SimpleQueue[Ask] = SimpleQueue()
     connection.sendall(framed(Ready(cpu=time.process_time())))
     threading.Thread(target=_listen, args=(connection, requests), name="itinerary-node", daemon=True).start()
@@ -99,7 +100,7 @@ class _Worker:
         self._view: StoreView | None = None
 
     async def serve(self, work: AnyWork) -> None:
-        """Do one work and send what came of it."""
+        """Do one work and send the result."""
         try:
             answer = await perform(work, await self._environment())
         except Refused as refused:
@@ -117,7 +118,11 @@ class _Worker:
     async def _environment(self) -> Environment:
         if self._view is None:
             store = open_store(self._setup.store)
-            await store.open()
+            try:
+                await store.open()
+            except BaseException:
+                await store.close()
+                raise
             self._view = StoreView(cast("Store", _ReadOnly(store)))
         await self._view.read()
         return Environment(

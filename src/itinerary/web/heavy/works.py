@@ -1,7 +1,7 @@
-"""What a worker can be asked, and the frames that cross the socket: JSON behind four bytes of length.
+"""The works that a worker does, and the frames that cross the socket: JSON behind four bytes of length.
 
 node ──► worker    Setup, once; then Ask for each request
-worker ──► node    Ready, once; then Progress, as often as there is some, and Done or Failure
+worker ──► node    Ready, once; then Progress any number of times, and Done or Failure
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag_field="work"):
 
 
 class UpcomingWork(Work, frozen=True, tag="upcoming"):
-    """What is due in the time from now on."""
+    """The occurrences that are due from now on."""
 
     span: int
     parts: int
@@ -71,7 +71,7 @@ class SentJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanWork(Work, frozen=True, tag="plan"):
-    """What applying jobs would change."""
+    """The changes that applying jobs would make."""
 
     jobs: tuple[SentJob, ...]
     policy: UpdatePolicy
@@ -82,7 +82,7 @@ class PlanWork(Work, frozen=True, tag="plan"):
 
 
 class SimulateWork(Work, frozen=True, tag="simulate"):
-    """What will happen, to jobs that were sent or to those of the store."""
+    """A forecast, for jobs that were sent or for those of the store."""
 
     start: int | None
     lasting: int
@@ -100,7 +100,7 @@ class AuditWork(Work, frozen=True, tag="audit"):
 
 
 class BackfillWork(Work, frozen=True, tag="backfill"):
-    """What a backfill would run."""
+    """The instants that a backfill would run."""
 
     job: str
     start: int
@@ -111,7 +111,7 @@ class BackfillWork(Work, frozen=True, tag="backfill"):
 
 
 class MadeWork(Work, frozen=True, tag="made"):
-    """What a backfill has made so far."""
+    """The occurrences that a backfill has made."""
 
     job: int
     start: int
@@ -120,7 +120,7 @@ class MadeWork(Work, frozen=True, tag="made"):
 
 
 class PartitionsWork(Work, frozen=True, tag="partitions"):
-    """What waits in each partition of a record scheduler, as its log says."""
+    """The records that wait in each partition of a record scheduler, by its log."""
 
     desk: str
 
@@ -137,7 +137,7 @@ AnyWork: TypeAlias = (
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has to know, once."""
+    """The first message to a worker."""
 
     store: str
     settings: Settings
@@ -145,13 +145,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One request."""
+    """A request for one work."""
 
     work: AnyWork
 
 
 class FromWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker sends."""
+    """A message of a worker."""
 
     cpu: float
     """The CPU seconds that the process has used in all."""
@@ -172,7 +172,7 @@ class Done(FromWorker, frozen=True, tag=True):
 
     answer: msgspec.Raw
     is_spent: bool
-    """Whether the process holds so much memory that it should not be used again."""
+    """True if the process holds too much memory to be used again."""
 
 
 class Failure(FromWorker, frozen=True, tag=True):

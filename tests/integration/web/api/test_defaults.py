@@ -47,7 +47,7 @@ def test_a_server_shows_the_defaults_of_the_store_and_keeps_them_when_a_job_is_s
         apply(store, app_on(store, priority=8))
         sent = {"nightly": job("0 6 1 1 *")}
         (planned,) = served.post("/api/v1/plan", {"jobs": sent})["jobs"]
-        assert (planned["outcome"], len(planned["differences"])) == ("changed", 1)
+        assert (planned["outcome"], len(planned["differences"])) == ("changed", 1), planned
         assert planned["differences"][0].startswith("schedule: ")
         served.post("/api/v1/apply", {"jobs": sent})
         found = served.get("/api/v1/jobs/nightly")["configuration"]

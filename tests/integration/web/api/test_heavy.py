@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from itinerary.web.api.backfills import Backfills, Worked
 from tests.integration.web.api.conftest import served_on
 from tests.integration.web.api.served import Served
 
@@ -51,6 +53,25 @@ def test_a_backfill_of_more_than_ten_years_is_refused(here: Served) -> None:
     answer = here.ask("POST", "/api/v1/jobs/etl/backfill", wanted)
     assert answer.status == 400
     assert "longer than 3,660 days" in answer.json["detail"]
+
+
+def test_a_backfill_that_has_begun_is_told_so_even_if_its_caller_has_no_cpu_seconds_left(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Backfills.begin
+
+    async def begin_with_the_last_seconds(self: Backfills, *given: Any) -> Worked:
+        begun = await begin(self, *given)
+        heavy = fresh._serving._house.heavy
+        for caller in [*heavy._budget._levels]:
+            heavy._budget.take(caller, 2 * heavy._budget.seconds)
+        return begun
+
+    monkeypatch.setattr(Backfills, "begin", begin_with_the_last_seconds)
+    body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-04T00:00:00Z", "which": "all"}
+    begun = fresh.ask("POST", "/api/v1/jobs/etl/backfill", body, key="days")
+    assert (begun.status, begun.json["key"]) == (202, "days"), begun
+    assert fresh.ask("GET", "/api/v1/upcoming?for=1h").status == 429
 
 
 def test_what_a_worker_refuses_is_answered_as_if_it_were_done_here(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a definition that comes over HTTP may run: decided by the task and its executor in effect, on every route (Q3).
+"""The rule for definitions over HTTP looks at the task and at its executor in effect, on every route (Q3).
 
 The node has an executor of another package, `lambda`, and a module from which code may be named. Its store has jobs of
 every kind, which an operator applied from a file.
@@ -42,7 +42,7 @@ def registered() -> None:
 
 
 def unregistered() -> None:
-    """A function of an allowed module that nobody declares."""
+    """A function of an allowed module that no program declares."""
 
 
 class Lambda:

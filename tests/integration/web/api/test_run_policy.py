@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from itinerary.app.tokens import create
 from itinerary.model.access import Scope
 from itinerary.observe.addresses import ListenAt
 from itinerary.stores.opening import open_store
-from tests.integration.web.api.served import Answer, Served
+from tests.integration.web.api.served import PATIENCE, Answer, Served
 
 pytestmark = pytest.mark.spec("Q1", "policies of a job")
 
@@ -97,7 +98,7 @@ def test_operate_sets_values_that_concern_the_run_alone(
 
 @pytest.mark.parametrize("scope", [Scope.OPERATE, Scope.ADMIN])
 @pytest.mark.parametrize("options", [{"limits": ["api"]}, {"max_active": 99}, {"max_queued": 9}, {"executor": "shell"}])
-def test_nobody_overrides_limits_for_one_run(
+def test_no_caller_overrides_limits_for_one_run(
     node: tuple[Served, dict[Scope, str]], scope: Scope, options: dict[str, Any]
 ) -> None:
     answer = ask(node, scope, "/api/v1/jobs/plain/trigger", {"options": options})
@@ -106,10 +107,11 @@ def test_nobody_overrides_limits_for_one_run(
 
 
 def test_operate_cannot_lift_a_policy_by_an_adjustment_over_http_or_in_the_dashboard(tmp_path: Path) -> None:
-    go = asyncio.Event()
+    has_begun = threading.Event()
 
     async def hold() -> None:
-        await go.wait()
+        has_begun.set()
+        await asyncio.Event().wait()
 
     store = f"sqlite:///{tmp_path}/x.db"
 
@@ -122,7 +124,8 @@ def test_operate_cannot_lift_a_policy_by_an_adjustment_over_http_or_in_the_dashb
     app.job("held", NEVER, overlap="queue").task(hold)
     with Served(app, ELSEWHERE) as served:
         node = (served, made)
-        ask(node, Scope.OPERATE, "/api/v1/jobs/held/trigger", {})  # it runs, and the next one waits for it
+        first = ask(node, Scope.OPERATE, "/api/v1/jobs/held/trigger", {}).json["number"]
+        assert has_begun.wait(PATIENCE), f"run {first} did not begin"
         waiting = ask(node, Scope.OPERATE, "/api/v1/jobs/held/trigger", {}).json["number"]
         address = f"/api/v1/runs/{waiting}/adjust"
         refused = ask(node, Scope.OPERATE, address, {"options": {"overlap": "allow"}})
