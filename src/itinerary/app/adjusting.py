@@ -35,7 +35,7 @@ from itinerary.schedules.nearest import did_you_mean
 __all__ = ["ADJUSTABLE", "AdjustedRun", "Permit", "adjust", "options_of"]
 
 Permit: TypeAlias = Callable[[Definition, Overrides], None]
-"""Asked with the definition of a run and the values that somebody sets on it; raises an error to refuse them."""
+"""Asked with the definition of a run and the values that a caller sets on it; raises an error to refuse them."""
 
 ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if Level.OCCURRENCE in levels)
 """The keys that one run may set."""

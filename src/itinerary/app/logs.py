@@ -4,8 +4,8 @@ The command line and `app.run()` call `configure_logging`, unless the program ha
 embedded engine leaves a program's logging alone: what it has to say goes to the standard logger `itinerary`, or to
 structlog where the program has configured that.
 
-The values of secrets (`ITINERARY_SECRET_…`) and the password of the store are taken out of every field, whoever put
-them there (`itinerary.hidden`). A field that is too large is shown in part (`log_bounds`).
+The values of secrets (`ITINERARY_SECRET_…`) and the password of the store are taken out of every field
+(`itinerary.hidden`). A field that is too large is shown in part (`log_bounds`).
 """
 
 from __future__ import annotations
