@@ -23,11 +23,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.harness import Result
+from bench.served_node import observed, served
 from itinerary.app.logs import engine_log
 from itinerary.app.tokens import create
 from itinerary.connections.descriptors import raise_file_limit
@@ -81,13 +82,13 @@ def run(*, quick: bool) -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="itinerary-bench-") as directory:
         url = f"sqlite:///{Path(directory) / 'itinerary.db'}"
         token = asyncio.run(_token(url))
-        with _served(url) as (port, node):
+        with served("bench.attack", url) as (port, node):
             for name in ATTACKS:
                 yield from _measured(name, Target(port, token), node, observed_for)
 
 
 def _measured(name: str, target: Target, node: subprocess.Popen[str], observed_for: float) -> Iterator[Result]:
-    usual = _observed(node, observed_for)
+    usual = observed(node, observed_for)
     attacked = _under(name, target, node, observed_for)
     yield Result("attack", f"{name}_usual_p99_ms", usual["p99_ms"], "ms")
     yield Result("attack", f"{name}_p99_ms", attacked["p99_ms"], "ms")
@@ -102,7 +103,7 @@ def _under(name: str, target: Target, node: subprocess.Popen[str], observed_for:
     attacker = subprocess.Popen(arguments)  # noqa: S603 - ourselves
     try:
         time.sleep(_BEGUN_AFTER)
-        found = _observed(node, observed_for)
+        found = observed(node, observed_for)
         assert attacker.poll() is None, f"the attack {name} has ended by itself"
         return found
     finally:
@@ -208,30 +209,6 @@ ATTACKS: Final[dict[str, Attack]] = {"idle": _idle, "streams": _streams, "bodies
 async def _token(url: str) -> str:
     async with open_store(url) as store:
         return (await create(store, "attacker", Scope.READ, by="bench")).text
-
-
-@contextmanager
-def _served(url: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """Run a node. Yields the port of its web server, and its process."""
-    arguments = [sys.executable, "-m", "bench.attack", url]
-    node = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
-    try:
-        assert node.stdout is not None
-        yield json.loads(node.stdout.readline())["port"], node
-    finally:
-        assert node.stdin is not None
-        node.stdin.close()
-        node.wait(60)
-
-
-def _observed(node: subprocess.Popen[str], observe_for: float) -> dict[str, float]:
-    """Have the node report how late its starts of the next seconds are, and how many runs fail."""
-    assert node.stdin is not None
-    assert node.stdout is not None
-    node.stdin.write(f"{observe_for}\n")
-    node.stdin.flush()
-    found: dict[str, float] = json.loads(node.stdout.readline())
-    return found
 
 
 class _Notes:

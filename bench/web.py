@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
@@ -25,6 +24,7 @@ from statistics import median
 from bench.filled import fill
 from bench.harness import Result
 from bench.noderun import cpu
+from bench.served_node import observed, served
 from itinerary import Itinerary, every
 from itinerary.app.logs import engine_log
 from itinerary.core.news import Began, News
@@ -72,9 +72,9 @@ def measured(path: Path, observed_for: float) -> Iterator[Result]:
         # As if a node had been there until now: nothing is to be made up for.
         connection.execute("UPDATE itinerary_sweep SET watermark = ?", [int(time.time()) * SECOND])
     connection.close()
-    with _served(path) as (port, node):
+    with served("bench.web", f"sqlite:///{path}") as (port, node):
         # A minute after its start a node forgets old history: what is compared is observed before that.
-        alone = _observed(node, observed_for)
+        alone = observed(node, observed_for)
         looked_at, sent = asyncio.run(_with_dashboards(port, node, observed_for))
         yield Result("web", "cpu_percent_alone", alone["cpu_percent"], "%")
         yield Result("web", f"cpu_percent_of_{OPEN}_dashboards", looked_at["cpu_percent"] - alone["cpu_percent"], "%")
@@ -120,30 +120,6 @@ def _cpu_of(process: int) -> float:
 # -- the node, in a process of its own -------------------------------------------------------------------------------
 
 
-@contextmanager
-def _served(path: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """The port of a node's dashboard, and the node."""
-    arguments = [sys.executable, "-m", "bench.web", f"sqlite:///{path}"]
-    node = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
-    try:
-        assert node.stdout is not None
-        yield json.loads(node.stdout.readline())["port"], node
-    finally:
-        assert node.stdin is not None
-        node.stdin.close()
-        node.wait(60)
-
-
-def _observed(node: subprocess.Popen[str], observe_for: float) -> dict[str, float]:
-    """Have the node say what the next seconds cost it, and how late its starts were."""
-    assert node.stdin is not None
-    assert node.stdout is not None
-    node.stdin.write(f"{observe_for}\n")
-    node.stdin.flush()
-    found: dict[str, float] = json.loads(node.stdout.readline())
-    return found
-
-
 async def _with_dashboards(port: int, node: subprocess.Popen[str], observe_for: float) -> tuple[dict[str, float], int]:
     received = [0]
 
@@ -158,7 +134,7 @@ async def _with_dashboards(port: int, node: subprocess.Popen[str], observe_for: 
     tasks = [asyncio.create_task(look(DASHBOARDS[number % len(DASHBOARDS)])) for number in range(OPEN)]
     await asyncio.sleep(5)  # all of them have been sent their page by then
     received[0] = 0
-    found = await asyncio.to_thread(_observed, node, observe_for)
+    found = await asyncio.to_thread(observed, node, observe_for)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
