@@ -6,10 +6,11 @@
     heavy          20 requests a second from a read token: /upcoming and /plan with large windows; last, since a node
                    may work on them for long after their client has gone
 
-The node is a process of its own on SQLite, with twenty jobs each second that do nothing. It notes how late each start
-is and how each run ends. Every attack is bounded in count and in time, and talks to loopback
-only. Before each attack the same is measured without one: the machine may be busy, so only a ratio of neighbours means
-something.
+The node is a process of its own on SQLite, with fifty jobs each second that do nothing. Each starts at its own moment
+within the second (jitter), so 3,000 starts in a minute are 3,000 samples: of starts at the same moment, all would be as
+late as the first. The node notes how late each start is and how each run ends. Every attack is bounded in count and in
+time, and talks to loopback only. Before each attack the same is measured without one: the machine may be busy, so only
+a ratio of neighbours means something.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ IDLE: Final = 2_000
 STREAMS: Final = 200
 HEAVY_PER_SECOND: Final = 20
 SENDERS: Final = 8
-BODY: Final = b'{"file": "' + b"x" * 1_000_000 + b'"}'
-_BUSY: Final = 20
+BODY: Final = b'{"file": "' + b"x" * 999_988 + b'"}'
+"""1,000,000 bytes: the largest body that a server takes."""
+_BUSY: Final = 50
 _ANSWER_TIMEOUT: Final = 60.0
 _BEGUN_AFTER: Final = 8.0
 """Seconds after which an attack is under way."""
@@ -78,7 +80,7 @@ Attack = Callable[[Target], Awaitable[None]]
 
 def run(*, quick: bool) -> Iterator[Result]:
     """Measure each attack beside the usual."""
-    observed_for = 10.0 if quick else 30.0
+    observed_for = 10.0 if quick else 60.0
     with tempfile.TemporaryDirectory(prefix="itinerary-bench-") as directory:
         url = f"sqlite:///{Path(directory) / 'itinerary.db'}"
         token = asyncio.run(_token(url))
@@ -247,7 +249,7 @@ async def _serve(url: str) -> None:
     switch_sooner()
     app = Itinerary(store=url, allow_modules=["bench"], health=None)
     for number in range(_BUSY):
-        app.job(f"busy {number:02}", every("1s")).task(_nothing)
+        app.job(f"busy {number:02}", every("1s", jitter="1s")).task(_nothing)
     notes = _Notes()
     app.observe(notes.hear)
     async with app.running() as node:

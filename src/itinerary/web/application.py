@@ -24,7 +24,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, S
 
 from itinerary.connections.refusals import Refusals
 from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
-from itinerary.web.access import Door, security_headers
+from itinerary.web.access import Door, Slowdown, security_headers
 from itinerary.web.guarding import HEADERS_TO_ADD, REFUSED_WITH, add_headers, guard
 from itinerary.web.live import Drawn, Hub, TooMany
 from itinerary.web.pages.showing import framed, page_key
@@ -67,7 +67,15 @@ def application(
         list(routes),
         guards=[guard],
         state=State(
-            {"hub": hub, "house": hub.house, "door": door, "log": log, "refusals": refusals, "streams": streams}
+            {
+                "hub": hub,
+                "house": hub.house,
+                "door": door,
+                "log": log,
+                "refusals": refusals,
+                "slowdown": Slowdown(),
+                "streams": streams,
+            }
         ),
         exception_handlers={Exception: _failed},
         openapi_config=openapi,

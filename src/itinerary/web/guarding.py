@@ -6,6 +6,7 @@ Every route says what it needs, in its `opt`: `needs=Scope.READ`, `needs=PUBLIC`
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -44,6 +45,8 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     found = await door.admit(visit_of(connection, handler.opt.get("needs")))
     if isinstance(found, Rejection):
         refused(connection, found)
+        if found.status == HTTPStatus.TOO_MANY_REQUESTS:
+            await connection.app.state.slowdown.wait()
         raise Refused(found.status, found.title, found.detail)
     add_headers(connection, found.headers)
     connection.scope["state"][_CALLER] = found

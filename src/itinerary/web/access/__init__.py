@@ -13,7 +13,7 @@ A route says which scope it needs. One that says nothing is open to nobody.
 
 from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Need, Rejection, Visit
 from itinerary.web.access.door import CSRF_FIELD, CSRF_HEADER, Door
-from itinerary.web.access.limits import RateLimits
+from itinerary.web.access.limits import RateLimits, Slowdown
 from itinerary.web.access.listening import check_listening
 from itinerary.web.access.shielding import security_headers
 
@@ -28,6 +28,7 @@ __all__ = [
     "Need",
     "RateLimits",
     "Rejection",
+    "Slowdown",
     "Visit",
     "check_listening",
     "security_headers",

@@ -5,13 +5,18 @@ for each token, or, where there is none, for each address that asks; looking and
 that an open dashboard cannot keep its owner from cancelling a run. What fails to be a token empties a third, smaller
 one, of its address. That one slows down only what is wrong: a right token passes, whatever others of its address send.
 
+Who is refused for asking too much gets that answer a second later (`Slowdown`), so a client that does not heed it asks
+once a second on each of its connections, and costs the server next to nothing.
+
 The buckets are bounded. The one that was not used for longest is forgotten first, and its owner begins with a full one.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -19,7 +24,7 @@ import msgspec
 from itinerary.errors import ConfigError
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["BUCKETS_MAX", "Buckets", "RateLimits"]
+__all__ = ["BUCKETS_MAX", "Buckets", "RateLimits", "Slowdown"]
 
 BUCKETS_MAX: Final = 10_000
 """How many are remembered, of each kind."""
@@ -77,3 +82,20 @@ class Buckets:
 
     def _wait(self, level: int) -> int | None:
         return None if level >= self._price else -((level - self._price) // SECOND)
+
+
+class Slowdown:
+    """Lets those who ask too much wait for their refusal. Used on one loop."""
+
+    def __init__(self, seconds: float = 1.0, at_once: int = 200) -> None:
+        """`at_once`: so many may wait; further ones are refused without a wait, so that connections are left."""
+        self._seconds, self._left = seconds, at_once
+
+    async def wait(self) -> None:
+        """Wait before a refusal is sent. A server that stops cancels the wait: then it is sent at once."""
+        if not self._left:
+            return
+        self._left -= 1
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(self._seconds)
+        self._left += 1

@@ -33,9 +33,10 @@ from itinerary.web.api.answers import AppliedTold
 from itinerary.web.api.bodies import Application, Jobs
 from itinerary.web.api.framing import AnyRequest, Key, Sent, by_whom, changing, key_of, read_body
 from itinerary.web.api.service import Api, Service
-from itinerary.web.heavy.asking import json_of
+from itinerary.web.heavy.asking import json_of, read_answer
 from itinerary.web.heavy.bounds import CHANGE_MAX, PLANNED_JOBS_MAX, check_compared
-from itinerary.web.heavy.works import PlanWork, SentJob
+from itinerary.web.heavy.documents import SENT_FILE, unpack_document
+from itinerary.web.heavy.works import PlanWork, ReadFileWork, SentJob
 from itinerary.web.problems import Refused
 from itinerary.web.request_policy import check_definition
 
@@ -77,7 +78,12 @@ async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | 
     """The jobs that were sent, as a store would keep them from `start` on; None: from now on, or as they are. Raises as
     `declared_in` does, and Refused for too many."""
     await api.house.view(fresh=True)  # a worker reads the store itself, and both must see the same jobs
-    declared = await declared_in(api, data, partial(api.house.heavy.metered, by_whom(request)))
+    _check_body(data)
+    if data.file is not None:
+        document = unpack_document(await read_answer(request, ReadFileWork(text=data.file), bytes))
+    else:
+        document = _document(data)
+    declared = await declared_in(api, document, partial(api.house.heavy.metered, by_whom(request)))
     if len(declared) > PLANNED_JOBS_MAX:
         raise Refused(
             400,
@@ -105,7 +111,8 @@ def _policy(api: Service, data: Application) -> UpdatePolicy:
 
 async def _applied(request: AnyRequest, api: Service, data: Application, key: str | None) -> AppliedTold:
     operator = await api.operator(request)
-    declared = await declared_in(api, data)
+    _check_body(data)
+    declared = await declared_in(api, await asyncio.to_thread(_document, data))
     wish = Wish(policy=_policy(api, data), reason=data.reason, window=data.window, remove=tuple(data.remove))
     done = await apply_jobs(
         operator.view.store,
@@ -120,11 +127,12 @@ async def _applied(request: AnyRequest, api: Service, data: Application, key: st
     return AppliedTold.of(done)
 
 
-async def declared_in(api: Service, data: Jobs, run: Callable[..., Any] = asyncio.to_thread) -> dict[str, Declaration]:
+async def declared_in(
+    api: Service, document: Document, run: Callable[..., Any] = asyncio.to_thread
+) -> dict[str, Declaration]:
     """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
     request. A job that the store has keeps its defaults: settings are not taken from a request, and this node may have
     been started before they changed. `run` calls a function in a thread."""
-    document = await run(_document, data)
     found = await run(_declarations, document, api.house.node.rules)
     ground = await api.house.ground()
     declared: dict[str, Declaration] = {}
@@ -139,11 +147,15 @@ async def declared_in(api: Service, data: Jobs, run: Callable[..., Any] = asynci
     return declared
 
 
-def _document(data: Jobs) -> Document:
+def _check_body(data: Jobs) -> None:
+    """Check that the jobs are given in one way. Raises Refused."""
     if (data.file is None) == (data.jobs is None) or (data.file is not None and data.calendars is not None):
         raise Refused(400, "Bad request", "give `file`, the text of a job file, or `jobs` and `calendars` as objects")
+
+
+def _document(data: Jobs) -> Document:
     if data.file is not None:
-        return document_of("file", data.file)
+        return document_of(SENT_FILE, data.file)
     table: dict[str, Any] = {JOBS: data.jobs} | ({} if data.calendars is None else {CALENDARS: data.calendars})
     return Document("jobs", table, {})
 

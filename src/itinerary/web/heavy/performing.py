@@ -9,6 +9,7 @@ import msgspec
 
 from itinerary.app.applying import Wish, apply_jobs
 from itinerary.app.backfills import BackfillWish
+from itinerary.app.jobfiles.documents import document_of
 from itinerary.app.looking.ground import Ground
 from itinerary.app.looking.upcoming import upcoming
 from itinerary.app.occurrences import Finder
@@ -25,6 +26,7 @@ from itinerary.records.looking import partitions_of
 from itinerary.schedules import ZoneData
 from itinerary.web.api.answers import AppliedTold, PartitionsTold
 from itinerary.web.heavy.bounds import Bounds
+from itinerary.web.heavy.documents import SENT_FILE, pack_document
 from itinerary.web.heavy.forecasts import forecast
 from itinerary.web.heavy.works import (
     AnyWork,
@@ -34,6 +36,7 @@ from itinerary.web.heavy.works import (
     MadeWork,
     PartitionsWork,
     PlanWork,
+    ReadFileWork,
     SimulateWork,
     UpcomingWork,
 )
@@ -76,7 +79,7 @@ async def perform(work: AnyWork, env: Environment) -> bytes:
     return msgspec.json.encode(await _answer(work, env))
 
 
-async def _answer(work: AnyWork, env: Environment) -> Any:
+async def _answer(work: AnyWork, env: Environment) -> Any:  # noqa: PLR0911 - one for each work
     view = env.view
     ground = Ground(view.store, view.timeline, view.status)
     match work:
@@ -102,6 +105,8 @@ async def _answer(work: AnyWork, env: Environment) -> Any:
             return await _made(work, view)
         case PartitionsWork():
             return PartitionsTold(work.desk, tuple(await partitions_of(view.store, work.desk)))
+        case ReadFileWork():
+            return pack_document(document_of(SENT_FILE, work.text))
         case FindWork():
             return (await Finder().find(view.store, view, work.identity)).ref
         case _:

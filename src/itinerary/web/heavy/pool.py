@@ -128,8 +128,8 @@ class HeavyWork:
                 ) from None
 
     async def metered(self, caller: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread, and take the CPU seconds of the caller for it. Raises Refused if none are
-        left."""
+        """Call a function in a thread, in the caller's turn, and take the CPU seconds of the caller for it. Raises
+        Refused if none are left, or if the caller's turn does not come."""
         self._check_budget(caller)
 
         def call() -> T:
@@ -140,7 +140,8 @@ class HeavyWork:
                 loop.call_soon_threadsafe(self._budget.take, caller, time.thread_time() - began)
 
         loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(call)
+        async with self._turn(caller):
+            return await asyncio.to_thread(call)
 
     async def close(self) -> None:
         """End all workers."""

@@ -29,6 +29,7 @@ __all__ = [
     "PartitionsWork",
     "PlanWork",
     "Progress",
+    "ReadFileWork",
     "Ready",
     "SentJob",
     "Setup",
@@ -131,8 +132,22 @@ class FindWork(Work, frozen=True, tag="find"):
     identity: UUID
 
 
+class ReadFileWork(Work, frozen=True, tag="read file"):
+    """A job file that was sent, read as TOML. The answer is what `pack_document` makes of it."""
+
+    text: str
+
+
 AnyWork: TypeAlias = (
-    UpcomingWork | PlanWork | SimulateWork | AuditWork | BackfillWork | MadeWork | PartitionsWork | FindWork
+    UpcomingWork
+    | PlanWork
+    | SimulateWork
+    | AuditWork
+    | BackfillWork
+    | MadeWork
+    | PartitionsWork
+    | FindWork
+    | ReadFileWork
 )
 
 

@@ -87,3 +87,22 @@ def test_what_a_worker_refuses_is_answered_as_if_it_were_done_here(tmp_path: Pat
         assert [(job["job"], job["outcome"], len(job["diff"]["added"])) for job in planned["jobs"]] == [
             ("new", "new", 24)
         ]
+
+
+@pytest.mark.spec("Q4", "windows")
+def test_a_file_that_is_sent_for_a_plan_is_read_in_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '[jobs.new]\nschedule = { every = "1h", start = 2026-01-01T00:00:00Z }\n'
+    text += '[[jobs.new.tasks]]\nname = "call"\nhttp = "https://example.com/"\n'
+    with served_on(f"sqlite:///{tmp_path}/store.db") as served:
+        monkeypatch.setattr("tomllib.loads", _not_here)
+        for route in ("plan", "simulate"):
+            answer = served.ask("POST", f"/api/v1/{route}", {"file": text})
+            assert answer.status == 200, answer
+        wrong = served.ask("POST", "/api/v1/plan", {"file": "jobs = ["})
+        assert (wrong.status, "file:1" in wrong.json["detail"]) == (400, True), wrong
+
+
+def _not_here(_: str) -> None:
+    raise AssertionError("TOML was read in the process of the node")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from itinerary.web.access import RateLimits, check_listening, security_headers
 from itinerary.web.access import sessions as session_parts
 from itinerary.web.access.heads import BYTES_MAX, COUNT_MAX, Heads, read_heads
 from itinerary.web.access.hosts import Hosts
-from itinerary.web.access.limits import Buckets
+from itinerary.web.access.limits import Buckets, Slowdown
 from itinerary.web.access.origins import foreign_origin
 from itinerary.web.access.sessions import SESSION_FOR, Sessions
 
@@ -315,6 +317,32 @@ def test_a_rate_that_lets_nothing_pass_is_refused() -> None:
         RateLimits(reads_per_second=0)
     with pytest.raises(ConfigError, match="failures_at_once -1"):
         RateLimits(failures_at_once=-1)
+
+
+@pytest.mark.spec("Q4", "rate")
+def test_some_wait_for_their_refusal_and_further_ones_get_it_at_once() -> None:
+    async def ask() -> None:
+        slowdown = Slowdown(seconds=3_600, at_once=2)
+        waiting = [asyncio.create_task(slowdown.wait()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await slowdown.wait()
+        assert not any(task.done() for task in waiting)
+
+    asyncio.run(ask())
+
+
+@pytest.mark.spec("Q4", "rate")
+def test_a_server_that_stops_ends_the_wait_for_a_refusal_so_that_it_is_sent() -> None:
+    async def stop() -> None:
+        slowdown = Slowdown(seconds=3_600, at_once=1)
+        for _ in range(2):  # the place of the first is given back
+            waiting = asyncio.create_task(slowdown.wait())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            waiting.cancel()
+            await waiting
+
+    asyncio.run(stop())
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+"""A job file on its way from a worker process to the web server: MessagePack, which keeps what JSON cannot.
+
+TOML has dates and times, which MessagePack carries as extensions of ours, so the web server gets the very values that
+`tomllib` has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, time
+from typing import Any, Final
+
+import msgspec
+from msgspec.msgpack import Ext
+
+from itinerary.app.jobfiles.documents import Document
+from itinerary.app.jobfiles.positions import Path
+from itinerary.web.problems import Refused
+
+__all__ = ["SENT_FILE", "pack_document", "unpack_document"]
+
+SENT_FILE: Final = "file"
+"""What errors call the file of a request: its key in the body."""
+_KINDS: Final[tuple[type[datetime | date | time], ...]] = (datetime, date, time)
+"""The place of a type is the number of its extension. A datetime is a date, too, and stands before it."""
+_READERS: Final[tuple[Callable[[str], object], ...]] = (
+    datetime.fromisoformat,
+    date.fromisoformat,
+    time.fromisoformat,
+)
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    table: dict[str, Any]
+    lines: list[tuple[Path, int]]
+
+
+def pack_document(document: Document) -> bytes:
+    """Write a document as bytes. Raises Refused for a number that is too large."""
+    packed = _Packed(_packed(document.table), list(document.lines.items()))
+    try:
+        return msgspec.msgpack.encode(packed)
+    except OverflowError as error:
+        raise Refused(400, "Bad request", "file: a whole number has more than 64 bits; give a smaller one") from error
+
+
+def unpack_document(content: bytes) -> Document:
+    """Read a document from what `pack_document` wrote."""
+    packed = msgspec.msgpack.decode(content, type=_Packed, ext_hook=_from_extension)
+    return Document(SENT_FILE, packed.table, dict(packed.lines))
+
+
+def _packed(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _packed(one) for key, one in value.items()}
+        case list():
+            return [_packed(one) for one in value]
+        case datetime() | date() | time():
+            number = next(place for place, kind in enumerate(_KINDS) if isinstance(value, kind))
+            return Ext(number, value.isoformat().encode())
+        case _:
+            return value
+
+
+def _from_extension(number: int, content: memoryview) -> object:
+    return _READERS[number](bytes(content).decode())
