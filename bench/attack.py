@@ -30,18 +30,18 @@ from typing import Final, NamedTuple
 
 from bench.harness import Result
 from bench.served_node import observed, served
-from itinerary.app.logs import engine_log
-from itinerary.app.tokens import create
+from itinerary.config.log_setup import engine_log
 from itinerary.connections.descriptors import raise_file_limit
-from itinerary.core.news import Began, Finished, News
-from itinerary.model.access import Scope
+from itinerary.core.loop.events import Began, Finished, News
 from itinerary.model.occurrence import Kind
+from itinerary.model.scopes import Scope
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.addresses import ListenAt
-from itinerary.runtime.garbage import relax_collector
-from itinerary.runtime.switching import switch_sooner
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import create
+from itinerary.runtime.gc_tuning import relax_collector
+from itinerary.runtime.thread_switching import switch_sooner
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 
 __all__ = ["ATTACKS", "run"]
 

@@ -24,7 +24,7 @@ from bench.places import opened, place
 from itinerary.executors import Registry
 from itinerary.executors.context import ExecutionContext
 from itinerary.model.settings import Settings
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 

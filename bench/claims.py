@@ -21,7 +21,7 @@ from bench.lives import BATCH, EPOCH, live, registered, wanted_at
 from bench.places import DURABLE, opened, place
 from itinerary.model.rows import JobNumber
 from itinerary.ports import Store
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["run"]

@@ -26,9 +26,9 @@ from statistics import median
 from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
-from itinerary.core.news import Finished, News
+from itinerary.core.loop.events import Finished, News
 from itinerary.executors import Registry
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 

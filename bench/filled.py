@@ -16,9 +16,9 @@ from itinerary.model.queries import Standing
 from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
-from itinerary.reading import jobs_after
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import jobs_after
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 

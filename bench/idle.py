@@ -15,7 +15,7 @@ from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register, resident
 from bench.places import opened, place
 from itinerary.executors import Registry
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
 
 __all__ = ["run"]

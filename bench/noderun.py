@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import structlog
 
-from itinerary.core.news import News
+from itinerary.core.loop.events import News
 from itinerary.executors import Registry
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.codec import to_json

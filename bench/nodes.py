@@ -24,9 +24,9 @@ from bench.herds import Herd
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
 from bench.watching import AHEAD, PATIENCE
-from itinerary.core.news import Finished, News
+from itinerary.core.loop.events import Finished, News
 from itinerary.executors import ExecutionContext, Registry
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
 
 __all__ = ["run"]

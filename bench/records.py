@@ -20,12 +20,12 @@ from bench.harness import Result
 from bench.places import opened, place
 from itinerary.model.events import NewEvent
 from itinerary.ports import Store
-from itinerary.records.clerk import Clerk
-from itinerary.records.deciding import Cycle
-from itinerary.records.declared import ONE_PARTITION, DeskDeclaration
-from itinerary.records.ground import Ground
-from itinerary.records.kinds import produced
+from itinerary.records.cycle import Cycle
+from itinerary.records.declaration import ONE_PARTITION, DeskDeclaration
+from itinerary.records.environment import Ground
+from itinerary.records.event_types import produced
 from itinerary.records.settings import read_desk_settings
+from itinerary.records.worker import Clerk
 from itinerary.runtime.clock import StoreClock
 
 __all__ = ["run"]

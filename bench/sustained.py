@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from bench.harness import Result, in_own_process
 from bench.noderun import job_names, moment, node_of, register, resident
 from bench.places import opened, place
-from itinerary.core.news import Finished, News
+from itinerary.core.loop.events import Finished, News
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.states import OccurrenceState
-from itinerary.runtime.garbage import relax_collector
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
 
 __all__ = ["Notes", "run"]

@@ -26,11 +26,11 @@ from bench.harness import Result
 from bench.noderun import cpu
 from bench.served_node import observed, served
 from itinerary import Itinerary, every
-from itinerary.app.logs import engine_log
-from itinerary.core.news import Began, News
+from itinerary.config.log_setup import engine_log
+from itinerary.core.loop.events import Began, News
 from itinerary.model.occurrence import Kind
-from itinerary.observe.addresses import ListenAt
-from itinerary.runtime.garbage import relax_collector
+from itinerary.observe.listen_address import ListenAt
+from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules.durations import SECOND
 from itinerary.web.server import WebServer
 

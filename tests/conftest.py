@@ -8,7 +8,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from itinerary import hidden
+from itinerary import masking as hidden
 from itinerary.schedules.custom import _registered
 
 settings.register_profile("project", deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.engine import Engine, T, Work
 
 __all__ = ["Wrapped"]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from itinerary.app.sources import Configuration
-from itinerary.model.access import LocalScope
+from itinerary.config.configuration import Configuration
+from itinerary.model.scopes import LocalScope
 from itinerary.web.access.peers import Connection, user_name
 
 __all__ = ["ME", "all_allowed", "own_user"]

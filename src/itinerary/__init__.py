@@ -12,13 +12,13 @@ a context and no more, and is there in a third of the time.
 from typing import TYPE_CHECKING, Any
 
 from itinerary.errors import ItineraryError
+from itinerary.executors.cancellation import TaskCancelled
 from itinerary.executors.context import ExecutionContext
-from itinerary.executors.stopping import TaskCancelled
 from itinerary.model import RecoveryPolicy, Report, Retry
 from itinerary.schedules import Calendar, Schedule, cron, custom, every, excluding, iso8601, once, schedule, union
 
 if TYPE_CHECKING:
-    from itinerary.app import Itinerary, Job, LoopLeft, Run, RunningNode
+    from itinerary.api import Itinerary, Job, LoopLeft, Run, RunningNode
 
 __all__ = [
     "Calendar",
@@ -50,6 +50,6 @@ _OF_THE_APP = frozenset({"Itinerary", "Job", "LoopLeft", "Run", "RunningNode"})
 def __getattr__(name: str) -> Any:
     if name not in _OF_THE_APP:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from itinerary import app  # noqa: PLC0415 - see above
+    from itinerary import api as app  # noqa: PLC0415 - see above
 
     return getattr(app, name)

@@ -19,15 +19,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
+from itinerary.model.attempts import Assignment, AttemptKey, Leftover, Report
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.queries import Answer, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
 from itinerary.model.tokens import NewToken, Ungranted
-from itinerary.model.work import Assignment, AttemptKey, Leftover, Report
 from itinerary.model.writes import (
     Adjustment,
     Cancellation,

@@ -11,8 +11,8 @@ import yaml  # type: ignore[import-untyped]  # the library has no types
 
 from itinerary.executors.pods.definition import read_pod
 from itinerary.executors.pods.manifest import manifest
+from itinerary.model.attempts import Assignment, AttemptKey
 from itinerary.model.rows import Ref
-from itinerary.model.work import Assignment, AttemptKey
 from tests.contracts.executors.stage import facts
 from tests.deploy.manifests import BASE, NODES, TASKS, manifests, one, pod_specs, violations
 

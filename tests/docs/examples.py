@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from itinerary.app.logs import configure_logging
+from itinerary.config.log_setup import configure_logging
 from tests.docs.terminal import Terminal, is_terminal
 
 if TYPE_CHECKING:

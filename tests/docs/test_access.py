@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 
-from itinerary.app.tokens import EXPIRES_AFTER, FRESH_FOR, STALE_FOR
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX
+from itinerary.operations.tokens import EXPIRES_AFTER, FRESH_FOR, STALE_FOR
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import RateLimits, rejections
-from itinerary.web.access.heads import BYTES_MAX, COUNT_MAX
+from itinerary.web.access.headers import BYTES_MAX, COUNT_MAX
 from itinerary.web.access.sessions import SESSION_FOR
 from tests.docs.pages import DOCS, Page, code
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from itinerary.app.looking.jobs import JobState
-from itinerary.cli.drawing import LETTERS
+from itinerary.cli.charts import LETTERS
 from itinerary.cli.main import app
 from itinerary.model.retention import Retention
+from itinerary.read.jobs import JobState
 from itinerary.schedules.durations import format_duration
 from tests.docs.pages import Page, code, reference
 

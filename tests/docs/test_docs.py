@@ -15,8 +15,8 @@ import pytest
 import itinerary
 from bench.harness import Result
 from itinerary import core, errors, ports, schedules, stores
-from itinerary.core import commands as commands_of_the_core
-from itinerary.core import messages
+from itinerary.core.loop import commands as commands_of_the_core
+from itinerary.core.loop import messages
 from itinerary.errors import ScheduleError
 from itinerary.model import (
     CREATED_AS,
@@ -28,10 +28,8 @@ from itinerary.model import (
     Settings,
     TaskState,
     events,
-    evidence,
     ids,
     mermaid,
-    nodes,
     queries,
     resolve,
     retention,
@@ -40,6 +38,8 @@ from itinerary.model import (
     tokens,
     writes,
 )
+from itinerary.model import audit_queries as evidence
+from itinerary.model import heartbeat as nodes
 from itinerary.model.settings import LIVE
 from itinerary.schedules import Cron, Schedule, cron, format_duration
 from tests.docs.examples import failures

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import pytest
 
-from itinerary.observe import explaining
-from itinerary.observe.explaining import Cause, Explanation, Fate
+from itinerary import explain as explaining
+from itinerary.explain import Cause, Explanation, Fate
 from tests.docs.pages import code, reference
 
 PAGE = reference("explain")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary
-from itinerary.app.jobfiles.crontab import translate
-from itinerary.app.jobfiles.declarations import JOB_KEYS
-from itinerary.app.jobfiles.documents import FILE_MAX
-from itinerary.app.jobfiles.positions import NESTING_MAX
-from itinerary.app.jobfiles.records import RECORD_KEYS
-from itinerary.app.jobfiles.schedules import CALENDAR_KEYS
-from itinerary.app.jobfiles.tasks import TASK_OPTIONS
 from itinerary.executors.definitions import TASK_KEYS
+from itinerary.jobs.job_file.crontab import translate
+from itinerary.jobs.job_file.declarations import JOB_KEYS
+from itinerary.jobs.job_file.document import FILE_MAX
+from itinerary.jobs.job_file.records import RECORD_KEYS
+from itinerary.jobs.job_file.schedules import CALENDAR_KEYS
+from itinerary.jobs.job_file.tasks import TASK_OPTIONS
+from itinerary.jobs.job_file.toml_positions import NESTING_MAX
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import RecoveryPolicy, Retry
 from tests.docs.pages import DOCS, Page, code, reference

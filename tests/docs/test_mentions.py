@@ -18,10 +18,10 @@ import pytest
 from typer.main import get_command
 
 from itinerary import Itinerary
-from itinerary.app.jobfiles.declarations import JOB_KEYS
-from itinerary.app.sources import SETTING_KEYS, read_configuration
 from itinerary.cli.main import app
+from itinerary.config.configuration import SETTING_KEYS, read_configuration
 from itinerary.executors.definitions import TASK_KEYS
+from itinerary.jobs.job_file.declarations import JOB_KEYS
 from itinerary.model import LEAVES
 from itinerary.model.definition import Requirement
 from tests.docs.pages import ROOT, Page, pages_with_examples

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from itinerary import records
-from itinerary.records import kinds
-from itinerary.records.desk import RecordDesk
-from itinerary.records.figures import FIGURES
+from itinerary.records import event_types as kinds
+from itinerary.records.metrics import FIGURES
+from itinerary.records.scheduler import RecordDesk
 from itinerary.records.settings import DeskSettings
 from itinerary.schedules import format_duration
 from tests.docs.pages import ROOT, code, reference

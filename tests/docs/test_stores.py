@@ -20,8 +20,12 @@ from itinerary.model.tokens import TOKENS_MAX
 from itinerary.model.writes import BATCH_MAX, Refusal
 from itinerary.ports import Store, TaskTransaction
 from itinerary.schedules import format_duration
-from itinerary.stores import ledger, open_store, opening, tables, writer
-from itinerary.stores.ledger import history, lines, pages
+from itinerary.stores import group_commit as writer
+from itinerary.stores import ledger, open_store, tables
+from itinerary.stores import urls as opening
+from itinerary.stores.ledger import history
+from itinerary.stores.ledger import overlap_queue as lines
+from itinerary.stores.ledger import unit_of_work as pages
 from itinerary.stores.lmdb import LmdbEngine, layout
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.sqlite import SqliteEngine

@@ -10,17 +10,17 @@ from typing import Any, get_args
 import pytest
 
 from itinerary import Itinerary, cron, every
-from itinerary.core import messages as m
-from itinerary.core.commands import Claim, Write
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.commands import Claim, Write
 from itinerary.errors import ConfigError, IllegalTransition, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
+from itinerary.model.attempts import AttemptKey, Ended, Failed, Succeeded
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.ids import run_id
 from itinerary.model.queries import Statistics
 from itinerary.model.rows import Ref
 from itinerary.model.settings import Settings, read_settings
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, advance
-from itinerary.model.work import AttemptKey, Ended, Failed, Succeeded
 from itinerary.runtime.inbox import Inbox, InboxStatistics
 from itinerary.schedules.durations import SECOND
 from tests.documents.clock import Clock

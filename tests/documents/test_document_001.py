@@ -11,7 +11,7 @@ import asyncio
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.core import messages as m
+from itinerary.core.loop import messages as m
 from itinerary.model.settings import Settings
 from tests.documents.clock import Clock
 

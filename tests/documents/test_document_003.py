@@ -11,7 +11,7 @@ import pytest
 from itinerary import Itinerary
 from itinerary.observe.metrics import METRICS
 from itinerary.records import Batch, Cycled, Event, Record, RecordDesk
-from itinerary.records.deciding import Pressure
+from itinerary.records.cycle import Pressure
 from itinerary.records.settings import DeskSettings, read_desk_settings
 from itinerary.schedules.durations import SECOND
 from itinerary.testing import Rehearsal

@@ -33,7 +33,7 @@ from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.lmdb import LmdbEngine
 from itinerary.stores.lmdb.layout import HOME, PLACES
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 from tests.documents.clock import Clock
 from tests.servers import PostgresServer, postgres_server
 from tests.unit.runtime.test_reaper import loses_sight

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from itinerary import Itinerary, once
-from itinerary.app.jobs import Job
-from itinerary.app.nodes import RunningNode
-from itinerary.app.occurrences import Run
+from itinerary.api.job import Job
+from itinerary.api.running_node import RunningNode
 from itinerary.model.queries import Detail, Details
-from itinerary.stores.opening import open_store
+from itinerary.read.run_lookup import Run
+from itinerary.stores.urls import open_store
 from tests.kubernetes.cluster import BUSYBOX, PATIENCE, RealCluster
 
 __all__ = ["Site", "happens", "played", "sh", "trail"]

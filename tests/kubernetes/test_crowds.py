@@ -17,7 +17,7 @@ import pytest
 
 from itinerary.model.queries import Detail, Details, History, JobsByName
 from itinerary.model.states import TaskState
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 from tests.kubernetes.cluster import BUSYBOX, RealCluster, needs_cluster, until
 from tests.kubernetes.nodes import Site, happens, played, sh, trail
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.executors.pods.cluster import connect
-from itinerary.executors.pods.sight import DELETED
+from itinerary.executors.pods.api_client import connect
+from itinerary.executors.pods.status import DELETED
 from itinerary.model.states import TaskState
 from tests.kubernetes.cluster import RealCluster, needs_cluster
 from tests.kubernetes.nodes import Site, happens, played, sh, trail

@@ -53,15 +53,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.core import lifecycle, shutdown
-from itinerary.core.board import Board
-from itinerary.core.course import Course
-from itinerary.core.outbox import Outbox
-from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted
-from itinerary.core.scheduler import Scheduler
-from itinerary.core.zoning import ZoneBook
+from itinerary.core.loop import lifecycle, shutdown
+from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.occurrence import Course
+from itinerary.core.loop.scheduler import Scheduler
+from itinerary.core.loop.state import Board
+from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, Unstarted
+from itinerary.core.timeline.zone_history import ZoneBook
 from itinerary.model.events import Lease
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
@@ -74,11 +74,12 @@ from itinerary.simulate.backend import Backend
 from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
-from itinerary.stores.ledger import beginning, starting
-from itinerary.stores.ledger.claiming import create as created
-from itinerary.stores.ledger.claiming import revision_of
-from itinerary.stores.ledger.owners import Owners
-from itinerary.stores.ledger.pages import Pages
+from itinerary.stores.ledger import bulk_start as beginning
+from itinerary.stores.ledger import start as starting
+from itinerary.stores.ledger.claim import create as created
+from itinerary.stores.ledger.claim import revision_of
+from itinerary.stores.ledger.overlap_owner import Owners
+from itinerary.stores.ledger.unit_of_work import Pages
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import LINES, OCCURRENCES, PARTITIONS, SHARES, SLOTS, SWEEP, R, Table, Values

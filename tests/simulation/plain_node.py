@@ -15,17 +15,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from itinerary.errors import StoreFull, StoreUnavailable
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import FrozenConfig, freeze
 from itinerary.model.definition import Definition
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, Entries, Jobs, Standing
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, Started, Step, Wanted
 from itinerary.ports import Clock
 from itinerary.schedules import from_json as schedule_from_json

@@ -22,11 +22,11 @@ import msgspec
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.__main__ import read_seeds
-from itinerary.simulate.binding import real_life
-from itinerary.simulate.dice import dice_for
-from itinerary.simulate.fates import Lane
+from itinerary.simulate.call_faults import Lane
+from itinerary.simulate.node_factory import real_life
 from itinerary.simulate.options import Options, Trouble, TroubleKind, derive
 from itinerary.simulate.records import draw_desk
+from itinerary.simulate.rng import dice_for
 from itinerary.simulate.violations import Rule, Violation
 from itinerary.simulate.world import run_seed
 from tests.simulation.mutants import MUTANTS

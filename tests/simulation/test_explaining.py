@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from itinerary.explain import Cause, Explanation, Fate, explain
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.explaining import Cause, Explanation, Fate, explain
-from itinerary.reading import read_timeline
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment, shown_instant
-from itinerary.simulate.binding import real_life
+from itinerary.simulate.node_factory import real_life
 from itinerary.simulate.options import Options, derive
 from itinerary.simulate.world import World
+from itinerary.stores.paging import read_timeline
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, JOBS, OCCURRENCES
 

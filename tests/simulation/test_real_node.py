@@ -8,7 +8,7 @@ import pytest
 
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.__main__ import read_seeds
-from itinerary.simulate.binding import real_life
+from itinerary.simulate.node_factory import real_life
 from itinerary.simulate.options import derive
 from itinerary.simulate.world import run_seed
 from tests.simulation.proof import thawing

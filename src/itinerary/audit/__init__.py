@@ -12,9 +12,9 @@ page in each transaction, so a store can be audited while it is in use: nothing 
 what is still under way.
 """
 
-from itinerary.audit.auditing import DECIDED_WITHIN, Audited, NotLookedAt, Progress, audit_store, audit_window
 from itinerary.audit.findings import Check, Finding
-from itinerary.audit.words import done, outcome_words
+from itinerary.audit.outcome_texts import done, outcome_words
+from itinerary.audit.runner import DECIDED_WITHIN, Audited, NotLookedAt, Progress, audit_store, audit_window
 
 __all__ = [
     "DECIDED_WITHIN",

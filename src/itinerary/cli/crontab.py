@@ -11,11 +11,11 @@ from typing import Annotated, Final
 
 import typer
 
-from itinerary.app.jobfiles.crontab import Note, translate
-from itinerary.app.jobfiles.documents import FILE_MAX, read_content
-from itinerary.app.signals import EXIT_ERROR
-from itinerary.cli.shared import errors_told
+from itinerary.cli.options import errors_told
 from itinerary.errors import ConfigError, ItineraryError
+from itinerary.jobs.job_file.crontab import Note, translate
+from itinerary.jobs.job_file.document import FILE_MAX, read_content
+from itinerary.node.shutdown_signals import EXIT_ERROR
 from itinerary.schedules import packaged_zone
 
 __all__ = ["add_crontab"]

@@ -8,13 +8,13 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from itinerary.app.looking.details import JobDetail, TaskDeclared
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.jobs import JobState
 from itinerary.cli.layout import Cell, Column, print_facts, print_table
 from itinerary.cli.output import say, screen, shown_state, told_at, told_for
 from itinerary.cli.run_pages import at_of, on_the_wall, print_runs, print_section, print_settings
 from itinerary.model.rows import EntryKind
+from itinerary.read.job_detail import JobDetail, TaskDeclared
+from itinerary.read.jobs import JobState
+from itinerary.read.snapshot import Ground
 from itinerary.schedules.instants import microseconds_of
 
 __all__ = ["print_job"]

@@ -26,41 +26,41 @@ from typing import Annotated, Final
 
 import typer
 
-from itinerary.app import Itinerary, RunningNode
-from itinerary.app.engine import installed_version
-from itinerary.app.logs import configure_logging, engine_log
-from itinerary.app.process_one import leave_process_one
-from itinerary.app.signals import EXIT_ERROR, EXIT_OK
+from itinerary.api import Itinerary, RunningNode
 from itinerary.audit import Audited, audit_store
-from itinerary.cli.auditing import heard_by, words
-from itinerary.cli.bars import progress
-from itinerary.cli.caring import add_caring
+from itinerary.cli.audit import heard_by, words
+from itinerary.cli.boot_plan import plan_as_json, print_plan
 from itinerary.cli.crontab import add_crontab
-from itinerary.cli.explaining import add_explain
-from itinerary.cli.failing import print_failure, print_thread_failure
-from itinerary.cli.interrupting import obey_as_first_process, run_command
-from itinerary.cli.jobfiles import Keep, Prune, add_job_files, undeclared_choice
-from itinerary.cli.listing import add_listing, existing_store
-from itinerary.cli.loading import load_app
-from itinerary.cli.operating import add_commands
+from itinerary.cli.explain import add_explain
+from itinerary.cli.job_files import Keep, Prune, add_job_files, undeclared_choice
+from itinerary.cli.list import add_listing, existing_store
+from itinerary.cli.live_output import Ticker, header, undeclared_line
+from itinerary.cli.load_app import load_app
+from itinerary.cli.maintenance import add_caring
+from itinerary.cli.operations import add_commands
+from itinerary.cli.options import AsJson, Store, configured, errors_told
 from itinerary.cli.output import print_json, print_lines, say, screen, survive_any_encoding
-from itinerary.cli.planning import plan_as_json, print_plan
+from itinerary.cli.progress import progress
 from itinerary.cli.records import add_records
-from itinerary.cli.shared import AsJson, Store, configured, errors_told
-from itinerary.cli.showing import add_showing
-from itinerary.cli.simulating import add_simulate
+from itinerary.cli.run_command import obey_as_first_process, run_command
+from itinerary.cli.show import add_showing
+from itinerary.cli.simulate import add_simulate
 from itinerary.cli.statistics import add_statistics
-from itinerary.cli.suggesting import Commands
+from itinerary.cli.suggestions import Commands
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.cli.tokens import add_tokens
-from itinerary.cli.watching import Ticker, header, undeclared_line
-from itinerary.cli.webbing import web_server
+from itinerary.cli.tracebacks import print_failure, print_thread_failure
+from itinerary.cli.web import web_server
+from itinerary.config.log_setup import configure_logging, engine_log
 from itinerary.connections.descriptors import raise_file_limit
 from itinerary.errors import ConfigError
 from itinerary.model.policies import Undeclared
-from itinerary.runtime.garbage import relax_collector
-from itinerary.runtime.switching import switch_sooner
-from itinerary.stores.opening import open_store
+from itinerary.node.init_process import leave_process_one
+from itinerary.node.shutdown_signals import EXIT_ERROR, EXIT_OK
+from itinerary.node.thread import installed_version
+from itinerary.runtime.gc_tuning import relax_collector
+from itinerary.runtime.thread_switching import switch_sooner
+from itinerary.stores.urls import open_store
 
 __all__ = ["app", "main"]
 

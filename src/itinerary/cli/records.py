@@ -19,25 +19,25 @@ import msgspec
 import typer
 
 from itinerary import ports
-from itinerary.app.operators import local_user
-from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
-from itinerary.cli.listing import existing_store
+from itinerary.cli.list import existing_store
+from itinerary.cli.options import AsJson, Store, configured, errors_told, store_url
 from itinerary.cli.output import one_line, print_json, say
-from itinerary.cli.shared import AsJson, Store, configured, errors_told, store_url
+from itinerary.cli.run_command import run_command
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.errors import RecordError
 from itinerary.model.queries import Partitions
 from itinerary.model.rows import EventRow
 from itinerary.model.text import shown
+from itinerary.operations.operator import local_user
+from itinerary.records.append import appended
 from itinerary.records.batches import Event, event_of
-from itinerary.records.declared import ONE_PARTITION
-from itinerary.records.kinds import produced
-from itinerary.records.looking import DeskSeen, PartitionSeen, desks, followed, partitions_of
-from itinerary.records.producing import appended
+from itinerary.records.declaration import ONE_PARTITION
+from itinerary.records.event_types import produced
+from itinerary.records.inspect import DeskSeen, PartitionSeen, desks, followed, partitions_of
 from itinerary.schedules.instants import shown_instant
 from itinerary.schedules.zones import Zone
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 
 __all__ = ["add_records"]
 

@@ -8,8 +8,14 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.runs import (
+from itinerary.cli.charts import drawn_strip
+from itinerary.cli.layout import Cell, Column, print_facts, print_table
+from itinerary.cli.list import at_in_zone
+from itinerary.cli.output import lines, say, screen, shown_state, told_at, told_for
+from itinerary.model.occurrence import Kind
+from itinerary.model.overrides import Level
+from itinerary.model.states import FINAL
+from itinerary.read.runs import (
     AdjustmentSeen,
     AttemptSeen,
     HistoryPage,
@@ -18,13 +24,7 @@ from itinerary.app.looking.runs import (
     SettingSeen,
     TaskSeen,
 )
-from itinerary.cli.drawing import drawn_strip
-from itinerary.cli.layout import Cell, Column, print_facts, print_table
-from itinerary.cli.listing import at_in_zone
-from itinerary.cli.output import lines, say, screen, shown_state, told_at, told_for
-from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import Level
-from itinerary.model.states import FINAL
+from itinerary.read.snapshot import Ground
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.statistics import LoopSeen, StatisticsSeen, statistics_seen
 from itinerary.cli.layout import Cell, Column, print_table
-from itinerary.cli.listing import Limit, looked_at
+from itinerary.cli.list import Limit, looked_at
+from itinerary.cli.options import AsJson, Store, errors_told
 from itinerary.cli.output import print_json, say, told_at, told_for
-from itinerary.cli.shared import AsJson, Store, errors_told
 from itinerary.cli.times import TIMES, SettingZone, instant_of, named_zone
+from itinerary.read.loop_statistics import LoopSeen, StatisticsSeen, statistics_seen
+from itinerary.read.snapshot import Ground
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of, shown_instant
 

@@ -19,9 +19,9 @@ from typing import Annotated, Final
 
 import typer
 
-from itinerary.app.views import View
 from itinerary.errors import ConfigError, ItineraryError, WindowError
-from itinerary.observe.explaining.asking import zone_of
+from itinerary.explain.time_argument import zone_of
+from itinerary.read.timeline_view import View
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment, microseconds_of

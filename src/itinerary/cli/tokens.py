@@ -18,18 +18,18 @@ import msgspec
 import typer
 from rich.text import Text
 
-from itinerary.app.operators import local_user
-from itinerary.app.tokens import EXPIRES_AFTER, Listed, Made, create, listed, revoke
-from itinerary.cli.interrupting import run_command
 from itinerary.cli.layout import Cell, Column, print_table
-from itinerary.cli.listing import existing_store
+from itinerary.cli.list import existing_store
+from itinerary.cli.options import AsJson, Store, errors_told, store_url
 from itinerary.cli.output import print_json, say, screen, told_at
-from itinerary.cli.shared import AsJson, Store, errors_told, store_url
+from itinerary.cli.run_command import run_command
 from itinerary.errors import ConfigError
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
+from itinerary.operations.operator import local_user
+from itinerary.operations.tokens import EXPIRES_AFTER, Listed, Made, create, listed, revoke
 from itinerary.schedules.instants import microseconds_of
-from itinerary.stores.opening import open_store
 from itinerary.stores.store import EngineStore
+from itinerary.stores.urls import open_store
 
 __all__ = ["add_tokens", "print_tokens"]
 

@@ -16,9 +16,9 @@ The names below are for those who write tasks and definitions. What runs them is
 process imports this package too, and should not have to wait for a router.
 """
 
+from itinerary.executors.cancellation import TaskCancelled
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.definitions import read_task
 from itinerary.executors.registry import Registry
-from itinerary.executors.stopping import TaskCancelled
 
 __all__ = ["ExecutionContext", "Registry", "TaskCancelled", "read_task"]

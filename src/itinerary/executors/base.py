@@ -17,9 +17,9 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
+from itinerary.executors.cancellation import Standing
 from itinerary.executors.outcomes import could_not_begin
-from itinerary.executors.stopping import Standing
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped
 
 __all__ = ["BaseExecutor", "InFlight"]
 

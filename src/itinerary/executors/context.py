@@ -13,11 +13,11 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from itinerary.errors import ScheduleError, TransactionError, UnknownZone
-from itinerary.executors.calling import Function
-from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.executors.cancellation import Standing, TaskCancelled
+from itinerary.executors.task_function import Function
 from itinerary.executors.transactions import Transactions, TransactionScope
+from itinerary.model.attempts import Assignment, AttemptKey, Facts, ZoneSpan
 from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
-from itinerary.model.work import Assignment, AttemptKey, Facts, ZoneSpan
 from itinerary.schedules.codec import from_stored
 from itinerary.schedules.instants import MICROSECONDS
 from itinerary.schedules.zones import UTC, UTC_NAME, Zone

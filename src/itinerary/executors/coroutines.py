@@ -23,15 +23,15 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.calling import Function
 from itinerary.executors.context import arguments_of
+from itinerary.executors.coroutine_batching import Relay
 from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.loop_thread import LoopThread
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry
-from itinerary.executors.relay import Relay
+from itinerary.executors.task_function import Function
 from itinerary.executors.transactions import TransactionFactory, Transactions
-from itinerary.model.work import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
 from itinerary.ports import Clock
 
 __all__ = ["Blocked", "CoroutineExecutor"]

@@ -24,11 +24,11 @@ from itinerary.errors import ConfigError
 from itinerary.executors.entry_points import check_foreign, is_installed
 from itinerary.executors.http_definition import HTTP_KEYS, HttpCall, read_http
 from itinerary.executors.pods.definition import PodTask, read_pod
-from itinerary.executors.references import Value, read_value
 from itinerary.executors.registry import Registry, is_importable
+from itinerary.executors.secrets import Value, read_value
 from itinerary.model.job import JsonObject
 from itinerary.model.text import shown
-from itinerary.model.values import check_keys
+from itinerary.model.validators import check_keys
 
 __all__ = [
     "BUILT_IN",

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from itinerary.daemons import DaemonPool
+from itinerary.daemon_pool import DaemonPool
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.calling import Function
 from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.registry import Registry
-from itinerary.model.work import Assignment, AttemptKey, Report, Stopped
+from itinerary.executors.task_function import Function
+from itinerary.model.attempts import Assignment, AttemptKey, Report, Stopped
 from itinerary.ports import Executor
 
 __all__ = ["FunctionExecutor"]

@@ -21,17 +21,17 @@ import structlog
 from multidict import CIMultiDict
 
 from itinerary.errors import ItineraryError
-from itinerary.executors.addresses import HostLookup, Pinned, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, Pinned, checked_addresses, system_lookup
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import HttpCall, check_header, read_http
 from itinerary.executors.outcomes import could_not_begin, failure
 from itinerary.executors.output import OUTPUT_MAX, Tail
-from itinerary.executors.references import SecretResolver, environment_secret, has_secrets, resolve_values
 from itinerary.executors.secret_hosts import ANY_HOST, SecretHosts
+from itinerary.executors.secrets import SecretResolver, environment_secret, has_secrets, resolve_values
+from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
-from itinerary.model.work import Assignment, Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["CONNECT_TIMEOUT", "HttpExecutor"]
 

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from itinerary.errors import ConfigError
-from itinerary.executors.references import Value, read_value
+from itinerary.executors.secrets import Value, read_value
 from itinerary.model.job import JsonObject
 from itinerary.model.text import shown
-from itinerary.model.values import check_keys
+from itinerary.model.validators import check_keys
 
 __all__ = ["HTTP_KEYS", "METHODS", "HttpCall", "read_http"]
 

@@ -5,7 +5,7 @@
     gave in to a stop      Stopped
 
 A value or an exception of any size costs no more than what is kept of it: both are measured before they are encoded or
-written out (`model.measuring`, `tracebacks`), where the task ran and never on the engine's loop.
+written out (`model.json_size`, `tracebacks`), where the task ran and never on the engine's loop.
 
 This is the one place where everything is caught (`except BaseException`): an attempt ends here, and becomes a value.
 """
@@ -19,14 +19,14 @@ from types import TracebackType
 from typing import Any, Final
 
 from itinerary.errors import ItineraryError, RecordError
-from itinerary.executors.stopping import Standing, TaskCancelled
+from itinerary.executors.cancellation import Standing, TaskCancelled
 from itinerary.executors.tracebacks import traceback_text
-from itinerary.hidden import without_hidden
+from itinerary.masking import without_hidden
+from itinerary.model.attempts import Facts, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.codec import result_json
-from itinerary.model.raising import kind_name, message_of
+from itinerary.model.exception_text import kind_name, message_of
 from itinerary.model.retries import exception_names
 from itinerary.model.text import MESSAGE_MAX, clean_text
-from itinerary.model.work import Facts, Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["ERROR_MAX", "could_not_begin", "failure", "raised", "returned"]
 

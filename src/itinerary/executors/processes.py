@@ -23,20 +23,20 @@ from typing import Final, assert_never
 
 import structlog
 
-from itinerary.daemons import DaemonPool
+from itinerary.daemon_pool import DaemonPool
 from itinerary.errors import ConfigError
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import read_python
 from itinerary.executors.environment import import_variables, inherited_variables
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.output import Tail, when_text_is_made
 from itinerary.executors.registry import Registry
+from itinerary.executors.subprocesses import Child, describe_status
 from itinerary.executors.supervision import Supervision
-from itinerary.executors.wire import Answer, Called, Ending, Line, Run
 from itinerary.executors.worker import BOOTSTRAP
+from itinerary.executors.worker_protocol import Answer, Called, Ending, Line, Run
+from itinerary.model.attempts import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.text import shown
-from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["FORCE_TIMEOUT", "ProcessExecutor", "main_module_path"]
 

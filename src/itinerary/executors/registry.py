@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from itinerary.errors import ConfigError
-from itinerary.executors.calling import Function, function_of
-from itinerary.executors.resolving import resolve_function
+from itinerary.executors.resolve import resolve_function
+from itinerary.executors.task_function import Function, function_of
 from itinerary.model.text import shown
 
 __all__ = ["Registry", "is_importable", "split_name"]

@@ -20,17 +20,17 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.definitions import BUILT_IN, FUNCTION_EXECUTORS, ForeignTask, read_task
 from itinerary.executors.entry_points import installed, load
 from itinerary.executors.functions import FunctionExecutor
-from itinerary.executors.guarded import GuardedExecutor
 from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.plugin import GuardedExecutor
 from itinerary.executors.processes import ProcessExecutor
-from itinerary.executors.references import SecretResolver, environment_secret
 from itinerary.executors.registry import Registry
+from itinerary.executors.secrets import SecretResolver, environment_secret
 from itinerary.executors.shell import ShellExecutor
 from itinerary.executors.supervision import Supervision
 from itinerary.executors.task_policy import TaskPolicy
 from itinerary.executors.threads import THREADS_MAX, ThreadExecutor
 from itinerary.executors.transactions import TransactionFactory
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Leftover, Report
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Leftover, Report
 from itinerary.ports import Clock, Executor, LeavesBehind
 
 __all__ = ["ExecutorOptions", "Router", "standard_router"]

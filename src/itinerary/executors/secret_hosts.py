@@ -15,7 +15,7 @@ import msgspec
 from itinerary.errors import ConfigError
 from itinerary.executors.host_names import is_allowed, read_allowed
 from itinerary.executors.http_definition import HttpCall
-from itinerary.executors.references import Secret, read_value
+from itinerary.executors.secrets import Secret, read_value
 from itinerary.model.text import shown
 
 __all__ = ["ANY_HOST", "SecretHosts", "read_secret_hosts"]

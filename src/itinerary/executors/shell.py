@@ -17,19 +17,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from itinerary.daemons import DaemonPool
-from itinerary.executors.accounts import account_of
+from itinerary.daemon_pool import DaemonPool
 from itinerary.executors.base import BaseExecutor, InFlight
-from itinerary.executors.children import Child, describe_status
 from itinerary.executors.definitions import ShellCommand, read_shell
 from itinerary.executors.environment import inherited_variables
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.executors.output import when_text_is_made
-from itinerary.executors.references import SecretResolver, environment_secret, resolve_values
+from itinerary.executors.run_as import account_of
+from itinerary.executors.secrets import SecretResolver, environment_secret, resolve_values
+from itinerary.executors.subprocesses import Child, describe_status
 from itinerary.executors.supervision import Supervision
+from itinerary.model.attempts import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.retries import exception_names
 from itinerary.model.text import clean_text
-from itinerary.model.work import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["FORCE_TIMEOUT", "ShellExecutor"]
 

@@ -37,7 +37,7 @@ from uuid import uuid4
 import structlog
 
 from itinerary.executors import supervisor
-from itinerary.executors.children import spawn
+from itinerary.executors.subprocesses import spawn
 from itinerary.executors.supervisor import (
     AT_ONCE,
     MARK,

@@ -29,8 +29,8 @@ from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry
 from itinerary.executors.transactions import TransactionFactory, Transactions
+from itinerary.model.attempts import Assignment, Ended, Outcome, Stopped
 from itinerary.model.text import shown
-from itinerary.model.work import Assignment, Ended, Outcome, Stopped
 
 __all__ = ["GIVEN_UP_MAX", "THREADS_MAX", "ThreadExecutor"]
 

@@ -18,9 +18,9 @@ from textwrap import indent
 from types import TracebackType
 from typing import Final
 
-from itinerary.model.raising import is_heavy, is_light, kind_name, message_of
+from itinerary.model.exception_text import is_heavy, is_light, kind_name, message_of
 from itinerary.model.text import MESSAGE_MAX, clean_text
-from itinerary.model.values import exception_name
+from itinerary.model.validators import exception_name
 
 __all__ = ["traceback_text"]
 

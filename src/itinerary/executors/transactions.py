@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from itinerary.errors import TransactionError
-from itinerary.executors.stopping import Standing
-from itinerary.model.work import AttemptKey
+from itinerary.executors.cancellation import Standing
+from itinerary.model.attempts import AttemptKey
 from itinerary.ports import TaskTransaction
 
 __all__ = ["BlockingTransaction", "TransactionFactory", "TransactionScope", "Transactions"]

@@ -25,15 +25,15 @@ from types import FrameType
 from typing import Any, Final, assert_never
 
 from itinerary.errors import ConfigError
-from itinerary.executors.calling import Function
+from itinerary.executors.cancellation import Standing, TaskCancelled
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.environment import variables_set
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry, split_name
-from itinerary.executors.resolving import MAIN, MAIN_HERE
-from itinerary.executors.stopping import Standing, TaskCancelled
-from itinerary.executors.wire import Answer, Called, Ending, Run, receive, send
-from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
+from itinerary.executors.resolve import MAIN, MAIN_HERE
+from itinerary.executors.task_function import Function
+from itinerary.executors.worker_protocol import Answer, Called, Ending, Run, receive, send
+from itinerary.model.attempts import Failed, Outcome, Stopped, Succeeded
 
 __all__ = ["BOOTSTRAP", "Desk", "flush", "main"]
 

@@ -17,9 +17,9 @@ triggers or cancels anything; there is one node. Timeouts are the core's: a task
 and is tried again as its job says.
 """
 
-from itinerary.forecast.forecasting import Foreseen, Outage, foresee, staged
-from itinerary.forecast.reporting import Forecast, occurrences, told
-from itinerary.forecast.takes import DEFAULT_TAKES, Takes, takes_in
+from itinerary.forecast.forecast import Foreseen, Outage, foresee, staged
+from itinerary.forecast.report import Forecast, occurrences, told
+from itinerary.forecast.task_durations import DEFAULT_TAKES, Takes, takes_in
 
 __all__ = [
     "DEFAULT_TAKES",

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from itinerary.errors import RecordError
-from itinerary.model.measuring import DEPTH_MAX, TooDeep, json_size_at_least
+from itinerary.model.json_size import DEPTH_MAX, TooDeep, json_size_at_least
 from itinerary.model.text import clean_text
 
 __all__ = ["RESULT_MAX", "from_json", "result_json", "to_json"]

@@ -23,7 +23,7 @@ from itinerary.model.config import EffectiveConfig, resolve
 from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.text import shown
-from itinerary.model.values import Check, duration, one_of, settle
+from itinerary.model.validators import Check, duration, one_of, settle
 
 __all__ = ["Definition", "Requirement", "Unmet"]
 

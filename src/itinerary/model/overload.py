@@ -1,4 +1,4 @@
-"""A node that is behind: how far, since when, and what holds it up. `core.overload` decides it."""
+"""A node that is behind: how far, since when, and what holds it up. `core.loop.overload` decides it."""
 
 from __future__ import annotations
 

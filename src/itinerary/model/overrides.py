@@ -23,7 +23,18 @@ from msgspec.structs import force_setattr, replace
 
 from itinerary.errors import ConfigError
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
-from itinerary.model.values import Check, check_keys, duration, one_of, settle, switch, whole, word, words, zone_name
+from itinerary.model.validators import (
+    Check,
+    check_keys,
+    duration,
+    one_of,
+    settle,
+    switch,
+    whole,
+    word,
+    words,
+    zone_name,
+)
 from itinerary.schedules.durations import SECOND
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from itinerary.errors import ConfigError
-from itinerary.model.values import Check, duration, exceptions, number, one_of, settle, whole
+from itinerary.model.validators import Check, duration, exceptions, number, one_of, settle, whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection

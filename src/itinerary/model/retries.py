@@ -22,7 +22,7 @@ from itinerary.model.ids import AttemptId, jitter_for
 from itinerary.model.rows import AttemptRow
 from itinerary.model.states import TASK_FINAL, TaskState
 from itinerary.model.text import NAME_MAX
-from itinerary.model.values import DURATION_MAX, exception_name
+from itinerary.model.validators import DURATION_MAX, exception_name
 
 __all__ = [
     "LOST_MAX",

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from itinerary.errors import ConfigError
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.text import shown
-from itinerary.model.values import Check, check_keys, duration, one_of, whole, word
+from itinerary.model.validators import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
 __all__ = ["LIVE", "SHUTDOWN_RESERVE", "Reread", "Settings", "check_setting", "read_settings", "reread_settings"]

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from itinerary.model.access import Scope
 from itinerary.model.rows.tokens import TokenRow
+from itinerary.model.scopes import Scope
 
 __all__ = ["KEPT_FOR", "TOKENS_MAX", "NewToken", "TokenSeen", "TokensSeen", "Ungranted", "WhyUngranted"]
 

@@ -1,11 +1,11 @@
-"""Looking at a scheduler from outside: why something happened, and how it goes.
+"""Observation of a node from outside: metrics, health, alerts and the log of runs.
 
-    explaining                  why a job ran, ran late, or did not (U4)
-    tally, metrics              what a node tells, counted; and published in the format of Prometheus
-    undecided, lookout          what is due and undecided, by the store: true even if the node itself hangs
-    health, listener            /health/live, /health/ready, /health/progress and /metrics, on a thread of their own
-    incidents, alerts, webhooks which job is in trouble; told to people, once
+    counters, metrics             events of a node, counted and published in the format of Prometheus
+    overdue, store_status         what is due and undecided, by the store: true even if the node hangs
+    health, probes                whether a node is alive, ready and makes progress
+    listener, probe_server        /health/live, /health/ready, /health/progress and /metrics on their own thread
+    incidents, alerts, webhooks   jobs in trouble, each reported once
+    run_log                       one structured log event for each end of a run
 
-Nothing here is needed for a node to run. It is handed what happens, and looks at the store; the runtime knows nothing
-of it, and nothing that is done is decided here.
+A node runs without any of this. `runtime` does not import it, and nothing is decided here.
 """

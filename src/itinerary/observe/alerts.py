@@ -21,13 +21,13 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from itinerary.core.news import Began, FellBehind, Finished, News, Settled
-from itinerary.core.timeline import Timeline
+from itinerary.core.loop.events import Began, FellBehind, Finished, News, Settled
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.events import Lease, NewEvent
+from itinerary.model.heartbeat import has_died
 from itinerary.model.ids import job_id
-from itinerary.model.nodes import has_died
 from itinerary.model.occurrence import Kind
 from itinerary.model.overload import Behind
 from itinerary.model.queries import ByKey, Details, Events, History, JobsByName, Nodes
@@ -36,8 +36,8 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refusal
 from itinerary.observe.incidents import ALERTS_STREAM, Alert, AlertKind, Delivered, Incidents, delivery, seen
-from itinerary.observe.lookout import Lookout
-from itinerary.observe.undecided import Elsewhere, Instant, here
+from itinerary.observe.overdue import Elsewhere, Instant, here
+from itinerary.observe.store_status import Lookout
 from itinerary.observe.webhooks import Posts, Receiver, Undelivered
 from itinerary.ports import Clock, Store
 from itinerary.schedules.durations import SECOND, format_duration

@@ -22,7 +22,7 @@ import msgspec
 from itinerary.errors import StoreError
 from itinerary.model.overload import Behind
 from itinerary.model.stalled import StalledPartition
-from itinerary.observe.lookout import Lookout, Seen
+from itinerary.observe.store_status import Lookout, Seen
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["PROGRESS_MAX", "SILENCE_MAX", "Health", "Phase", "Pulse", "Verdict"]

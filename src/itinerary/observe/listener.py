@@ -29,23 +29,23 @@ from typing import Any, Final
 import msgspec
 from aiohttp import HttpVersion11, web
 
-from itinerary.connections.accepting import accept_connections
+from itinerary.connections.accept import accept_connections
 from itinerary.connections.descriptors import connections_max
 from itinerary.connections.gate import Gate
 from itinerary.connections.refusals import Refusals
-from itinerary.daemons import DaemonPool
+from itinerary.daemon_pool import DaemonPool
 from itinerary.errors import NodeError, StoreUnavailable
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.addresses import ListenAt, authority
+from itinerary.observe.counters import Tally
 from itinerary.observe.health import Phase
+from itinerary.observe.listen_address import ListenAt, authority
 from itinerary.observe.metrics import CONTENT_TYPE
+from itinerary.observe.node_probe import Watched
 from itinerary.observe.probe_server import ProbeServer
 from itinerary.observe.probes import PROBES, Probes
-from itinerary.observe.tally import Tally
-from itinerary.observe.watched import Watched
-from itinerary.stores.opening import is_opened_once, open_store
+from itinerary.signal_safe_wait import join_thread, result_of
 from itinerary.stores.store import EngineStore
-from itinerary.waiting import join_thread, result_of
+from itinerary.stores.urls import is_opened_once, open_store
 
 __all__ = ["CONNECTIONS_MAX", "Listener"]
 

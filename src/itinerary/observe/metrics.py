@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from itinerary.model.overload import Behind
 from itinerary.model.stalled import StalledPartition
-from itinerary.observe.lookout import Seen
-from itinerary.observe.tally import Histogram, Tally
+from itinerary.observe.counters import Histogram, Tally
+from itinerary.observe.store_status import Seen
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["CONTENT_TYPE", "METRICS", "Described", "Gauges", "NodeMetrics", "Sources"]

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable
 
 from itinerary.errors import ItineraryError, StoreError
+from itinerary.observe.counters import Tally
 from itinerary.observe.health import Health, Pulse, Verdict
-from itinerary.observe.lookout import Lookout, Seen
 from itinerary.observe.metrics import Gauges, NodeMetrics
-from itinerary.observe.tally import Tally
-from itinerary.observe.watched import Watched
-from itinerary.reading import Read
+from itinerary.observe.node_probe import Watched
+from itinerary.observe.store_status import Lookout, Seen
+from itinerary.stores.paging import Read
 
 __all__ = ["PROBES", "Probes"]
 

@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from itinerary.core.log_budget import SUMMARY_AFTER, LogBudget, log_summaries
-from itinerary.core.news import Finished, News, Settled
+from itinerary.core.loop.events import Finished, News, Settled
+from itinerary.core.loop.log_budget import SUMMARY_AFTER, LogBudget, log_summaries
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Ref
 from itinerary.model.states import FINAL, OccurrenceState

@@ -19,10 +19,10 @@ import aiohttp
 import msgspec
 
 from itinerary.errors import ConfigError, ItineraryError
-from itinerary.executors.addresses import HostLookup, Pinned, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, Pinned, checked_addresses, system_lookup
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import read_http
-from itinerary.executors.references import Secret, SecretResolver, Value, environment_secret, resolve_values
+from itinerary.executors.secrets import Secret, SecretResolver, Value, environment_secret, resolve_values
 from itinerary.model.text import clean_text
 
 __all__ = ["Posts", "Receiver", "Undelivered", "Webhook", "receiver_of", "signature"]

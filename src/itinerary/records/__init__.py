@@ -19,6 +19,6 @@ protocol (`desk.Host`).
 """
 
 from itinerary.records.batches import Batch, Cycled, Event, Record
-from itinerary.records.desk import RecordDesk
+from itinerary.records.scheduler import RecordDesk
 
 __all__ = ["Batch", "Cycled", "Event", "Record", "RecordDesk"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.model.rows import EventRow
-from itinerary.records.kinds import shown_fields
+from itinerary.records.event_types import shown_fields
 
 __all__ = ["Batch", "Cycled", "Event", "Record", "event_of", "instant_of"]
 

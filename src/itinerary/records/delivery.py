@@ -24,17 +24,17 @@ from typing import Any, Final, Protocol
 
 from itinerary.errors import RecordError
 from itinerary.model.events import NewEvent
+from itinerary.model.exception_text import message_of
 from itinerary.model.queries import EventsAt
-from itinerary.model.raising import message_of
 from itinerary.model.rows import EventRow
 from itinerary.model.text import NAME_MAX
 from itinerary.records.batches import Batch, Record, instant_of
-from itinerary.records.ground import Ground
-from itinerary.records.holdings import Holding, Holdings
-from itinerary.records.kinds import RecordQueued, acknowledged, picked_up, read_fields, verified
-from itinerary.records.outage import Outage
+from itinerary.records.environment import Ground
+from itinerary.records.event_types import RecordQueued, acknowledged, picked_up, read_fields, verified
+from itinerary.records.partition_leases import Holding, Holdings
 from itinerary.records.projection import OpenBatch, Verification
 from itinerary.records.settings import DeskSettings
+from itinerary.records.store_retry import Outage
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Delivery", "Handlers"]

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from itinerary.errors import RecordError
 from itinerary.model.rows import EventRow
-from itinerary.records.kinds import (
+from itinerary.records.event_types import (
     BatchAcknowledged,
     CallbackScheduled,
     RecordPickedUp,

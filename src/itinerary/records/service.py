@@ -12,7 +12,7 @@ from typing import Any, Final
 from itinerary.errors import NodeError, StoreError
 from itinerary.model.stalled import StalledPartition
 from itinerary.ports import Store
-from itinerary.records.clerk import Clerk
+from itinerary.records.worker import Clerk
 
 __all__ = ["RecordsService"]
 

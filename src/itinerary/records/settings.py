@@ -12,7 +12,7 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.model.text import shown
-from itinerary.model.values import Check, check_keys, duration, whole
+from itinerary.model.validators import Check, check_keys, duration, whole
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
 
 __all__ = ["BATCH_SIZE_LIMIT", "DeskOptions", "DeskSettings", "read_desk_settings"]

@@ -19,10 +19,10 @@ import asyncio
 from collections.abc import Callable, Collection, Hashable
 from typing import Final, Protocol
 
-from itinerary.model.raising import message_of
+from itinerary.model.exception_text import message_of
 from itinerary.model.stalled import StalledPartition
 from itinerary.model.text import NAME_MAX
-from itinerary.records.ground import Ground
+from itinerary.records.environment import Ground
 from itinerary.schedules.zones import Zone
 
 __all__ = ["ZONE_CALLS_MAX", "ZoneLookup", "Zoned"]

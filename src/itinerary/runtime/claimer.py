@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.core.commands import Claim, Release, StartRuns, TakeUp
-from itinerary.core.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
+from itinerary.core.loop.commands import Claim, Release, StartRuns, TakeUp
+from itinerary.core.loop.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
 from itinerary.errors import SchemaError, StoreError
 from itinerary.model.queries import Detail, Details, LastRuns
 from itinerary.model.rows import NodeNumber
@@ -30,7 +30,7 @@ from itinerary.model.states import FINAL
 from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted, Written
 from itinerary.ports import Clock, Store
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_retry import Patience
 from itinerary.runtime.store_use import StoreUse
 
 __all__ = ["Claimer"]

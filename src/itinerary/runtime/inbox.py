@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from itinerary.core.messages import Message
+from itinerary.core.loop.messages import Message
 from itinerary.model.settings import Settings
 from itinerary.schedules.durations import SECOND
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from itinerary.core.commands import (
+from itinerary.core.loop.commands import (
     Announce,
     Claim,
     Command,
@@ -38,9 +38,9 @@ from itinerary.core.commands import (
     TakeUp,
     Write,
 )
-from itinerary.core.course import Here
-from itinerary.core.log_budget import LogBudget, log_summaries
-from itinerary.core.messages import (
+from itinerary.core.loop.events import News
+from itinerary.core.loop.log_budget import LogBudget, log_summaries
+from itinerary.core.loop.messages import (
     AttemptsReported,
     MembersChanged,
     Message,
@@ -48,42 +48,42 @@ from itinerary.core.messages import (
     ShutdownRequested,
     WorkOffered,
 )
-from itinerary.core.news import News
-from itinerary.core.plans import PlanBook
-from itinerary.core.scheduler import Scheduler
-from itinerary.core.timeline import Timeline
+from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.scheduler import Scheduler
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, NodeError, StoreError
 from itinerary.model.definition import Definition
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.overload import Behind
 from itinerary.model.queries import Standing
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Reread, Settings
 from itinerary.model.stalled import StalledPartition
 from itinerary.ports import Executor, LeavesBehind, Store
-from itinerary.runtime.booting import boot_runs
-from itinerary.runtime.builder import Elsewhere, IndexBuilder
 from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
-from itinerary.runtime.garbage import collect_in_quiet
+from itinerary.runtime.condition_executor import Requirements
+from itinerary.runtime.gc_tuning import collect_in_quiet
+from itinerary.runtime.heartbeat import Calls, Watcher
+from itinerary.runtime.idle_window import Lull
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.keeping_up import KeepingUp, measure_cpu, measure_nothing
-from itinerary.runtime.lull import Lull
+from itinerary.runtime.index_builder import Elsewhere, IndexBuilder
+from itinerary.runtime.leftover_cleanup import Remover
+from itinerary.runtime.membership import LACKS_MAX, Roll, told_about
 from itinerary.runtime.orchestrators import Orchestrators
-from itinerary.runtime.patience import Patience
+from itinerary.runtime.overload_monitor import KeepingUp, measure_cpu, measure_nothing
 from itinerary.runtime.pruner import Pruner
 from itinerary.runtime.reaper import Reaper
-from itinerary.runtime.remover import Remover
-from itinerary.runtime.requirements import Requirements
-from itinerary.runtime.rereader import Rereader
+from itinerary.runtime.reboot_jobs import boot_runs
 from itinerary.runtime.rescuer import Rescuer
-from itinerary.runtime.roll import LACKS_MAX, Roll, told_about
+from itinerary.runtime.settings_reloader import Rereader
+from itinerary.runtime.store_retry import Patience
 from itinerary.runtime.store_use import StoreUse
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
 from itinerary.runtime.watchdog import Watchdog
-from itinerary.runtime.watcher import Calls, Watcher
-from itinerary.runtime.zone_keeper import bring_zone_data
+from itinerary.runtime.zone_data import bring_zone_data
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 

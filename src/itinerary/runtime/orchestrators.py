@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from itinerary.core.commands import Follow, Forget, Kill, Launch, Stop
-from itinerary.core.messages import AttemptsReported, Heartbeats
+from itinerary.core.loop.commands import Follow, Forget, Kill, Launch, Stop
+from itinerary.core.loop.messages import AttemptsReported, Heartbeats
+from itinerary.model.attempts import Report
 from itinerary.model.rows import Ref
-from itinerary.model.work import Report
 from itinerary.ports import Executor
 from itinerary.runtime.inbox import Inbox
 from itinerary.schedules.durations import SECOND

@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from itinerary.core.plans import PlanBook
-from itinerary.core.rescue import reaped
+from itinerary.core.recovery.rescue import reaped
+from itinerary.core.timeline.job_plan import PlanBook
 from itinerary.errors import StoreError
 from itinerary.model.queries import Detail, Details, Overdue
 from itinerary.model.rows import NodeNumber, OccurrenceRow, Ref
@@ -31,8 +31,8 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Cancellation, Intervention, Written
 from itinerary.ports import Clock, Store
-from itinerary.runtime import settling
-from itinerary.runtime.settling import Tell, nobody
+from itinerary.runtime import outcome_events as settling
+from itinerary.runtime.outcome_events import Tell, nobody
 from itinerary.schedules.durations import SECOND, format_duration
 
 __all__ = ["Reaper"]

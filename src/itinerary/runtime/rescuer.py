@@ -9,7 +9,7 @@ A judgement can be out of date when it is acted on: the rescue reads first, and 
 each takeover names the heartbeat counter that the judgement was made by, and the store refuses it if the counter has
 moved on. The rescuer then calls the rescue off, and the next heartbeat starts the observation anew.
 
-What becomes of its work is said by one table, in `core.rescue`: what it had not started anybody may start; what it had
+One table in `core.recovery.rescue` decides about its work: any node may start what had not started; what had
 begun goes on elsewhere, is run again, or is `orphaned`. All of it is nobody's then, and whoever has room takes it up.
 
 A heartbeat speaks of those who left within the last hour. One that left before that, when nobody else was there, and
@@ -25,19 +25,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.core.plans import PlanBook
-from itinerary.core.rescue import Fate, released, rescued
-from itinerary.core.timeline import Timeline
+from itinerary.core.recovery.rescue import Fate, released, rescued
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.queries import Active, Details, Nodes
 from itinerary.model.rows import NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
 from itinerary.model.writes import LastBeat, Refusal, Refused, Written
 from itinerary.ports import Clock, Store
-from itinerary.runtime import settling
-from itinerary.runtime.settling import Tell, nobody
+from itinerary.runtime import outcome_events as settling
+from itinerary.runtime.outcome_events import Tell, nobody
 
 __all__ = ["MISSES_MAX", "Rescuer"]
 

@@ -3,8 +3,7 @@
 At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
 instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,
 from the watermark on, and becomes rows that are nobody's; what was claimed before everybody was gone is judged with
-it. All decisions are the core's (`core.sweeping`, `core.overlooked`); here they are carried out, one plan at a time, by
-whoever holds it.
+it. `core.recovery.sweep` and `core.recovery.unstarted_claims` decide; the node that holds the plan carries it out.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from itinerary.core.overlooked import NONE_UNSTARTED, Unstarted, unstarted
-from itinerary.core.sweeping import ACTIVE_MAX, WINDOWS_REACH, Sweep, is_decided, last_step
-from itinerary.core.timeline import Timeline
+from itinerary.core.recovery.sweep import ACTIVE_MAX, WINDOWS_REACH, Sweep, is_decided, last_step
+from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, Unstarted, unstarted
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.queries import Active, Answer, Query
 from itinerary.model.rows import NodeNumber
@@ -23,15 +22,15 @@ from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
 from itinerary.ports import Store
-from itinerary.reading import decided_between, windows_after
-from itinerary.runtime import settling
-from itinerary.runtime.builder import Elsewhere, IndexBuilder
+from itinerary.runtime import outcome_events as settling
 from itinerary.runtime.clock import StoreClock
-from itinerary.runtime.lull import Comes, any_time
-from itinerary.runtime.patience import Patience
-from itinerary.runtime.settling import Tell, nobody
+from itinerary.runtime.idle_window import Comes, any_time
+from itinerary.runtime.index_builder import Elsewhere, IndexBuilder
+from itinerary.runtime.outcome_events import Tell, nobody
+from itinerary.runtime.store_retry import Patience
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
+from itinerary.stores.paging import decided_between, windows_after
 
 __all__ = ["LOOKS", "Sweeper"]
 

@@ -15,14 +15,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from itinerary.core.messages import WritesAnswered
+from itinerary.core.loop.messages import WritesAnswered
 from itinerary.errors import StoreError
 from itinerary.model.rows import NodeNumber, StatisticsRow
 from itinerary.model.settings import Settings
 from itinerary.model.writes import Change, Refusal, Refused, Written
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_retry import Patience
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 

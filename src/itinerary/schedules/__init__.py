@@ -6,6 +6,7 @@ knows about jobs: a schedule takes what it needs from a job when it is bound to 
 """
 
 from itinerary.schedules.base import INSTANTS_MAX, Binding, Schedule
+from itinerary.schedules.bulk import ScheduleTable, enumerate_many
 from itinerary.schedules.calendars import Calendar
 from itinerary.schedules.codec import from_json, from_stored
 from itinerary.schedules.cron import Cron, cron
@@ -16,7 +17,6 @@ from itinerary.schedules.excluding import Excluding, Shift, excluding
 from itinerary.schedules.iso8601 import Iso8601, iso8601
 from itinerary.schedules.once import Once, once
 from itinerary.schedules.reboot import Reboot
-from itinerary.schedules.table import ScheduleTable, enumerate_many
 from itinerary.schedules.union import Union, union
 from itinerary.schedules.wallclock import Gap, Repeat
 from itinerary.schedules.zones import Zone, ZoneData, ZoneSource, packaged_zone, packaged_zone_data

@@ -27,8 +27,8 @@ from itinerary.schedules.every import every
 from itinerary.schedules.excluding import excluding
 from itinerary.schedules.instants import Moment
 from itinerary.schedules.iso8601 import iso8601
-from itinerary.schedules.nearest import did_you_mean
 from itinerary.schedules.once import once
+from itinerary.schedules.suggestions import did_you_mean
 from itinerary.schedules.union import union
 
 __all__ = ["KINDS", "OPTIONS", "from_json", "from_stored"]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from itinerary.errors import ScheduleError
 from itinerary.schedules.base import Batch, Binding, Budget, Found, Schedule, common_arguments
+from itinerary.schedules.bulk import ScheduleTable
 from itinerary.schedules.calendars import CLOSED_MAX, Calendar, Closures
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment, MomentLike
-from itinerary.schedules.table import ScheduleTable
 from itinerary.schedules.union import distinct
 from itinerary.schedules.wallclock import DEBIAN, instants_of
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from itinerary.errors import ScheduleError
 from itinerary.schedules.base import Batch, Binding, Budget, Found, Schedule, common_arguments
+from itinerary.schedules.bulk import ScheduleTable
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import MomentLike
-from itinerary.schedules.table import ScheduleTable
 from itinerary.schedules.zones import ZoneSource
 
 __all__ = ["MEMBERS_MAX", "Union", "distinct", "union"]

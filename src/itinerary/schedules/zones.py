@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from itinerary.errors import ScheduleError, UnknownZone
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
-from itinerary.schedules.nearest import nearest
+from itinerary.schedules.suggestions import nearest
 from itinerary.schedules.tzif import Transitions, read_tzif
 
 __all__ = [

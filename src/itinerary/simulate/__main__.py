@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TextIO
 
 from itinerary.errors import ConfigError
-from itinerary.simulate.living import Lived, Order, live
+from itinerary.simulate.seed_runner import Lived, Order, live
 
 __all__ = ["main", "read_seeds"]
 
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--unchanging", action="store_true", help="nobody pauses or updates a job, and zone data stays")
     parser.add_argument("--history", action="store_true", help="print all that happened")
     parser.add_argument("--mutant", metavar="MODULE:NAME", help="put a fault into the program, and see it caught")
-    parser.add_argument("--life", metavar="MODULE:NAME", default="itinerary.simulate.binding:real_life")
+    parser.add_argument("--life", metavar="MODULE:NAME", default="itinerary.simulate.node_factory:real_life")
     parser.add_argument("--progress", type=int, default=50, metavar="N", help="say how it goes after each N seeds")
     return parser
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from itinerary.simulate.clock import StoreClock
 from itinerary.simulate.processes import Process
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine, MemoryTransaction
 from itinerary.stores.tables import Table, Values
 

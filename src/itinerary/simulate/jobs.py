@@ -18,7 +18,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.schedules import ZoneSource, from_json, packaged_zone
 from itinerary.schedules.instants import microseconds_of, shown_instant
-from itinerary.simulate.dice import one_of, spread
+from itinerary.simulate.rng import one_of, spread
 from itinerary.simulate.tasks import Behaviour
 
 __all__ = [

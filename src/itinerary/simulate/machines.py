@@ -5,8 +5,8 @@
 Each start is another incarnation (protocol rule 1). A node may give up when the store is against it, and says so with a
 `StoreError`; the supervisor tries again. Anything else that comes out of a node is a bug, and the world stops there.
 
-A signal does here what `app.engine` does with it: a start is broken off, and the node says that it is gone; a node that
-runs is shut down; a second signal ends it at once.
+A signal has the same effect as in `node.thread`: a start is broken off, and the node says that it is gone; a running
+node is shut down; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Machine:
                     ground.loop.crash(process)
 
     async def _run(self, node: Life, around: Surroundings, process: Process) -> None:
-        """Run a node, and its desk beside it, as `app.engine` does: if one of them cannot go on, none does."""
+        """Run a node, and its desk beside it, as `node.thread` does: if one of them cannot go on, none does."""
         office = self._ground.office
         if office is None:
             self._records = None

@@ -20,8 +20,7 @@ from itinerary.model.job import JsonObject
 from itinerary.model.settings import Settings
 from itinerary.schedules import Zone, from_json, packaged_zone
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.dice import dice_for, many_of, one_of, spread
-from itinerary.simulate.fates import Lane, Weather
+from itinerary.simulate.call_faults import Lane, Weather
 from itinerary.simulate.jobs import (
     ZONES,
     SimulatedJob,
@@ -32,6 +31,7 @@ from itinerary.simulate.jobs import (
     shut_down_as,
 )
 from itinerary.simulate.records import SimulatedDesk, draw_desk
+from itinerary.simulate.rng import dice_for, many_of, one_of, spread
 
 __all__ = [
     "DAY",

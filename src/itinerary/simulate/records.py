@@ -27,18 +27,18 @@ from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Refusal
 from itinerary.ports import Clock, Store
 from itinerary.records.batches import Batch, Record
-from itinerary.records.clerk import Clerk
-from itinerary.records.deciding import Cycle
-from itinerary.records.declared import DeskDeclaration
-from itinerary.records.ground import Ground
-from itinerary.records.kinds import ANY_CHECK, produced
+from itinerary.records.cycle import Cycle
+from itinerary.records.declaration import DeskDeclaration
+from itinerary.records.environment import Ground
+from itinerary.records.event_types import ANY_CHECK, produced
 from itinerary.records.service import RecordsService
 from itinerary.records.settings import DeskSettings
+from itinerary.records.worker import Clerk
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.dice import dice_for, one_of, spread
 from itinerary.simulate.history import History
 from itinerary.simulate.processes import Process
+from itinerary.simulate.rng import dice_for, one_of, spread
 from itinerary.stores import ledger
 from itinerary.stores.transaction import Transaction
 

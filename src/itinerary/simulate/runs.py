@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
+from itinerary.model.attempts import AttemptKey
 from itinerary.model.rows import Key
-from itinerary.model.work import AttemptKey
 from itinerary.simulate.processes import Process
 
 __all__ = ["Ending", "Run", "RunLog"]

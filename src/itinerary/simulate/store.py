@@ -26,14 +26,14 @@ from itinerary.errors import StoreError, StoreFull, StoreUnavailable
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Change, Intervention, Refusal, Refused, Written
-from itinerary.runtime.patience import FIRST_WAIT
+from itinerary.runtime.store_retry import FIRST_WAIT
 from itinerary.simulate.backend import Backend
+from itinerary.simulate.call_faults import Fate, Fates, Fortune, Lane
 from itinerary.simulate.clock import microseconds
-from itinerary.simulate.disturbances import Disturbances
-from itinerary.simulate.fates import Fate, Fates, Fortune, Lane
 from itinerary.simulate.history import History
+from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.processes import Process, ProcessState, outside
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.store import EngineStore
 
 __all__ = ["Appending", "Network", "SimulatedEngine", "SimulatedStore", "Writing"]
@@ -292,8 +292,8 @@ def _on_lane(lane: Lane, name: str) -> Any:
 class SimulatedStore(EngineStore):
     """A `ports.Store` over that engine, which tells the witness what it is asked to write.
 
-    Whose write has failed waits before it asks again (see `runtime.patience`): what ends meanwhile cannot be written at
-    once, and that is nobody's fault.
+    A caller whose write failed waits before it asks again (see `runtime.store_retry`), so what ends in that time is
+    written late. That is no violation.
     """
 
     def __init__(self, network: Network, process: Process, longest_wait: int) -> None:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.simulate.clock import StoreClock
 from itinerary.simulate.history import History
 from itinerary.simulate.processes import Process, ProcessState, in_process, thread_of

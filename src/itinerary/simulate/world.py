@@ -17,16 +17,17 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.core.zoning import ZoneBook, lacking_entries
+from itinerary.core.timeline.zone_history import ZoneBook, lacking_entries
+from itinerary.model.attempts import Assignment
 from itinerary.model.codec import to_json
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
 from itinerary.model.timeline import Denied, NewEntry
-from itinerary.model.work import Assignment
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
+from itinerary.simulate.call_faults import CALM, Fates
 from itinerary.simulate.checker import (
     LogWitness,
     RunChecks,
@@ -37,22 +38,21 @@ from itinerary.simulate.checker import (
     is_done,
 )
 from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.dice import dice_for
-from itinerary.simulate.disturbances import Disturbances
-from itinerary.simulate.fates import CALM, Fates
+from itinerary.simulate.commit_checker import Witness
+from itinerary.simulate.faults import Scene, Troubles
 from itinerary.simulate.history import History, row_lines
+from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.loop import Stalled, VirtualLoop
 from itinerary.simulate.machines import Ground, Machine, NewLife
+from itinerary.simulate.operators import People
 from itinerary.simulate.options import ChangeKind, JobChange, Options, Upgrade
-from itinerary.simulate.people import People
 from itinerary.simulate.processes import ProcessState
 from itinerary.simulate.records import Office, Said
+from itinerary.simulate.rng import dice_for
 from itinerary.simulate.runs import RunLog
 from itinerary.simulate.store import Network
 from itinerary.simulate.tasks import Behaviour
-from itinerary.simulate.troubles import Scene, Troubles
 from itinerary.simulate.violations import Rule, Violation, Violations
-from itinerary.simulate.witness import Witness
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEEP
 

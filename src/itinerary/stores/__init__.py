@@ -9,6 +9,6 @@
 An engine knows nothing of jobs or tasks. It keeps rows, and the promises of its transactions.
 """
 
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 
 __all__ = ["open_store"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from itinerary.stores.base import Engine, T, Work
-from itinerary.stores.news import raise_counts
+from itinerary.stores.engine import Engine, T, Work
+from itinerary.stores.notifications import raise_counts
 from itinerary.stores.tables import ALL, R, Table, Values
 from itinerary.stores.transaction import Swap, swap_one_by_one
 

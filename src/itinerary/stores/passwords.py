@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from itinerary.hidden import hide
+from itinerary.masking import hide
 
 __all__ = ["address_without_password", "has_password", "hide_passwords", "passwords_in"]
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from itinerary.errors import CommitInDoubt, StoreError, TransactionError, Unwritable
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.queries import Answer, ByRef, LastRuns, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
@@ -44,7 +44,7 @@ from itinerary.model.writes import (
 )
 from itinerary.ports import TaskTransaction
 from itinerary.stores import ledger
-from itinerary.stores.base import Engine, SchemaSeen
+from itinerary.stores.engine import Engine, SchemaSeen
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["EngineStore"]

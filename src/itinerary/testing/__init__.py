@@ -10,8 +10,8 @@ test asks for it. Without pytest: `with closing(Rehearsal(app)) as run`.
 """
 
 from itinerary.testing.fakes import Fake
+from itinerary.testing.history import History, Past
 from itinerary.testing.logs import LogLine
-from itinerary.testing.past import History, Past
-from itinerary.testing.rehearsal import Rehearsal, Upcoming
+from itinerary.testing.test_node import Rehearsal, Upcoming
 
 __all__ = ["Fake", "History", "LogLine", "Past", "Rehearsal", "Upcoming"]

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from itinerary.errors import ClockError
 from itinerary.executors import ExecutionContext
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
-from itinerary.schedules.nearest import did_you_mean
+from itinerary.schedules.suggestions import did_you_mean
 
 __all__ = ["Fake", "Fakes", "Raises"]
 

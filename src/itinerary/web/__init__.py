@@ -13,5 +13,5 @@
     background    what goes on when a request has been answered; audits, books and trail are what is kept for pages
     api           the HTTP API
 
-Nothing here decides about occurrences: what people ask for goes through `app.operators`, as on the command line.
+Nothing here decides about occurrences: what people ask for goes through `operations.operator`, as on the command line.
 """

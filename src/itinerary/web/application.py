@@ -25,12 +25,12 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, S
 from itinerary.connections.refusals import Refusals
 from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
 from itinerary.web.access import Door, Slowdown, security_headers
-from itinerary.web.guarding import HEADERS_TO_ADD, REFUSED_WITH, add_headers, guard
+from itinerary.web.litestar_guard import HEADERS_TO_ADD, REFUSED_WITH, add_headers, guard
 from itinerary.web.live import Drawn, Hub, TooMany
-from itinerary.web.pages.showing import framed, page_key
+from itinerary.web.pages.rendering import framed, page_key
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import PROBLEM_TYPE, Refused
-from itinerary.web.streaming import STREAMS_MAX, OpenStreams
+from itinerary.web.stream_limits import STREAMS_MAX, OpenStreams
 
 __all__ = ["API", "BODY_MAX", "application"]
 

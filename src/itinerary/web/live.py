@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.app.looking.ground import Ground
 from itinerary.errors import NodeError, StoreError
-from itinerary.web.house import House
+from itinerary.read.snapshot import Ground
+from itinerary.web.server_state import House
 
 __all__ = ["FOLLOWERS_MAX", "Draw", "Drawn", "Hub", "TooMany", "hash_of"]
 

@@ -19,7 +19,6 @@ from typing import assert_never
 
 import msgspec
 
-from itinerary.app.declaring import Rules
 from itinerary.errors import ConfigError
 from itinerary.executors.definitions import (
     BUILT_IN,
@@ -31,8 +30,9 @@ from itinerary.executors.definitions import (
     TaskDefinition,
     read_task,
 )
-from itinerary.executors.references import Secret
 from itinerary.executors.registry import Registry
+from itinerary.executors.secrets import Secret
+from itinerary.jobs.declaration import Rules
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.job import Task
 from itinerary.web.problems import Refused

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from itinerary.app.requesting import Permit
 from itinerary.errors import PermissionDeniedError
-from itinerary.model.access import Scope
 from itinerary.model.definition import Definition
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap
+from itinerary.model.scopes import Scope
+from itinerary.operations.run_requests import Permit
 
 __all__ = ["permit_of"]
 

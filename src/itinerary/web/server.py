@@ -20,23 +20,23 @@ from typing import Any, Final
 
 import uvicorn
 
-from itinerary.app.nodes import RunningNode
-from itinerary.app.sources import Configuration
-from itinerary.app.tokens import has_tokens
-from itinerary.connections.accepting import accept_connections
+from itinerary.api.running_node import RunningNode
+from itinerary.config.configuration import Configuration
+from itinerary.connections.accept import accept_connections
 from itinerary.connections.descriptors import connections_max
 from itinerary.connections.gate import Gate
 from itinerary.connections.refusals import Refusals
-from itinerary.daemons import DaemonPool
+from itinerary.daemon_pool import DaemonPool
 from itinerary.errors import NodeError
-from itinerary.observe.addresses import ListenAt
-from itinerary.stores.opening import open_store
-from itinerary.waiting import join_thread, result_of
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import has_tokens
+from itinerary.signal_safe_wait import join_thread, result_of
+from itinerary.stores.urls import open_store
 from itinerary.web.access import check_listening
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.proxies import Proxies
+from itinerary.web.asgi import Serving
 from itinerary.web.protocol import BoundedProtocol
-from itinerary.web.serving import Serving
 
 __all__ = ["WebServer"]
 

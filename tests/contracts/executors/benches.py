@@ -15,8 +15,8 @@ from aiohttp import web
 
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.functions import FunctionExecutor
-from itinerary.executors.guarded import GuardedExecutor
 from itinerary.executors.http import HttpExecutor
+from itinerary.executors.plugin import GuardedExecutor
 from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.registry import Registry
 from itinerary.executors.router import Router

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Outcome, Report
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
-from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Outcome, Report
 from itinerary.ports import Executor
 
 __all__ = ["INSTANT", "PATIENCE", "Bell", "Stage", "facts", "until"]

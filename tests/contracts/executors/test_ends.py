@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.model.work import Failed, Succeeded
+from itinerary.model.attempts import Failed, Succeeded
 from tests.contracts.executors.benches import Bench, benches, told
 from tests.contracts.executors.stage import Stage
 

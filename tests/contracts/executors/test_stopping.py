@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from itinerary.model.work import AttemptKey, Failed, Stopped, Succeeded
+from itinerary.model.attempts import AttemptKey, Failed, Stopped, Succeeded
 from tests.contracts.executors.benches import Bench, benches, told
 from tests.contracts.executors.stage import Stage
 

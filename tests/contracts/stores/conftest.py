@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.lmdb import LmdbEngine
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.postgres import PostgresEngine

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from itinerary.core.sweeping import last_step
+from itinerary.core.recovery.sweep import last_step
+from itinerary.model.audit_trail import marked
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ByRef, Detail, Details, Standing
@@ -21,11 +22,10 @@ from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumb
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import ClaimedRow, SweepPlan, SweepStep
 from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.trails import marked
 from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.base import Engine
-from itinerary.stores.ledger.claiming import THE_ONE
+from itinerary.stores.engine import Engine
+from itinerary.stores.ledger.claim import THE_ONE
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import SWEEP
 from itinerary.stores.transaction import Transaction

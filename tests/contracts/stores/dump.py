@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from itinerary.model.rows import OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, OccurrenceState, advance
 from itinerary.stores import tables
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.ledger.history import CHAPTER, refs_in
 from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.tables import R, Table

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from itinerary.model.audit_trail import marked
 from itinerary.model.events import NewEvent
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
@@ -17,7 +18,6 @@ from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskR
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
 from itinerary.model.sweeps import ClaimedRow, SweepStep
 from itinerary.model.timeline import Verdict, VerdictKind
-from itinerary.model.trails import marked
 from itinerary.model.writes import Adjustment, Cancellation, Change, Intervention, Limit, Start, Step, Wanted
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.world import BASE, FAR, HOUR, INSTANTS, JOBS, NODES, World, version

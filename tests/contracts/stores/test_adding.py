@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.tables import (
     ACTIVE,
     EVENTS,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from itinerary.audit import Audited, audit_store
+from itinerary.model.audit_queries import Inspect, Pointers, PointerTable
 from itinerary.model.codec import to_json
 from itinerary.model.config import freeze
 from itinerary.model.definition import Definition
-from itinerary.model.evidence import Inspect, Pointers, PointerTable
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
@@ -20,7 +20,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.writes import Change, Claimed, Limit, Start, Started, Step, Wanted
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, SHARES, TRANSITIONS
 

@@ -15,8 +15,8 @@ from itinerary.model.rows import JobNumber, NodeNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import ClaimedRow, SweepPlan, SweepStep
 from itinerary.model.writes import Cancellation, Claimed, Intervention, Limit, Refusal, Refused, Wanted, Written
-from itinerary.reading import windows_after
 from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import windows_after
 from itinerary.stores.tables import OCCURRENCES
 from tests.contracts.stores.desk import Desk, told
 from tests.contracts.stores.dump import dump

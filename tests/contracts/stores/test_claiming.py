@@ -11,8 +11,8 @@ from itinerary.model.queries import Active, ByKey, Decided, Open, Standing, Wait
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Refusal, Wanted
-from itinerary.reading import windows_after
 from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import windows_after
 from tests.contracts.stores.desk import HOUR, Desk, told
 
 

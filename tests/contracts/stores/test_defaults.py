@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app.applying import Application, Outcome, Wish, apply_jobs
-from itinerary.app.looking.details import job_detail
-from itinerary.app.looking.ground import Ground
-from itinerary.app.registering import register
-from itinerary.app.undeclared import Home
-from itinerary.core.plans import JobPlan, PlanBook
+from itinerary.core.timeline.job_plan import JobPlan, PlanBook
+from itinerary.jobs.registration import register
+from itinerary.jobs.undeclared import Home
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Undeclared, UpdatePolicy
 from itinerary.model.queries import ByRef, Entries, JobsByName
 from itinerary.model.rows import Key
 from itinerary.model.writes import Refusal, Wanted
-from itinerary.reading import read_timeline
+from itinerary.operations.apply import Application, Outcome, Wish, apply_jobs
+from itinerary.read.job_detail import job_detail
+from itinerary.read.snapshot import Ground
+from itinerary.stores.paging import read_timeline
 from tests.contracts.stores.desk import HOUR, Desk, told
-from tests.unit.app.test_registering import LOG
+from tests.unit.jobs.test_registration import LOG
 
 HOME = Home("/srv/jobs.toml", Undeclared.STOP)
 

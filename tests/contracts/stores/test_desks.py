@@ -13,12 +13,12 @@ import structlog
 
 from itinerary.model.queries import Events, Partitions
 from itinerary.records.batches import Batch, Cycled
-from itinerary.records.clerk import Clerk
-from itinerary.records.declared import DeskDeclaration
-from itinerary.records.ground import Ground
-from itinerary.records.kinds import produced
+from itinerary.records.declaration import DeskDeclaration
+from itinerary.records.environment import Ground
+from itinerary.records.event_types import produced
 from itinerary.records.service import RecordsService
 from itinerary.records.settings import read_desk_settings
+from itinerary.records.worker import Clerk
 from itinerary.runtime.clock import StoreClock
 from tests.contracts.stores.desk import Desk, told
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from itinerary.explain import Cause, Explanation, Fate, explain, explain_occurrence
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.queries import Standing
 from itinerary.model.rows import EntryKind, JobNumber, Ref
 from itinerary.model.timeline import Entered, NewEntry
-from itinerary.observe.explaining import Cause, Explanation, Fate, explain, explain_occurrence
-from itinerary.reading import read_timeline
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment
+from itinerary.stores.paging import read_timeline
 from tests.contracts.stores.desk import Desk, told
 
 

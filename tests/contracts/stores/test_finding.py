@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from itinerary.app.occurrences import Finder
-from itinerary.app.views import StoreView
 from itinerary.errors import NotThere
 from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
+from itinerary.read.run_lookup import Finder
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import Desk, told
 

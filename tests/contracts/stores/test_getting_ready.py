@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from itinerary.model.queries import Active, Jobs, Nodes, Standing
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
-from itinerary.stores.base import Engine
-from itinerary.stores.ledger.claiming import THE_ONE
+from itinerary.stores.engine import Engine
+from itinerary.stores.ledger.claim import THE_ONE
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ALL, OCCURRENCES, SWEEP
 from itinerary.stores.transaction import Transaction

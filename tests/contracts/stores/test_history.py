@@ -27,9 +27,9 @@ from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.writes import Cancellation, Wanted
-from itinerary.reading import occurrences_of, windows_after
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.ledger.pruning import prune
+from itinerary.stores.ledger.prune import prune
+from itinerary.stores.paging import occurrences_of, windows_after
 from itinerary.stores.tables import CHAPTERS, OCCURRENCES
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import Desk, told

@@ -25,7 +25,7 @@ from itinerary.model.writes import (
     Written,
 )
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.tables import SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import HOUR, Desk, told

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from tests.contracts.stores import test_records as records
 from tests.simulation.mutants import LEASE_MUTANTS
 

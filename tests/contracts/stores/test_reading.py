@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from itinerary.errors import RecordError
-from itinerary.model.evidence import Pointed, Pointers
+from itinerary.model.audit_queries import Pointed, Pointers
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.queries import Answer, Decided, Made, Query
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
-from itinerary.reading import Read, decided_between, jobs_after, news_since, read_timeline, windows_after
 from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import Read, decided_between, jobs_after, news_since, read_timeline, windows_after
 from tests.contracts.stores.desk import HOUR, Desk, told
 
 INSTANT = 1_767_225_600 * SECOND

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from itinerary.stores.base import Engine, T, Work
+from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.memory import MemoryEngine
 from tests.contracts.stores.conftest import Opened
 from tests.contracts.stores.dump import dump

@@ -12,7 +12,7 @@ from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
 from itinerary.model.writes import Refusal, Wanted
-from itinerary.reading import windows_after
+from itinerary.stores.paging import windows_after
 from tests.contracts.stores.desk import HOUR, Desk, told
 
 

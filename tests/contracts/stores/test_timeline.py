@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.timeline import Timeline
-from itinerary.core.verdicts import judge_by
-from itinerary.core.zoning import ZoneBook, lacking_entries, newer_entries
+from itinerary.core.timeline.reconcile_unstarted import judge_by
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import ZoneBook, lacking_entries, newer_entries
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.occurrence import Kind

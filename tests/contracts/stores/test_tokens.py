@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from itinerary.model.access import Scope
 from itinerary.model.queries import TokenNamed, TokenOf, Tokens
 from itinerary.model.rows import TokenRow
+from itinerary.model.scopes import Scope
 from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX, NewToken, Ungranted, WhyUngranted
 from itinerary.stores.tables import TOKENS
 from tests.contracts.stores.desk import HOUR, Desk, told

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from itinerary.errors import Unwritable
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.tables import (
     ACTIVE,

@@ -14,7 +14,7 @@ from itinerary.model.sweeps import SweepPlan
 from itinerary.model.timeline import NewEntry
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ALL
 from itinerary.stores.transaction import Transaction

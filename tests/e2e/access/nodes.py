@@ -15,9 +15,9 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Final
 
-from itinerary.app.tokens import create, revoke
-from itinerary.model.access import Scope
-from itinerary.stores.opening import open_store
+from itinerary.model.scopes import Scope
+from itinerary.operations.tokens import create, revoke
+from itinerary.stores.urls import open_store
 from tests.e2e.cli.program import PATIENCE, Program
 
 __all__ = ["STORE", "Answer", "ask", "live", "make_token", "node", "port_of", "rest_of", "revoke_token", "status_line"]

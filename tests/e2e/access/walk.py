@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.web.access import PUBLIC
 from itinerary.web.api.routes import api_routes
 from itinerary.web.pages.routes import PAGES

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from itinerary.app.tokens import FRESH_FOR
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
+from itinerary.operations.tokens import FRESH_FOR
 from itinerary.schedules.durations import SECOND
-from itinerary.web.admitting import RECHECK_INTERVAL
+from itinerary.web.stream_admission import RECHECK_INTERVAL
 from tests.e2e.access.nodes import Answer, ask, live, make_token, node, rest_of, revoke_token
 
 HTTPS = 'web_names = ["https://schedules.example.com"]\n'

@@ -13,7 +13,7 @@ import pytest
 from itinerary.audit import audit_store
 from itinerary.model.queries import History, Jobs, Nodes
 from itinerary.model.rows import OccurrenceRow
-from itinerary.runtime.standstill import STOPPED
+from itinerary.runtime.suspend_detection import STOPPED
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.e2e.cli.program import PATIENCE, Program

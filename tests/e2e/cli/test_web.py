@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.app.logs import engine_log
+from itinerary.config.log_setup import engine_log
 from itinerary.errors import NodeError
-from itinerary.observe.addresses import ListenAt
+from itinerary.observe.listen_address import ListenAt
 from itinerary.web.server import WebServer
 from tests.e2e.cli.program import Program
 

@@ -18,7 +18,7 @@ from itinerary.model.sweeps import SweepStep
 from itinerary.model.timeline import Entered, NewEntry
 from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.base import Engine
+from itinerary.stores.engine import Engine
 from itinerary.stores.store import EngineStore
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from itinerary.audit import Audited, Check, Progress, audit_store
 from itinerary.cli.main import app as command_line
-from itinerary.model.evidence import EVIDENCE_PAGE
+from itinerary.model.audit_queries import EVIDENCE_PAGE
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 from tests.integration.audit.ledgers import BEGINNING, PERIOD, Past

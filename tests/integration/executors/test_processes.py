@@ -17,7 +17,7 @@ import pytest
 from itinerary.executors.output import OUTPUT_MAX
 from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.registry import Registry
-from itinerary.model.work import Failed, Outcome, Stopped, Succeeded
+from itinerary.model.attempts import Failed, Outcome, Stopped, Succeeded
 from tests.contracts.executors.stage import Stage, until
 from tests.integration.executors import work
 from tests.integration.executors.seen import is_alive

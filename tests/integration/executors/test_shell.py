@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from itinerary.executors.children import Child, spawn
 from itinerary.executors.output import OUTPUT_MAX
-from itinerary.executors.references import environment_secret
+from itinerary.executors.secrets import environment_secret
 from itinerary.executors.shell import ShellExecutor
+from itinerary.executors.subprocesses import Child, spawn
 from itinerary.executors.supervisor import MARK
-from itinerary.model.work import AttemptKey, Failed, Outcome, Stopped, Succeeded
+from itinerary.model.attempts import AttemptKey, Failed, Outcome, Stopped, Succeeded
 from tests.contracts.executors.stage import Stage, until
 from tests.integration.executors.seen import children, forget_peak, handles, is_alive, memory
 

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from itinerary.executors.shell import ShellExecutor
 from itinerary.executors.supervision import directory
 from itinerary.executors.supervisor import MARK, end_children
-from itinerary.model.work import Succeeded
+from itinerary.model.attempts import Succeeded
 from tests.contracts.executors.stage import Stage, until
 from tests.integration.executors.seen import children, is_alive
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.cli.loading import load_app
+from itinerary.cli.load_app import load_app
 from itinerary.forecast import foresee, occurrences
 from itinerary.model.queries import Active, History, Jobs
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 from tests.integration.stores.scale import IS_FULL
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "app.py"

@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from itinerary.explain import Cause, Explanation, explain_occurrence
 from itinerary.model.queries import Details, Jobs, Made, Nodes, Standing
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.observe.explaining import Cause, Explanation, explain_occurrence
 from itinerary.ports import Store
-from itinerary.reading import read_timeline
 from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import read_timeline
 from tests.integration.nodes.evidence import Begun, Try
 
 __all__ = ["Judgement", "Trouble", "judge"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app import RunningNode
+from itinerary.api import RunningNode
 from itinerary.connections import deadlines
 from itinerary.errors import ConfigError, NodeError
 from itinerary.observe import health, listener

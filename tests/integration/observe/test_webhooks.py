@@ -22,10 +22,10 @@ import structlog
 from typer.testing import CliRunner
 
 from itinerary import Itinerary, every
-from itinerary.app.logs import configure_logging
 from itinerary.cli.main import app as command_line
+from itinerary.config.log_setup import configure_logging
 from itinerary.errors import ConfigError
-from itinerary.executors.references import Secret
+from itinerary.executors.secrets import Secret
 from itinerary.observe.webhooks import Undelivered, Webhook, receiver_of
 from tests.integration.observe.test_listener import ask
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from itinerary import Itinerary, every
 from itinerary.cli.main import app as command_line
 from itinerary.stores.migrations import migrations_of
-from itinerary.stores.opening import schema_at
+from itinerary.stores.urls import schema_at
 from tests.integration.postgres.sessions import ask
 
 NEWEST = len(migrations_of("itinerary.stores.postgres.migrations"))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from itinerary.errors import StoreUnavailable
-from itinerary.stores.postgres import PostgresEngine, listening
+from itinerary.stores.postgres import PostgresEngine
+from itinerary.stores.postgres import listen as listening
 from itinerary.stores.transaction import Transaction
 from tests.integration.postgres.sessions import ask
 from tests.servers import PostgresServer

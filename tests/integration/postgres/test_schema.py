@@ -11,11 +11,11 @@ from psycopg import RawCursor
 
 from itinerary.errors import SchemaError
 from itinerary.stores.migrations import migrations_of
-from itinerary.stores.opening import schema_at
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.postgres.statements import SETTINGS, TYPES, Span, Statements
 from itinerary.stores.tables import ALL, BOOKS, Table
 from itinerary.stores.transaction import Transaction
+from itinerary.stores.urls import schema_at
 from tests.integration.postgres.sessions import ask
 
 NEWEST = len(migrations_of("itinerary.stores.postgres.migrations"))

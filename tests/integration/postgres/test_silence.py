@@ -12,7 +12,7 @@ import pytest
 
 from itinerary.errors import StoreBusy, StoreUnavailable, TransactionError
 from itinerary.model.rows import StreamRow
-from itinerary.stores.base import CLOSE_TIMEOUT
+from itinerary.stores.engine import CLOSE_TIMEOUT
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.tables import STREAMS
 from itinerary.stores.transaction import Transaction

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from itinerary import Itinerary, every
 from itinerary.cli.main import app as command_line
-from itinerary.cli.shared import store_url
+from itinerary.cli.options import store_url
 from tests.proxy import Proxy
 
 _COMMANDS = (

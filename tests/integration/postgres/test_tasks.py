@@ -12,9 +12,9 @@ import pytest
 
 from itinerary.errors import CommitInDoubt, TransactionError
 from itinerary.model.rows import StreamRow
-from itinerary.stores.base import Work
+from itinerary.stores.engine import Work
 from itinerary.stores.postgres import PostgresEngine
-from itinerary.stores.postgres.tasks import _Session
+from itinerary.stores.postgres.task_transaction import _Session
 from itinerary.stores.tables import STREAMS
 from itinerary.stores.transaction import Transaction
 from tests.integration.postgres.sessions import ask

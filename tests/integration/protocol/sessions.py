@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import psycopg
 
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Engine, Work
+from itinerary.stores.engine import Engine, Work
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import BOOKS, Table
 from itinerary.stores.transaction import Transaction

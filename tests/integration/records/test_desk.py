@@ -18,7 +18,7 @@ from itinerary.model import OccurrenceState
 from itinerary.model.queries import History, JobsByName, Partitions
 from itinerary.records import Batch, Event, Record, RecordDesk
 from itinerary.stores import open_store
-from tests.integration.app.conftest import run
+from tests.integration.api.conftest import run
 from tests.unit.runtime.world import Log
 
 ZONES = {"lisbon": "Europe/Lisbon", "tokyo": "Asia/Tokyo"}

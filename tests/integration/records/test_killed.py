@@ -19,7 +19,7 @@ import pytest
 
 from itinerary.model.queries import Events
 from itinerary.model.rows import EventRow
-from itinerary.records.kinds import produced, read_fields
+from itinerary.records.event_types import produced, read_fields
 from itinerary.stores import open_store
 from tests.integration.records.programs import program
 from tests.integration.stores.scale import SCALE

@@ -16,7 +16,7 @@ import pytest
 
 from itinerary.model.queries import Events, Nodes, Partitions, Query, Standing
 from itinerary.model.rows import EventRow, PartitionRow
-from itinerary.records.kinds import produced
+from itinerary.records.event_types import produced
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.integration.records.programs import program

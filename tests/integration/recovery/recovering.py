@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import structlog
 
-from itinerary.core import sweeping
+from itinerary.core.recovery import sweep as sweeping
 from itinerary.executors import Registry
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.queries import Standing

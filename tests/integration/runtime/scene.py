@@ -28,7 +28,7 @@ from itinerary.ports import Store
 from itinerary.runtime.node import Ended, Node
 from itinerary.schedules import every, once
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 from tests.integration.runtime import hostile
 from tests.unit.runtime.world import Log
 

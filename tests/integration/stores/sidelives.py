@@ -11,7 +11,7 @@ from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Change, Claimed, Refused, Started, Step
 from itinerary.stores import open_store
-from itinerary.stores.base import Work
+from itinerary.stores.engine import Work
 from itinerary.stores.store import EngineStore
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import Desk

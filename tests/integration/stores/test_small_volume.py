@@ -25,8 +25,8 @@ from itinerary.model.queries import Events
 from itinerary.model.rows import JobNumber, Ref, SlotRow
 from itinerary.stores import open_store
 from itinerary.stores.sqlite import SqliteEngine
-from itinerary.stores.sqlite.log import LOG_MIN, SHARE
 from itinerary.stores.sqlite.session import SqliteSession
+from itinerary.stores.sqlite.wal_limit import LOG_MIN, SHARE
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import SLOTS
 from itinerary.stores.transaction import Transaction

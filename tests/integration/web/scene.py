@@ -14,17 +14,17 @@ import httpx
 import structlog
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, once
-from itinerary.app import RunningNode
-from itinerary.app.occurrences import Run
+from itinerary.api import RunningNode
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import ByKey, Standing
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Wanted
-from itinerary.observe.addresses import ListenAt
+from itinerary.observe.listen_address import ListenAt
+from itinerary.read.run_lookup import Run
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND
-from itinerary.web.serving import Serving
+from itinerary.web.asgi import Serving
 from tests.local_callers import all_allowed, own_user
 
 __all__ = ["HOSTILE", "HOSTILE_TASK", "OUTPUT", "PATIENCE", "Scene", "played", "text_of"]

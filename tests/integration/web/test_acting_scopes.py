@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app.tokens import create
-from itinerary.model.access import Scope
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Entries
-from itinerary.stores.opening import open_store
-from itinerary.web.acting.kinds import ACTIONS, About
+from itinerary.model.scopes import Scope
+from itinerary.operations.tokens import create
+from itinerary.stores.urls import open_store
+from itinerary.web.actions.definitions import ACTIONS, About
 from tests.integration.web.visiting import FORM, Visitor, run, visiting
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app import Run
+from itinerary.api import Run
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Entries
 from tests.integration.web.visiting import Visitor, run, text_of, visiting

@@ -18,13 +18,13 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from itinerary import Itinerary, every
-from itinerary.app.tokens import create, new_text
 from itinerary.connections import deadlines
-from itinerary.model.access import Scope
-from itinerary.observe.addresses import ListenAt
-from itinerary.stores.opening import open_store
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import create, new_text
+from itinerary.stores.urls import open_store
 from itinerary.web import server as web_server
-from itinerary.web import streaming
+from itinerary.web import stream_limits as streaming
 from itinerary.web.access import Slowdown
 from itinerary.web.server import WebServer
 

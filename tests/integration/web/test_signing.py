@@ -13,14 +13,14 @@ import httpx
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app.logs import engine_log
-from itinerary.app.tokens import TokenBook, create, revoke
+from itinerary.config.log_setup import engine_log
 from itinerary.errors import NodeError
-from itinerary.model.access import Scope
-from itinerary.observe.addresses import ListenAt
-from itinerary.stores.opening import open_store
-from itinerary.web import serving
-from itinerary.web.serving import Serving
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import TokenBook, create, revoke
+from itinerary.stores.urls import open_store
+from itinerary.web import asgi as serving
+from itinerary.web.asgi import Serving
 
 ELSEWHERE = ListenAt("192.0.2.7", 8321)
 HOME = "http://jobs.example.com"

@@ -14,9 +14,9 @@ import httpx
 import structlog
 
 from itinerary import Itinerary
-from itinerary.app import RunningNode
-from itinerary.observe.addresses import ListenAt
-from itinerary.web.serving import Serving
+from itinerary.api import RunningNode
+from itinerary.observe.listen_address import ListenAt
+from itinerary.web.asgi import Serving
 from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from itinerary.app.looking.ground import Ground
-from itinerary.core.timeline import Timeline
-from itinerary.core.zoning import newer_entries
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import newer_entries
 from itinerary.model.overrides import Overrides
 from itinerary.model.rows import EntryKind
 from itinerary.model.timeline import Entered, NewEntry
+from itinerary.read.snapshot import Ground
 from itinerary.schedules import cron, every, once, packaged_zone_data
 from tests.unit.runtime.world import World
 

@@ -13,15 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from itinerary import Itinerary, Retry, cron, once
-from itinerary.app.changing import Changes
-from itinerary.app.registering import register
-from itinerary.app.views import StoreView
 from itinerary.cli.main import app as command_line
+from itinerary.jobs.registration import register
 from itinerary.model.rows import StatisticsRow
+from itinerary.operations.job_changes import Changes
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.hours import HOURLY
-from tests.unit.app.test_registering import LOG
+from tests.unit.jobs.test_registration import LOG
 
 NOON = 1_777_636_800 * SECOND
 """2026-05-01T12:00:00Z."""

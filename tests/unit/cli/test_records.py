@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from itinerary.app.operators import local_user
 from itinerary.cli.main import app as command_line
+from itinerary.operations.operator import local_user
 
 
 @pytest.fixture

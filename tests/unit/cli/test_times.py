@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from itinerary import Itinerary, cron
-from itinerary.app.registering import register
 from itinerary.cli.main import app as command_line
 from itinerary.cli.times import instant_of, moment_of
 from itinerary.errors import ConfigError
+from itinerary.jobs.registration import register
 from itinerary.schedules import packaged_zone
 from itinerary.stores import open_store
-from tests.unit.app.test_registering import LOG
-from tests.unit.cli.test_operating import said, told, url, work
+from tests.unit.cli.test_operations import said, told, url, work
+from tests.unit.jobs.test_registration import LOG
 
 __all__ = ["url"]
 

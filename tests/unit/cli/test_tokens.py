@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from itinerary.app.looking.ground import at
-from itinerary.app.tokens import Listed, digest_of
 from itinerary.cli.main import app as command_line
 from itinerary.cli.tokens import print_tokens
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
+from itinerary.operations.tokens import Listed, digest_of
+from itinerary.read.snapshot import at
 from tests.unit.cli.looks import Terminal, terminal
 
 __all__ = ["terminal"]

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
-from itinerary.core.course import Here
-from itinerary.core.scheduler import Scheduler
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.scheduler import Scheduler
+from itinerary.model.attempts import Report
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
@@ -29,7 +30,6 @@ from itinerary.model.queries import Active, Detail, Details, History, Jobs, Wait
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.timeline import Entered, Judge, NewEntry
-from itinerary.model.work import Report
 from itinerary.model.writes import Adjustment, Cancellation, Intervention
 from itinerary.schedules import Schedule, every
 from itinerary.stores.memory import MemoryEngine

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
-from itinerary.core.index import JobTable, ScheduledRunIndex, ScheduledRuns
-from itinerary.core.news import News
-from itinerary.core.plans import PlanBook
-from itinerary.core.timeline import Timeline
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.events import News
+from itinerary.core.timeline.index import JobTable, ScheduledRunIndex, ScheduledRuns
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.model.attempts import AttemptKey
 from itinerary.model.queries import ByRef, Details, Entries, Jobs
 from itinerary.model.rows import Ref
 from itinerary.model.settings import Settings
-from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Refused, Written
 from itinerary.stores.store import EngineStore
 from tests.unit.core.scripted import Script

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 
 __all__ = ["Act", "Script", "fails", "hangs", "ignores", "says", "works"]
 

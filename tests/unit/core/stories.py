@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 
 from itinerary.model.queries import Detail
 from itinerary.model.report import AttemptReport, Report, TaskReport
+from itinerary.model.report_builder import report_of
 from itinerary.model.states import CREATED_AS, TRANSITIONS, OccurrenceState
-from itinerary.model.telling import report_of
 
 __all__ = ["story_of", "told", "trail_of"]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
-from itinerary.core.answers import Loan
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.replies import Loan
+from itinerary.model.attempts import AttemptKey, Ended, Failed, Moved, Outcome, Stopped, Succeeded
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
 from itinerary.model.definition import Requirement, Unmet
@@ -18,7 +19,6 @@ from itinerary.model.policies import OnShutdown, Retry
 from itinerary.model.queries import LimitUse
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState
-from itinerary.model.work import AttemptKey, Ended, Failed, Moved, Outcome, Stopped, Succeeded
 from itinerary.model.writes import Intervention, Written
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World, done

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.core.boot_plan import BootPlan, boot_plan
+from itinerary.core.recovery.boot_plan import BootPlan, boot_plan
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Recovery, RecoveryPolicy
 from itinerary.model.queries import Status

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.commands import Write
-from itinerary.core.messages import OccurrenceAsked
+from itinerary.core.loop.commands import Write
+from itinerary.core.loop.messages import OccurrenceAsked
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.queries import LimitUse
 from itinerary.model.states import OccurrenceState

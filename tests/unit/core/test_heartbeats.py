@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.commands import Write
-from itinerary.core.messages import ClockDoubted, ClockJumped, OccurrenceAsked
+from itinerary.core.loop.commands import Write
+from itinerary.core.loop.messages import ClockDoubted, ClockJumped, OccurrenceAsked
+from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
 from itinerary.model.report import Report
-from itinerary.model.work import AttemptKey, Ended, Succeeded
 from itinerary.schedules import every
 from itinerary.schedules.instants import from_seconds
 from tests.unit.core.bench import SECOND, START, World

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
-from itinerary.core.scheduler import LAUNCH_FOR
-from itinerary.core.starting import _SLOTS_AT_ONCE
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.scheduler import LAUNCH_FOR
+from itinerary.core.loop.starts import _SLOTS_AT_ONCE
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import hangs, works

@@ -12,8 +12,8 @@ from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.occurrence import Occurrence
 from itinerary.model.policies import Retry
 from itinerary.model.report import Report
+from itinerary.model.report_builder import report_of
 from itinerary.model.states import OccurrenceState
-from itinerary.model.telling import report_of
 from itinerary.schedules.instants import from_seconds
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works

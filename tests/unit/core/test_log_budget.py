@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itinerary.core.log_budget import LogBudget, Summary
+from itinerary.core.loop.log_budget import LogBudget, Summary
 
 SECOND = 1_000_000
 

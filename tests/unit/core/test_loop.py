@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
-from itinerary.core.answers import LoopStatistics
-from itinerary.core.course import Here
-from itinerary.core.news import Tried
-from itinerary.core.scheduler import Scheduler
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.core.loop.events import Tried
+from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.replies import LoopStatistics
+from itinerary.core.loop.scheduler import Scheduler
+from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.policies import Retry
 from itinerary.model.queries import Statistics
 from itinerary.model.rows import JobNumber, NodeNumber, Ref
 from itinerary.model.settings import Settings
-from itinerary.model.work import AttemptKey, Ended, Succeeded
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import fails, hangs, works

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.messages import OccurrenceAsked
-from itinerary.core.news import Finished
+from itinerary.core.loop.events import Finished
+from itinerary.core.loop.messages import OccurrenceAsked
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.overload import BEHIND_MIN, LOOK_EVERY, REPEAT_AFTER, Measured, OnTimeAgain, Overload, bottleneck
+from itinerary.core.loop.overload import (
+    BEHIND_MIN,
+    LOOK_EVERY,
+    REPEAT_AFTER,
+    Measured,
+    OnTimeAgain,
+    Overload,
+    bottleneck,
+)
 from itinerary.model.overload import Behind, Bottleneck
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World

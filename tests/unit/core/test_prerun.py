@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.commands import Claim, ReadRows, RebuildIndex, StartRuns
-from itinerary.core.messages import ClaimsAnswered, ConfigurationUpdated, OccurrenceAsked
-from itinerary.core.news import Began
+from itinerary.core.loop.commands import Claim, ReadRows, RebuildIndex, StartRuns
+from itinerary.core.loop.events import Began
+from itinerary.core.loop.messages import ClaimsAnswered, ConfigurationUpdated, OccurrenceAsked
 from itinerary.model.states import OccurrenceState
 from itinerary.model.timeline import Judge, Verdict, VerdictKind
 from itinerary.schedules import every

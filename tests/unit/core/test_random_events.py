@@ -15,9 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from itinerary.core import commands as c
+from itinerary.core.loop import commands as c
+from itinerary.model.attempts import Outcome
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Outcome
 from tests.unit.core.scripted import Act
 from tests.unit.core.storms import ACTS, ANSWERS, CHOICES, KEPT, SAID, STATES, Storm, blow
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from itinerary.core import commands as c
-from itinerary.core import messages as m
+from itinerary.core.loop import commands as c
+from itinerary.core.loop import messages as m
+from itinerary.model.attempts import Stopped
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import OnShutdown, Retry
-from itinerary.model.work import Stopped
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World
 from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.commands import StartRuns, Write
-from itinerary.core.messages import ActiveAsked, OccurrenceAsked, RowsRead, StartsAnswered, WorkOffered
+from itinerary.core.loop.commands import StartRuns, Write
+from itinerary.core.loop.messages import ActiveAsked, OccurrenceAsked, RowsRead, StartsAnswered, WorkOffered
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap, Retry
 from itinerary.model.queries import ByRef, LimitUse

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from itinerary.core.commands import Write
-from itinerary.core.messages import OccurrenceAsked, WritesAnswered
-from itinerary.core.news import Finished
+from itinerary.core.loop.commands import Write
+from itinerary.core.loop.events import Finished
+from itinerary.core.loop.messages import OccurrenceAsked, WritesAnswered
+from itinerary.model.attempts import AttemptKey, Moved
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import Retry
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState
-from itinerary.model.work import AttemptKey, Moved
 from itinerary.model.writes import Refusal, Refused
 from itinerary.schedules import every
 from tests.unit.core.bench import World

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.core.expected import Due
-from itinerary.core.stretches import Active, Paused, Removed, Stopped
+from itinerary.core.timeline.expected import Due
+from itinerary.core.timeline.history import Active, Paused, Removed, Stopped
 from itinerary.errors import RecordError, WindowError
 from itinerary.model.rows import EntryKind, JobNumber
 from itinerary.schedules import cron, custom, every, excluding, once

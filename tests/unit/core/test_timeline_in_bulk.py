@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.core import timeline as timeline_module
-from itinerary.core.bodies import read_schedule
-from itinerary.core.expected import Due, Expected
-from itinerary.core.stretches import FOREVER, Paused, Removed
-from itinerary.core.timeline import Timeline
-from itinerary.core.zoning import StoredZone
+from itinerary.core.timeline import timeline as timeline_module
+from itinerary.core.timeline.definitions import read_schedule
+from itinerary.core.timeline.expected import Due, Expected
+from itinerary.core.timeline.history import FOREVER, Paused, Removed
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import StoredZone
 from itinerary.errors import RecordError
 from itinerary.model.codec import from_json
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.policies import Retry
-from itinerary.model.work import AttemptKey, Ended, Succeeded
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import hangs, ignores, works
 

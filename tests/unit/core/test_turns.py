@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from itinerary.core import commands as c
-from itinerary.core.agenda import Agenda
-from itinerary.core.course import Stage
-from itinerary.core.messages import OccurrenceAsked
-from itinerary.core.starting import _MARKS_A_SECOND
-from itinerary.core.turns import WAIT_MAX, Turns
+from itinerary.core.loop import commands as c
+from itinerary.core.loop.messages import OccurrenceAsked
+from itinerary.core.loop.occurrence import Stage
+from itinerary.core.loop.starts import _MARKS_A_SECOND
+from itinerary.core.loop.timers import Agenda
+from itinerary.core.loop.turns import WAIT_MAX, Turns
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World

@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from itinerary.core.overlooked import unstarted
-from itinerary.core.stretches import Stretch
-from itinerary.core.sweeping import WINDOWS_REACH, Sweep
-from itinerary.core.timeline import Timeline
-from itinerary.core.zoning import StoredZone
+from itinerary.core.recovery.sweep import WINDOWS_REACH, Sweep
+from itinerary.core.recovery.unstarted_claims import unstarted
+from itinerary.core.timeline.history import Stretch
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import StoredZone
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.occurrence import Kind, Window

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from itinerary import cron, every
 from itinerary.errors import ScheduleError, TransactionError, UnknownZone
 from itinerary.executors import ExecutionContext, TaskCancelled
-from itinerary.executors.stopping import Standing
+from itinerary.executors.cancellation import Standing
+from itinerary.model.attempts import AttemptKey, Facts, ZoneSpan
 from itinerary.model.ids import attempt_id, job_id, occurrence_id, task_id, task_run_id
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import JobNumber, Key, Ref
-from itinerary.model.work import AttemptKey, Facts, ZoneSpan
 from itinerary.schedules import Zone, packaged_zone
 from tests.contracts.executors.stage import INSTANT, facts
 

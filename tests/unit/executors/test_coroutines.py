@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from itinerary.executors.coroutines import Blocked, CoroutineExecutor
 from itinerary.executors.registry import Registry
-from itinerary.model.work import Ended, Failed, Stopped, Succeeded
+from itinerary.model.attempts import Ended, Failed, Stopped, Succeeded
 from tests.contracts.executors.stage import PATIENCE, Stage, until
 from tests.contracts.executors.tasks import ring
 

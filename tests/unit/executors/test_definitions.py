@@ -8,8 +8,8 @@ import pytest
 
 from itinerary.errors import ConfigError
 from itinerary.executors.definitions import HttpCall, PythonCall, ShellCommand, read_task
-from itinerary.executors.references import Secret
 from itinerary.executors.registry import Registry
+from itinerary.executors.secrets import Secret
 
 
 async def coroutine() -> None: ...

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
 from itinerary.executors import http
-from itinerary.executors.addresses import checked_addresses, refusal
+from itinerary.executors.address_policy import checked_addresses, refusal
 from itinerary.executors.http import HttpExecutor
 from itinerary.executors.output import OUTPUT_MAX
-from itinerary.model.work import Failed, Outcome, Succeeded
+from itinerary.model.attempts import Failed, Outcome, Succeeded
 from tests.contracts.executors.stage import Stage
 
 SECRET = "correct-horse-battery-staple"  # noqa: S105 - a canary

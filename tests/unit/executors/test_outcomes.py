@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
+from itinerary.executors.cancellation import Standing, TaskCancelled
 from itinerary.executors.outcomes import ERROR_MAX, could_not_begin, failure, raised, returned
-from itinerary.executors.stopping import Standing, TaskCancelled
-from itinerary.model.work import Failed, Stopped, Succeeded
+from itinerary.model.attempts import Failed, Stopped, Succeeded
 from tests.contracts.executors.stage import facts
 
 

@@ -14,12 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
-from itinerary.executors import guarded
+from itinerary.executors import plugin as guarded
 from itinerary.executors.definitions import ForeignTask, read_task
 from itinerary.executors.registry import Registry
 from itinerary.executors.router import ExecutorOptions, standard_router
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Report, Stopped, Succeeded
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Moved, Report, Stopped, Succeeded
 from tests.contracts.executors.stage import Stage
 
 pytestmark = pytest.mark.spec("X10", "found through an entry point")

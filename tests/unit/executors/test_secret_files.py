@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from itinerary.errors import ConfigError
-from itinerary.executors.references import environment_secret
 from itinerary.executors.secret_files import SECRET_FILE_MAX
+from itinerary.executors.secrets import environment_secret
 from itinerary.executors.shell import ShellExecutor
-from itinerary.hidden import without_hidden
-from itinerary.model.work import Succeeded
+from itinerary.masking import without_hidden
+from itinerary.model.attempts import Succeeded
 from tests.contracts.executors.stage import Stage
 
 CANARY = "correct-horse-battery-staple"

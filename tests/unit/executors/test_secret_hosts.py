@@ -13,7 +13,7 @@ from itinerary.errors import ConfigError
 from itinerary.executors.http import HttpExecutor
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.secret_hosts import SecretHosts, read_secret_hosts
-from itinerary.model.work import Failed, Outcome
+from itinerary.model.attempts import Failed, Outcome
 from tests.contracts.executors.stage import Stage
 
 pytestmark = pytest.mark.spec("Q7", "hosts of secrets")

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from itinerary.errors import ConfigError
 from itinerary.executors.registry import Registry
 from itinerary.executors.threads import ThreadExecutor
-from itinerary.model.work import Failed, Stopped, Succeeded
+from itinerary.model.attempts import Failed, Stopped, Succeeded
 from tests.contracts.executors.stage import PATIENCE, Stage, until
 from tests.contracts.executors.tasks import ring
 

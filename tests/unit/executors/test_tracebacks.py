@@ -11,7 +11,7 @@ import pytest
 
 from itinerary.executors.outcomes import ERROR_MAX, failure
 from itinerary.executors.tracebacks import traceback_text
-from itinerary.model.raising import message_of
+from itinerary.model.exception_text import message_of
 
 MEGABYTE = 1 << 20
 HUGE = 50 * MEGABYTE

@@ -15,7 +15,7 @@ from itinerary.errors import TransactionError
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.registry import Registry
 from itinerary.executors.threads import ThreadExecutor
-from itinerary.model.work import AttemptKey, Failed, Stopped, Succeeded
+from itinerary.model.attempts import AttemptKey, Failed, Stopped, Succeeded
 from itinerary.ports import Executor
 from tests.contracts.executors.stage import Stage, until
 from tests.contracts.executors.tasks import ring

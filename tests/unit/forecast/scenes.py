@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from itinerary import Itinerary, cron, every
-from itinerary.forecast.columns import Course
-from itinerary.forecast.stage import Runs, Stage
+from itinerary.forecast.outcome_columns import Course
+from itinerary.forecast.simulator import Runs, Stage
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["START", "played_whole", "random_app", "runs_of", "stage_of"]

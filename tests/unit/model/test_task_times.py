@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from itinerary.model.report_builder import task_times
 from itinerary.model.rows import AttemptRow, Ref
 from itinerary.model.states import TaskState
-from itinerary.model.telling import task_times
 
 REF = Ref(7)
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from itinerary.app.doctoring import Level
-from itinerary.app.doctoring.recent import alerts
-from itinerary.app.doctoring.recent import undelivered as owed
-from itinerary.app.looking.ground import Ground
-from itinerary.app.sources import read_configuration
+from itinerary.config.configuration import read_configuration
 from itinerary.model.events import NewEvent
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.observe.alerts import GIVE_UP_AFTER, Alerts
 from itinerary.observe.incidents import ALERTS_STREAM
 from itinerary.observe.webhooks import Receiver, Undelivered, receiver_of
+from itinerary.operations.doctor import Level
+from itinerary.operations.doctor.last_hour import alerts
+from itinerary.operations.doctor.last_hour import undelivered as owed
+from itinerary.read.snapshot import Ground
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND

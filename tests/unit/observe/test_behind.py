@@ -10,10 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from itinerary.model.overload import Behind, Bottleneck
 from itinerary.model.stalled import StalledPartition
+from itinerary.observe.counters import Tally
 from itinerary.observe.health import Health, Phase, Pulse
-from itinerary.observe.lookout import Lookout, Seen
 from itinerary.observe.metrics import Gauges, NodeMetrics
-from itinerary.observe.tally import Tally
+from itinerary.observe.store_status import Lookout, Seen
 
 BEHIND = Behind(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.CPU)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from itinerary.core.news import Counted
+from itinerary.core.loop.events import Counted
 from itinerary.model.rows import JobNumber
-from itinerary.observe.lookout import Seen
+from itinerary.observe.counters import Tally
 from itinerary.observe.metrics import METRICS, Gauges, NodeMetrics
-from itinerary.observe.tally import Tally
-from itinerary.observe.undecided import Instant
-from itinerary.records.figures import FIGURES, Figures
+from itinerary.observe.overdue import Instant
+from itinerary.observe.store_status import Seen
+from itinerary.records.metrics import FIGURES, Figures
 from itinerary.schedules.durations import SECOND
 from tests.docs.pages import code, reference
-from tests.unit.observe.test_tally import AT, life
+from tests.unit.observe.test_counters import AT, life
 
 PROMISED = {
     "scheduler_jobs_running_total": ("gauge", ()),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from itinerary.core.news import Began, Finished, News, Settled
+from itinerary.core.loop.events import Began, Finished, News, Settled
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.states import FINAL, OccurrenceState

@@ -7,8 +7,8 @@ from typing import Any
 
 from itinerary.model.events import NewEvent
 from itinerary.model.rows import EventRow
-from itinerary.records.deciding import Pressure, due_callbacks, due_pickups, due_verifications
-from itinerary.records.kinds import acknowledged, produced, verified
+from itinerary.records.cycle import Pressure, due_callbacks, due_pickups, due_verifications
+from itinerary.records.event_types import acknowledged, produced, verified
 from itinerary.records.projection import Projection
 from itinerary.records.settings import DeskSettings
 

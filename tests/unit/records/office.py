@@ -17,13 +17,13 @@ from itinerary.model.queries import Events
 from itinerary.model.rows import EventRow
 from itinerary.ports import Store
 from itinerary.records.batches import Batch
-from itinerary.records.clerk import Clerk
-from itinerary.records.deciding import Cycle
-from itinerary.records.declared import ONE_PARTITION, DeskDeclaration, ZoneLike
-from itinerary.records.ground import Ground
-from itinerary.records.kinds import produced, read_fields
+from itinerary.records.cycle import Cycle
+from itinerary.records.declaration import ONE_PARTITION, DeskDeclaration, ZoneLike
+from itinerary.records.environment import Ground
+from itinerary.records.event_types import produced, read_fields
 from itinerary.records.service import RecordsService
 from itinerary.records.settings import read_desk_settings
+from itinerary.records.worker import Clerk
 from itinerary.stores.store import EngineStore
 from tests.unit.runtime.world import World
 

@@ -21,12 +21,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from itinerary.errors import StoreUnavailable
 from itinerary.records.batches import Batch, Cycled
-from itinerary.records.clerk import Clerk
-from itinerary.records.kinds import read_fields
+from itinerary.records.event_types import read_fields
+from itinerary.records.worker import Clerk
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import VirtualLoop
-from itinerary.stores.base import Engine, T, Work
+from itinerary.simulate.rng import dice_for
+from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.store import EngineStore
 from tests.engines import Wrapped
 from tests.unit.records.office import Office

@@ -13,8 +13,8 @@ from itinerary.model.events import NewEvent
 from itinerary.model.queries import Partitions
 from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Refusal
-from itinerary.records.clerk import Clerk
-from itinerary.records.shares import share_of
+from itinerary.records.partition_assignment import share_of
+from itinerary.records.worker import Clerk
 from tests.unit.records.office import Office
 from tests.unit.runtime.world import World, played
 

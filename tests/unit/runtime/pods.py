@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import Overrides
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 from itinerary.schedules import every
 from tests.unit.runtime.world import World
 

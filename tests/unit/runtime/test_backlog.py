@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from itinerary.audit import audit_window
-from itinerary.core.recovery import STRETCH_MIN
+from itinerary.core.recovery.strategies import STRETCH_MIN
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.model.rows import OccurrenceRow

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from itinerary.core.commands import Claim, Release, StartRuns
-from itinerary.core.messages import ClaimsAnswered, StartsAnswered, Unclaimable
+from itinerary.core.loop.commands import Claim, Release, StartRuns
+from itinerary.core.loop.messages import ClaimsAnswered, StartsAnswered, Unclaimable
 from itinerary.errors import StoreError
+from itinerary.model.audit_trail import marked
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ByRef, Standing
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import TaskState
-from itinerary.model.trails import marked
 from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted
 from itinerary.runtime.claimer import CLAIMS_AT_ONCE, FIRST_STARTS, STARTS_AT_ONCE, Claimer
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_retry import Patience
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, World, played
 

@@ -13,12 +13,12 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import Nodes
 from itinerary.model.states import OccurrenceState
-from itinerary.runtime.jumps import WAS_SET, WENT_BACK, ClockJumps
-from itinerary.runtime.standstill import SLEPT, STOPPED
+from itinerary.runtime.clock_jumps import WAS_SET, WENT_BACK, ClockJumps
+from itinerary.runtime.suspend_detection import SLEPT, STOPPED
 from itinerary.schedules import cron, every
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.processes import Process, in_process
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from tests.unit.runtime.world import EPOCH, World, played
 
 HOUR = 3_600

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.answers import ActiveOccurrence
-from itinerary.core.commands import Follow, Forget
-from itinerary.core.messages import AttemptsReported, Heartbeats, OccurrenceAsked
+from itinerary.core.loop.commands import Follow, Forget
+from itinerary.core.loop.messages import AttemptsReported, Heartbeats, OccurrenceAsked
+from itinerary.core.loop.replies import ActiveOccurrence
+from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.work import AttemptKey, Ended, Succeeded
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
 from tests.unit.runtime.world import World, played

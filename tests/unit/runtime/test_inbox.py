@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from itinerary.core.answers import LoopStatistics
-from itinerary.core.messages import Heartbeats, JobChanged, Message, StatisticsAsked
+from itinerary.core.loop.messages import Heartbeats, JobChanged, Message, StatisticsAsked
+from itinerary.core.loop.replies import LoopStatistics
 from itinerary.model.rows import Ref
 from itinerary.runtime.inbox import Inbox, InboxStatistics
 from itinerary.schedules.durations import SECOND

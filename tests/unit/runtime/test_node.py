@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.answers import ActiveOccurrence
-from itinerary.core.messages import (
+from itinerary.core.loop.messages import (
     JobChanged,
     OccurrenceAsked,
 )
+from itinerary.core.loop.replies import ActiveOccurrence
 from itinerary.errors import ConfigError, NodeError, SchemaError, StoreUnavailable
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap

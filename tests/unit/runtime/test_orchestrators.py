@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from itinerary.core.commands import Follow, Forget, Kill, Launch, Stop
-from itinerary.core.messages import AttemptsReported, Heartbeats
+from itinerary.core.loop.commands import Follow, Forget, Kill, Launch, Stop
+from itinerary.core.loop.messages import AttemptsReported, Heartbeats
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Report, Succeeded
 from itinerary.model.rows import Ref
-from itinerary.model.work import Assignment, AttemptKey, Ended, Report, Succeeded
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.orchestrators import Orchestrators
 from itinerary.schedules.durations import SECOND

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from itinerary.core import sweeping
-from itinerary.core.plans import PlanBook
-from itinerary.core.timeline import Timeline
+from itinerary.core.recovery import sweep as sweeping
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.model import RecoveryPolicy
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
@@ -25,9 +25,9 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal
-from itinerary.runtime.builder import IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.index_builder import IndexBuilder
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.schedules import Schedule, cron, every
 from itinerary.schedules.durations import SECOND

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from itinerary.core.agenda import Agenda
+from itinerary.core.loop.timers import Agenda
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap, Retry

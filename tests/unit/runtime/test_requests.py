@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.answers import ActiveOccurrence, LoopStatistics, Told
-from itinerary.core.messages import (
+from itinerary.core.loop.messages import (
     ActiveAsked,
     CancelRequested,
     ConfigurationUpdated,
     OccurrenceAsked,
     StatisticsAsked,
 )
+from itinerary.core.loop.replies import ActiveOccurrence, LoopStatistics, Told
 from itinerary.errors import NodeError
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState

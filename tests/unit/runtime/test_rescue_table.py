@@ -1,4 +1,4 @@
-"""Each state in which a node can die, and what becomes of the occurrence: by the table in `core.rescue`, on real nodes.
+"""Each state in which a node can die, and what the table in `core.recovery.rescue` then does, on real nodes.
 
 A node brings an occurrence into a state and is gone without a word. Another one starts at once, or two hours later,
 when nobody has been there meanwhile; and what it makes of it is what the table says.
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from itinerary.core.rescue import FATES, Fate
+from itinerary.core.recovery.rescue import FATES, Fate
 from itinerary.executors.coroutines import CoroutineExecutor
+from itinerary.model.attempts import Assignment, Moved, Report
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
-from itinerary.model.work import Assignment, Moved, Report
 from itinerary.schedules import Schedule, every
 from tests.unit.runtime.world import World, played
 

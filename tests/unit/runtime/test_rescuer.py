@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from itinerary.model.nodes import Beat
+from itinerary.model.heartbeat import Beat
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ByRef, Details, Nodes, Standing
@@ -19,7 +19,7 @@ from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Star
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from tests.unit.runtime.world import EPOCH, World, played
 
 ME, OTHER = NodeNumber(1), NodeNumber(2)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.answers import LoopStatistics
-from itinerary.core.messages import StatisticsAsked
+from itinerary.core.loop.messages import StatisticsAsked
+from itinerary.core.loop.replies import LoopStatistics
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnShutdown, Overlap, Retry
 from itinerary.model.queries import Nodes, Statistics

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.plans import PlanBook
-from itinerary.core.timeline import Timeline
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model import RecoveryPolicy
 from itinerary.model.occurrence import Kind
@@ -19,9 +19,9 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.writes import Refusal, Wanted
-from itinerary.runtime.builder import IndexBuilder
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.index_builder import IndexBuilder
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND

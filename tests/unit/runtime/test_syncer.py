@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from itinerary.core.messages import WritesAnswered
+from itinerary.core.loop.messages import WritesAnswered
 from itinerary.errors import StoreError, Unwritable
 from itinerary.model.queries import Statistics
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
 from itinerary.model.settings import Settings
 from itinerary.model.writes import Change, Refusal, Refused, Written
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.patience import Patience
+from itinerary.runtime.store_retry import Patience
 from itinerary.runtime.syncer import STATISTICS_MAX, Syncer
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.store import EngineStore

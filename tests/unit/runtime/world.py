@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
-from itinerary.core.news import News
+from itinerary.core.loop.events import News
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.registry import Registry
@@ -31,9 +31,9 @@ from itinerary.ports import Executor
 from itinerary.runtime.node import Ended, Node
 from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import VirtualLoop
-from itinerary.stores.base import T, Work
+from itinerary.simulate.rng import dice_for
+from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 from tests.engines import Wrapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+from itinerary.model.attempts import AttemptKey
 from itinerary.model.codec import to_json
 from itinerary.model.config import freeze
 from itinerary.model.definition import Definition
@@ -14,18 +15,17 @@ from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.work import AttemptKey
 from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
-from itinerary.simulate.disturbances import Disturbances
+from itinerary.simulate.commit_checker import Witness
+from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.processes import Process
 from itinerary.simulate.runs import Ending, Run, RunLog
 from itinerary.simulate.tasks import result_of
 from itinerary.simulate.violations import Violations
-from itinerary.simulate.witness import Witness
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import OCCURRENCES
 from tests.engines import Wrapped

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from itinerary.simulate.backend import Backend
+from itinerary.simulate.call_faults import CALM, Fate, Fates, Fortune, Weather
 from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.dice import dice_for
-from itinerary.simulate.disturbances import Disturbances
-from itinerary.simulate.fates import CALM, Fate, Fates, Fortune, Weather
 from itinerary.simulate.history import History
+from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.loop import VirtualLoop
 from itinerary.simulate.processes import Process, in_process
+from itinerary.simulate.rng import dice_for
 from itinerary.simulate.store import Network, SimulatedStore
 from itinerary.stores import ledger
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import pytest
 
-from itinerary.simulate.dice import dice_for
 from itinerary.simulate.loop import SimulationError, Stalled, VirtualLoop
 from itinerary.simulate.processes import Process, in_process
+from itinerary.simulate.rng import dice_for
 
 T = TypeVar("T")
 

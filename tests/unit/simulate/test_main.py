@@ -49,7 +49,9 @@ def test_a_history_can_be_read() -> None:
 
 @pytest.mark.parametrize(("seed", "booting"), [("4", {"a", "b", "c"}), ("5", {"a", "b", "c", "d"})])
 def test_of_several_numbers_of_nodes_each_seed_takes_the_next(seed: str, booting: set[str]) -> None:
-    said = run("--nodes", "3", "4", "--life", "itinerary.simulate.binding:real_life", "--seeds", seed, "--history")[1]
+    said = run(
+        "--nodes", "3", "4", "--life", "itinerary.simulate.node_factory:real_life", "--seeds", seed, "--history"
+    )[1]
     assert {line.split()[1].split("/")[0] for line in said.splitlines() if line.endswith("boots")} == booting
 
 

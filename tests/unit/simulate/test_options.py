@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from itinerary.model.policies import Failure, OnOrphan, OnShutdown, Overlap, Recovery
-from itinerary.simulate.dice import dice_for, many_of, one_of, spread
-from itinerary.simulate.fates import Fates, Fortune, Weather
+from itinerary.simulate.call_faults import Fates, Fortune, Weather
 from itinerary.simulate.options import DAY, TroubleKind, derive
+from itinerary.simulate.rng import dice_for, many_of, one_of, spread
 
 pytestmark = pytest.mark.spec("U6", "simulation")
 SEEDS = range(60)

@@ -11,7 +11,7 @@ from itinerary.errors import StoreError, StoreFull, StoreUnavailable
 from itinerary.model.queries import Nodes
 from itinerary.model.rows import EntryKind, NodeNumber
 from itinerary.model.timeline import NewEntry
-from itinerary.simulate.fates import Fate, Fortune, Lane
+from itinerary.simulate.call_faults import Fate, Fortune, Lane
 from itinerary.stores.tables import NODES
 from tests.unit.simulate.scene import Fixed, Scene, played
 

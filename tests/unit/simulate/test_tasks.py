@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Failed, Report, Stopped, Succeeded
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
-from itinerary.model.work import Assignment, AttemptKey, Ended, Facts, Failed, Report, Stopped, Succeeded
 from itinerary.simulate.processes import in_process
 from itinerary.simulate.runs import Ending, RunLog
 from itinerary.simulate.tasks import Behaviour, SimulatedExecutor, result_of

@@ -16,7 +16,7 @@ import lmdb
 import pytest
 
 from itinerary.errors import SchemaError, StoreBusy, StoreError
-from itinerary.stores.base import SchemaSeen
+from itinerary.stores.engine import SchemaSeen
 from itinerary.stores.lmdb import LmdbEngine
 from itinerary.stores.lmdb.layout import MARK
 from itinerary.stores.lmdb.transaction import SCHEMA

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from itinerary.errors import SchemaError
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from itinerary.stores.lmdb import LmdbEngine
 from itinerary.stores.lmdb.layout import HOME, PLACES
 from itinerary.stores.memory import MemoryEngine

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from itinerary.errors import ConfigError, StoreError, StoreUnavailable
-from itinerary.stores.opening import open_store, schema_at
+from itinerary.stores.urls import open_store, schema_at
 from tests.other_users import NOBODY, needs_root, public_directory
 
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "lmdb"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary import hidden
-from itinerary.app.sources import configured
+from itinerary import masking as hidden
+from itinerary.config.configuration import configured
 from itinerary.executors.outcomes import failure
-from itinerary.hidden import hidden_values, hide, without_hidden
+from itinerary.masking import hidden_values, hide, without_hidden
 from itinerary.stores.passwords import address_without_password, hide_passwords, passwords_in
 
 

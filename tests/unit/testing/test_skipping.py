@@ -11,7 +11,7 @@ import pytest
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, every
 from itinerary.testing import Rehearsal
-from itinerary.testing.clockwork import Clockwork
+from itinerary.testing.time_control import Clockwork
 
 pytestmark = pytest.mark.spec("U11", "skipping")
 

@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 import httpx
 
 from itinerary import Itinerary, every
-from itinerary.app.logs import engine_log
-from itinerary.app.nodes import RunningNode
-from itinerary.app.tokens import TokenBook
-from itinerary.model.access import LocalScope
+from itinerary.api.running_node import RunningNode
+from itinerary.config.log_setup import engine_log
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.addresses import ListenAt
+from itinerary.model.scopes import LocalScope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import TokenBook
 from itinerary.schedules import Schedule
 from itinerary.web.access import Door
 from itinerary.web.application import application
-from itinerary.web.house import House
 from itinerary.web.live import Hub
 from itinerary.web.pages.now import draw_now
 from itinerary.web.pages.routes import PAGES
+from itinerary.web.server_state import House
 from tests.local_callers import own_user
 
 __all__ = ["Dashboard", "hourly", "open_dashboard", "run"]

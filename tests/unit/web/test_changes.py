@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from itinerary.model.rows import EntryKind
+from itinerary.web.change_log import Change
 from itinerary.web.pages.templates import drawn
-from itinerary.web.trail import Change
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -10,13 +10,13 @@ import pytest
 from markupsafe import escape
 
 from itinerary.model.states import OccurrenceState
-from itinerary.web.counting import Covered, DayCount, Year
-from itinerary.web.drawing.durations import Bar, durations, percentiles
-from itinerary.web.drawing.heatmap import LEVELS, DayDrawn, heatmap, level_of
-from itinerary.web.drawing.marks import Tone
-from itinerary.web.drawing.waterfall import Span, bar, ribbon
+from itinerary.web.charts.durations import Bar, durations, percentiles
+from itinerary.web.charts.heatmap import LEVELS, DayDrawn, heatmap, level_of
+from itinerary.web.charts.marks import Tone
+from itinerary.web.charts.waterfall import Span, bar, ribbon
+from itinerary.web.daily_counts import Covered, DayCount, Year
 from itinerary.web.pages.attempts import tail
-from itinerary.web.pages.wording import cut, instant, linked, offset
+from itinerary.web.pages.filters import cut, instant, linked, offset
 from itinerary.web.pages.year import year_drawn
 
 HOSTILE = '"><script>alert(1)</script>'

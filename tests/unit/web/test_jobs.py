@@ -7,13 +7,13 @@ import re
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app.looking.jobs import JobState
-from itinerary.core.timeline import Timeline
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.read.jobs import JobState
 from itinerary.schedules.durations import SECOND
-from itinerary.web.jobbook import JobBook
+from itinerary.web.job_index import JobBook
 from tests.unit.web.dashboards import hourly, open_dashboard, run
 
 NOW = 1_800_000_000 * SECOND

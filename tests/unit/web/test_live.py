@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.app.looking.ground import Ground
 from itinerary.errors import StoreError
-from itinerary.model.access import Scope
-from itinerary.web import house as houses
+from itinerary.model.scopes import Scope
+from itinerary.read.snapshot import Ground
 from itinerary.web import live
+from itinerary.web import server_state as houses
 from itinerary.web.access.callers import Caller, Came
-from itinerary.web.house import House
 from itinerary.web.live import Drawn, Hub, TooMany, hash_of
+from itinerary.web.server_state import House
 
 
 def work() -> None:

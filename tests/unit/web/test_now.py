@@ -14,7 +14,7 @@ from itinerary.model.overload import Behind, Bottleneck
 from itinerary.model.queries import Active, Nodes, Statistics
 from itinerary.model.rows import StatisticsRow
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.undecided import Instant
+from itinerary.observe.overdue import Instant
 from itinerary.stores import open_store
 from itinerary.web.pages.templates import drawn
 from tests.unit.web.dashboards import Dashboard, hourly, open_dashboard, run

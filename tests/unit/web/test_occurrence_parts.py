@@ -8,15 +8,15 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from itinerary.app.looking.runs import AttemptSeen, RunDetail, RunSeen, StepSeen, TaskSeen
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.read.runs import AttemptSeen, RunDetail, RunSeen, StepSeen, TaskSeen
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
+from itinerary.web.pages.filters import instant
+from itinerary.web.pages.state_history import trail_drawn
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.trails import trail_drawn
-from itinerary.web.pages.wording import instant
 
 INSTANT = datetime(2026, 3, 2, 5, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>"

@@ -11,13 +11,13 @@ import structlog
 from itinerary.executors.base import InFlight
 from itinerary.executors.output import Tail
 from itinerary.executors.pods.definition import PodTask, read_pod
-from itinerary.executors.pods.letters import Letter, addressed, opened
 from itinerary.executors.pods.manifest import pod_name
-from itinerary.executors.pods.sight import Sight
+from itinerary.executors.pods.messages import Letter, addressed, opened
+from itinerary.executors.pods.status import Sight
 from itinerary.executors.registry import Registry
-from itinerary.executors.wire import Ending
+from itinerary.executors.worker_protocol import Ending
+from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, Failed, Outcome, Stopped, Succeeded
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["PodAttempt"]

@@ -20,7 +20,7 @@ import msgspec
 from itinerary.errors import ConfigError, DurationError
 from itinerary.model.job import JsonObject
 from itinerary.model.text import shown
-from itinerary.model.values import check_keys
+from itinerary.model.validators import check_keys
 from itinerary.schedules.durations import parse_duration
 
 __all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod", "require_library"]

@@ -31,18 +31,18 @@ import structlog
 
 from itinerary.executors.base import BaseExecutor
 from itinerary.executors.outcomes import could_not_begin
+from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable, connect
 from itinerary.executors.pods.attempts import PodAttempt
-from itinerary.executors.pods.cluster import Cluster, Refused, Unreachable, connect
-from itinerary.executors.pods.leftovers import LEFT_BEHIND, leftover
+from itinerary.executors.pods.cleanup import LEFT_BEHIND, leftover
 from itinerary.executors.pods.logs import Logs
 from itinerary.executors.pods.manifest import NODE, adoption, manifest, pod_spec, selector
 from itinerary.executors.pods.policy import PodPolicy
-from itinerary.executors.pods.sight import DELETED, Sight, gone, seen
-from itinerary.executors.pods.watching import Watch, backed_off
+from itinerary.executors.pods.status import DELETED, Sight, gone, seen
+from itinerary.executors.pods.watch import Watch, backed_off
 from itinerary.executors.registry import Registry
+from itinerary.model.attempts import Assignment, Failed, Leftover, Moved, Outcome, Stopped
 from itinerary.model.states import OccurrenceState
 from itinerary.model.text import clean_text
-from itinerary.model.work import Assignment, Failed, Leftover, Moved, Outcome, Stopped
 
 __all__ = ["CREATE_WITHIN", "PodExecutor"]
 

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import structlog
 
+from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable
 from itinerary.executors.pods.attempts import PodAttempt
-from itinerary.executors.pods.cluster import Cluster, Refused, Unreachable
 from itinerary.executors.pods.definition import MAIN
-from itinerary.executors.pods.sight import Sight
-from itinerary.executors.pods.watching import backed_off
+from itinerary.executors.pods.status import Sight
+from itinerary.executors.pods.watch import backed_off
 
 __all__ = ["LOG_PATIENCE", "Logs"]
 

@@ -16,8 +16,8 @@ from copy import deepcopy
 from typing import Any, Final
 
 from itinerary.executors.pods.definition import MAIN, OURS, PodTask, Reference, Source
-from itinerary.executors.pods.letters import COMMAND, RUN_VARIABLE
-from itinerary.model.work import Assignment
+from itinerary.executors.pods.messages import COMMAND, RUN_VARIABLE
+from itinerary.model.attempts import Assignment
 
 __all__ = [
     "ATTEMPT",

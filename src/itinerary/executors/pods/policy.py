@@ -19,7 +19,7 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.model.text import shown
-from itinerary.schedules.nearest import did_you_mean
+from itinerary.schedules.suggestions import did_you_mean
 
 __all__ = ["RIGHTS", "PodPolicy", "check_rights"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itinerary.model.access import Scope
 from itinerary.model.rows.keys import Row
+from itinerary.model.scopes import Scope
 
 __all__ = ["TokenRow"]
 

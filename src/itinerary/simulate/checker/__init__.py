@@ -9,11 +9,11 @@
 What holds at every single commit is looked at while it happens: see `witness`.
 """
 
-from itinerary.simulate.checker.auditing import check_store
-from itinerary.simulate.checker.matching import match
+from itinerary.simulate.checker.audit import check_store
+from itinerary.simulate.checker.final_checks import check_settled
+from itinerary.simulate.checker.match import match
 from itinerary.simulate.checker.records import LogWitness, check_records, is_done
 from itinerary.simulate.checker.runs import RunChecks
-from itinerary.simulate.checker.settled import check_settled
 from itinerary.simulate.checker.snapshot import Snapshot
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from itinerary.model.rows import EventRow, PartitionRow
-from itinerary.records.kinds import (
+from itinerary.records.event_types import (
     BatchAcknowledged,
     RecordPickedUp,
     RecordQueued,

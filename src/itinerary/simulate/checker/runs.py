@@ -12,20 +12,20 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from itinerary.model.attempts import AttemptKey
 from itinerary.model.config import FrozenConfig
 from itinerary.model.policies import Mode, OnOrphan, Overlap
 from itinerary.model.retries import is_lost
 from itinerary.model.rows import AttemptRow, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.work import AttemptKey
-from itinerary.simulate.checker.matching import match
+from itinerary.simulate.checker.match import match
 from itinerary.simulate.checker.shutdowns import check_shutdown, has_uncalled
 from itinerary.simulate.checker.snapshot import Snapshot
-from itinerary.simulate.disturbances import Disturbances
+from itinerary.simulate.commit_checker import Taken, frozen_config
+from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.runs import Ending, Run, RunLog
 from itinerary.simulate.tasks import result_of
 from itinerary.simulate.violations import Rule, Violations
-from itinerary.simulate.witness import Taken, frozen_config
 
 __all__ = ["RunChecks"]
 

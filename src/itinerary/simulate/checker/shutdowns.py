@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from itinerary.model.attempts import AttemptKey
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.policies import OnShutdown
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import AttemptRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.work import AttemptKey
 from itinerary.simulate.checker.snapshot import Snapshot
 from itinerary.simulate.runs import Run, RunLog
 from itinerary.simulate.violations import Rule, Violations

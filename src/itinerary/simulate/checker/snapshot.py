@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from itinerary.model.audit_trail import all_attempts, whole_trail
 from itinerary.model.rows import (
     AttemptRow,
     ConfigRow,
@@ -21,7 +22,6 @@ from itinerary.model.rows import (
     TaskRow,
     TransitionRow,
 )
-from itinerary.model.trails import all_attempts, whole_trail
 from itinerary.stores import tables
 from itinerary.stores.transaction import Transaction
 

@@ -21,20 +21,20 @@ rule 26).
 Nothing in here knows which engine it runs on, waits, or reads a clock; any function may be run twice.
 """
 
-from itinerary.stores.ledger.amending import TIMELINE_TOPIC, amend
-from itinerary.stores.ledger.attendance import beat, join, leave, note_statistics
-from itinerary.stores.ledger.beginning import begin, plain_ones
-from itinerary.stores.ledger.claiming import claim, is_prepared, prepare
+from itinerary.stores.ledger.bulk_start import begin, plain_ones
+from itinerary.stores.ledger.claim import claim, is_prepared, prepare
 from itinerary.stores.ledger.configs import number_configs
 from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
-from itinerary.stores.ledger.pages import mail_topic
-from itinerary.stores.ledger.pruning import count_prunable, prune
-from itinerary.stores.ledger.reading import answer
-from itinerary.stores.ledger.rehearsing import Rehearsed, rehearse
-from itinerary.stores.ledger.starting import start
-from itinerary.stores.ledger.sweeping import advance_sweep, begin_sweep
+from itinerary.stores.ledger.nodes import beat, join, leave, note_statistics
+from itinerary.stores.ledger.prune import count_prunable, prune
+from itinerary.stores.ledger.queries import answer
+from itinerary.stores.ledger.start import start
+from itinerary.stores.ledger.sweep import advance_sweep, begin_sweep
+from itinerary.stores.ledger.timeline import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.tokens import grant_token, revoke_token
-from itinerary.stores.ledger.writing import control, has_made, intervene, write, write_once
+from itinerary.stores.ledger.unit_of_work import mail_topic
+from itinerary.stores.ledger.warm_up import Rehearsed, rehearse
+from itinerary.stores.ledger.write import control, has_made, intervene, write, write_once
 
 __all__ = [
     "TIMELINE_TOPIC",

@@ -13,7 +13,7 @@ from typing import Final
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import ActiveRow, OccurrenceRow, WaitingRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.stores.ledger.lines import line_row
+from itinerary.stores.ledger.overlap_queue import line_row
 from itinerary.stores.tables import ACTIVE, LINES, WAITING
 from itinerary.stores.transaction import Transaction
 

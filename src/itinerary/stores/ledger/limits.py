@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from itinerary.model.rows import LimitRow
 from itinerary.model.writes import Limit
-from itinerary.stores.ledger.lines import LINE_MAX
+from itinerary.stores.ledger.overlap_queue import LINE_MAX
 from itinerary.stores.tables import LIMITS, SHARES
 from itinerary.stores.transaction import Transaction
 

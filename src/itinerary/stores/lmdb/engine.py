@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Final
 
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.stores.base import ANSWER_TIMEOUT, CLOSE_TIMEOUT, Engine, SchemaSeen, T, Work, check_answer_timeout
+from itinerary.stores.engine import ANSWER_TIMEOUT, CLOSE_TIMEOUT, Engine, SchemaSeen, T, Work, check_answer_timeout
+from itinerary.stores.group_commit import Writer
 from itinerary.stores.lmdb.files import Directory, schema_in
 from itinerary.stores.lmdb.session import READING_THREADS, LmdbSession, Map
 from itinerary.stores.lmdb.transaction import LAYOUTS, SCHEMA
 from itinerary.stores.memory import wall_clock
-from itinerary.stores.news import Bell
+from itinerary.stores.notifications import Bell
 from itinerary.stores.ownership import PRIVATE, Trust
 from itinerary.stores.threads import DaemonThreads, in_thread
-from itinerary.stores.writer import Writer
 
 __all__ = ["MAP_MAX", "MAP_SIZE", "LmdbEngine"]
 

@@ -24,10 +24,10 @@ from typing import Final
 import lmdb
 
 from itinerary.errors import StoreError
-from itinerary.stores.base import T, Work
+from itinerary.stores.engine import T, Work
 from itinerary.stores.lmdb.files import Directory, explained
-from itinerary.stores.lmdb.homes import Known
 from itinerary.stores.lmdb.layout import MARK
+from itinerary.stores.lmdb.row_locations import Known
 from itinerary.stores.lmdb.transaction import LmdbTransaction
 
 __all__ = ["READING_THREADS", "LmdbSession", "Map"]

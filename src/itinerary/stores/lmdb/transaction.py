@@ -16,11 +16,11 @@ import msgspec
 from msgspec.structs import astuple
 
 from itinerary.errors import SchemaError, Unwritable
-from itinerary.stores.lmdb.homes import NOWHERE, Homes, Known
 from itinerary.stores.lmdb.keys import Path
 from itinerary.stores.lmdb.layout import COUNTER, HOME, MARK, PLACES, Place
-from itinerary.stores.lmdb.walking import walk
-from itinerary.stores.news import raise_counts
+from itinerary.stores.lmdb.row_locations import NOWHERE, Homes, Known
+from itinerary.stores.lmdb.scan import walk
+from itinerary.stores.notifications import raise_counts
 from itinerary.stores.tables import R, Table, Values
 from itinerary.stores.transaction import Swap, swap_one_by_one
 

@@ -1,7 +1,7 @@
 """Where the server is, and the connections to it.
 
 The address is what libpq understands, a URL or `key=value` pairs. What is ours in a store's URL has been taken out of
-it (see `stores.opening`).
+it (see `stores.urls`).
 
 **A dead peer** that says nothing, because its machine or the network is gone, is noticed: connecting has a timeout, an
 idle connection is asked for signs of life, and what was sent has to be received within half a minute. That is not

@@ -20,17 +20,17 @@ import psycopg
 
 from itinerary.errors import ConfigError, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import Engine, SchemaSeen, T, Work, check_answer_timeout
+from itinerary.stores.engine import Engine, SchemaSeen, T, Work, check_answer_timeout
 from itinerary.stores.migrations import migrations_of
 from itinerary.stores.postgres import checks
 from itinerary.stores.postgres.connections import parse
 from itinerary.stores.postgres.deadlines import ANSWER_TIMEOUT, Deadlines
-from itinerary.stores.postgres.frozen import Holder
-from itinerary.stores.postgres.listening import Listener
-from itinerary.stores.postgres.migrating import bring_up_to_date, seen
-from itinerary.stores.postgres.running import Books, Runner
+from itinerary.stores.postgres.idle_transactions import Holder
+from itinerary.stores.postgres.listen import Listener
+from itinerary.stores.postgres.migrate import bring_up_to_date, seen
+from itinerary.stores.postgres.runner import Books, Runner
 from itinerary.stores.postgres.statements import Statements
-from itinerary.stores.postgres.tasks import TaskTransactions
+from itinerary.stores.postgres.task_transaction import TaskTransactions
 
 __all__ = ["PostgresEngine"]
 

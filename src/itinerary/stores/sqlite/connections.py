@@ -22,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite.failures import failure
-from itinerary.stores.sqlite.log import LOG_MAX
+from itinerary.stores.sqlite.wal_limit import LOG_MAX
 
 __all__ = ["Synchronous", "connect", "create_file", "store_files", "use_log"]
 

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, get_args
 
 from itinerary.errors import ConfigError, StoreError, StoreFull, StoreUnavailable
 from itinerary.ports import TaskTransaction
-from itinerary.stores.base import (
+from itinerary.stores.engine import (
     ANSWER_TIMEOUT,
     POLL_INTERVAL,
     Engine,
@@ -36,20 +36,20 @@ from itinerary.stores.base import (
     Work,
     check_answer_timeout,
 )
+from itinerary.stores.group_commit import Writer
 from itinerary.stores.memory import wall_clock
-from itinerary.stores.news import Bell
+from itinerary.stores.notifications import Bell
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
-from itinerary.stores.sqlite.alone import Alone
 from itinerary.stores.sqlite.connections import Synchronous, store_files
+from itinerary.stores.sqlite.file_watch import Lookout
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
+from itinerary.stores.sqlite.read_only import Alone
 from itinerary.stores.sqlite.readers import Readers
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.statements import SIZES
-from itinerary.stores.sqlite.tasks import refuse_inside, task_transaction
-from itinerary.stores.sqlite.watching import Lookout
+from itinerary.stores.sqlite.task_transaction import refuse_inside, task_transaction
 from itinerary.stores.threads import in_thread
-from itinerary.stores.writer import Writer
 
 __all__ = ["BUSY_TIMEOUT", "SqliteEngine"]
 

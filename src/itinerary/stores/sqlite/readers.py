@@ -12,11 +12,11 @@ from queue import Empty, LifoQueue
 from typing import Final
 
 from itinerary.errors import StoreUnavailable
-from itinerary.stores.base import CLOSE_TIMEOUT, T
+from itinerary.stores.engine import CLOSE_TIMEOUT, T
 from itinerary.stores.sqlite import schema
+from itinerary.stores.sqlite.authorizer import Guard
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
-from itinerary.stores.sqlite.guard import Guard
 from itinerary.stores.sqlite.transaction import SqliteTransaction
 from itinerary.stores.threads import DaemonThreads
 

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from itinerary.errors import SchemaError
-from itinerary.stores.base import SchemaSeen
+from itinerary.stores.engine import SchemaSeen
 from itinerary.stores.migrations import Migration, migrations_of
 from itinerary.stores.sqlite.failures import failure
 

@@ -1,4 +1,4 @@
-"""What the writer's thread does (see `stores.writer`): one connection, and a savepoint for each piece of work.
+"""What the writer's thread does (see `stores.group_commit`): one connection, and a savepoint for each piece of work.
 
 Some errors make SQLite roll back the whole transaction and not only a statement: a full disk, a failed one, a statement
 of a task that was stopped in the middle. `undo` notices, and the group is run again: without the task that spoilt it,
@@ -18,12 +18,12 @@ from pathlib import Path
 from itinerary.errors import StoreError, StoreFull
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
+from itinerary.stores.sqlite.authorizer import Guard
 from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, store_files, use_log
 from itinerary.stores.sqlite.failures import failure
-from itinerary.stores.sqlite.guard import Guard
-from itinerary.stores.sqlite.known import Known
-from itinerary.stores.sqlite.log import Log
+from itinerary.stores.sqlite.row_cache import Known
 from itinerary.stores.sqlite.transaction import SqliteTransaction
+from itinerary.stores.sqlite.wal_limit import Log
 
 __all__ = ["SpoiltByTask", "SqliteSession"]
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from itinerary.errors import StoreError
 from itinerary.stores.sqlite import statements
+from itinerary.stores.sqlite.authorizer import Guard
 from itinerary.stores.sqlite.failures import UNWRITABLE, failure
-from itinerary.stores.sqlite.guard import Guard
-from itinerary.stores.sqlite.known import Known
+from itinerary.stores.sqlite.row_cache import Known
 from itinerary.stores.sqlite.rows import codec_of, plain
 from itinerary.stores.sqlite.schema import check_number
 from itinerary.stores.tables import R, Table, Values

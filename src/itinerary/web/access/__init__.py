@@ -11,11 +11,11 @@
 A route says which scope it needs. One that says nothing is open to nobody.
 """
 
+from itinerary.web.access.admission import CSRF_FIELD, CSRF_HEADER, Door
 from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Need, Rejection, Visit
-from itinerary.web.access.door import CSRF_FIELD, CSRF_HEADER, Door
-from itinerary.web.access.limits import RateLimits, Slowdown
-from itinerary.web.access.listening import check_listening
-from itinerary.web.access.shielding import security_headers
+from itinerary.web.access.listen_check import check_listening
+from itinerary.web.access.rate_limits import RateLimits, Slowdown
+from itinerary.web.access.security_headers import security_headers
 
 __all__ = [
     "CSRF_FIELD",

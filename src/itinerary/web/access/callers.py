@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.web.access.peers import Connection
 
 __all__ = ["PUBLIC", "SAFE_METHODS", "Caller", "Came", "Need", "Rejection", "Visit"]

@@ -29,7 +29,7 @@ from typing import Final
 
 from itinerary.errors import ConfigError
 from itinerary.model.text import shown
-from itinerary.observe.addresses import ListenAt, authority
+from itinerary.observe.listen_address import ListenAt, authority
 
 __all__ = ["Hosts"]
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from itinerary.app.tokens import TokenBook
-from itinerary.model.access import LOCAL, LocalScope, Scope
+from itinerary.model.scopes import LOCAL, LocalScope, Scope
+from itinerary.operations.tokens import TokenBook
 from itinerary.web.access import peers, rejections
 from itinerary.web.access.callers import Rejection, Visit
-from itinerary.web.access.heads import Heads
+from itinerary.web.access.headers import Heads
 from itinerary.web.access.peers import Connection
 
 __all__ = ["LocalAccess", "OwnerOf"]

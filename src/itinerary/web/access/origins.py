@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from itinerary.observe.addresses import authority
+from itinerary.observe.listen_address import authority
 from itinerary.web.access.callers import SAFE_METHODS
-from itinerary.web.access.heads import Heads
+from itinerary.web.access.headers import Heads
 from itinerary.web.access.hosts import Hosts
 
 __all__ = ["BROWSER_MARKS", "foreign_origin"]

@@ -21,8 +21,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from itinerary.connections.clients import client_key
-from itinerary.observe.addresses import Network, read_network
-from itinerary.web.access.heads import Heads
+from itinerary.observe.listen_address import Network, read_network
+from itinerary.web.access.headers import Heads
 
 __all__ = ["Proxies"]
 

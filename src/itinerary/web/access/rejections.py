@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.model.text import shown
 from itinerary.web.access.callers import Rejection
 

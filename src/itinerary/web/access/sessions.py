@@ -32,8 +32,8 @@ from typing import Final
 
 import msgspec
 
-from itinerary.app.tokens import Found
 from itinerary.errors import ConfigError
+from itinerary.operations.tokens import Found
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["ENDED_MAX", "KEY_MIN", "SESSION_FOR", "Session", "Sessions"]

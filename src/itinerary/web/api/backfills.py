@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from itinerary.app.backfills import Backfill
 from itinerary.errors import ItineraryError
+from itinerary.operations.backfill import Backfill
 from itinerary.web.problems import Refused
 
 __all__ = ["Backfills", "Worked"]

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.app.looking.ground import Ground, at, moment
-from itinerary.app.occurrences import Run
 from itinerary.errors import StoreError
 from itinerary.model.queries import Active, ByRef, Entries, Made
 from itinerary.model.rows import FOR_ALL, EntryRow, OccurrenceRow, Ref
 from itinerary.model.states import FINAL
-from itinerary.web.api.streams import STILL_THERE
-from itinerary.web.house import House
+from itinerary.read.run_lookup import Run
+from itinerary.read.snapshot import Ground, at, moment
+from itinerary.web.api.sse import STILL_THERE
+from itinerary.web.server_state import House
 
 __all__ = ["Feed"]
 

@@ -8,20 +8,20 @@ from typing import Annotated, Final
 from litestar import Response
 from litestar.params import QueryParameter
 
-from itinerary.app.looking.details import job_detail
-from itinerary.app.looking.jobs import JobState, Looker
-from itinerary.app.looking.runs import history_page
-from itinerary.app.looking.upcoming import Upcoming
+from itinerary.explain import Explanation, explain
 from itinerary.model.rows import JobRow
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.explaining import Explanation, explain
+from itinerary.read.job_detail import job_detail
+from itinerary.read.jobs import JobState, Looker
+from itinerary.read.runs import history_page
+from itinerary.read.upcoming import Upcoming
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import Moment
-from itinerary.web.api.answers import JobsPage, JobTold, JobWhole, RunsPage
-from itinerary.web.api.finding import cursor_of, read_cursor
-from itinerary.web.api.framing import AnyRequest, JobName, Limit, reading
-from itinerary.web.api.service import Api
-from itinerary.web.heavy.asking import json_of
+from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.responses import JobsPage, JobTold, JobWhole, RunsPage
+from itinerary.web.api.routing import AnyRequest, JobName, Limit, reading
+from itinerary.web.api.state import Api
+from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import UpcomingWork
 
 __all__ = ["JOBS"]

@@ -16,15 +16,15 @@ from itinerary.errors import NotThere
 from itinerary.model.queries import Events, EventsAt, Partitions, Streams
 from itinerary.model.text import check_name, shown
 from itinerary.ports import Store
+from itinerary.records.append import appended
 from itinerary.records.batches import event_of
-from itinerary.records.declared import ONE_PARTITION
-from itinerary.records.kinds import produced
-from itinerary.records.looking import desks
-from itinerary.records.producing import appended
-from itinerary.web.api.answers import DesksTold, EventAppended, EventsPage, PartitionsTold
-from itinerary.web.api.bodies import Append
-from itinerary.web.api.finding import cursor_of, read_cursor
-from itinerary.web.api.framing import (
+from itinerary.records.declaration import ONE_PARTITION
+from itinerary.records.event_types import produced
+from itinerary.records.inspect import desks
+from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.request_bodies import Append
+from itinerary.web.api.responses import DesksTold, EventAppended, EventsPage, PartitionsTold
+from itinerary.web.api.routing import (
     EVENTS_TYPE,
     AnyRequest,
     DeskName,
@@ -37,9 +37,9 @@ from itinerary.web.api.framing import (
     reading,
     streaming,
 )
-from itinerary.web.api.service import Api
-from itinerary.web.api.streams import STILL_THERE, while_admitted
-from itinerary.web.heavy.asking import json_of
+from itinerary.web.api.sse import STILL_THERE, while_admitted
+from itinerary.web.api.state import Api
+from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import PartitionsWork
 from itinerary.web.problems import Refused
 

@@ -12,20 +12,20 @@ from litestar.di import Provide
 from litestar.exceptions import ValidationException
 from litestar.types import ControllerRouterHandler
 
-from itinerary.model.access import Scope
-from itinerary.web.api.backfilling import BACKFILLS
-from itinerary.web.api.caring import CARE
-from itinerary.web.api.changing import CHANGES
-from itinerary.web.api.document import document_of
-from itinerary.web.api.filing import FILES
-from itinerary.web.api.foreseeing import FORECASTS
-from itinerary.web.api.framing import known_things_only, said_wrong, unreadable
+from itinerary.model.scopes import Scope
+from itinerary.web.api.backfill_routes import BACKFILLS
+from itinerary.web.api.events import WATCHING
+from itinerary.web.api.job_changes import CHANGES
+from itinerary.web.api.job_files import FILES
 from itinerary.web.api.jobs import JOBS
-from itinerary.web.api.probing import PROBING
+from itinerary.web.api.maintenance import CARE
+from itinerary.web.api.openapi import document_of
+from itinerary.web.api.probes import PROBING
 from itinerary.web.api.records import RECORDS
-from itinerary.web.api.running import RUNS
-from itinerary.web.api.service import Service
-from itinerary.web.api.watching import WATCHING
+from itinerary.web.api.routing import known_things_only, said_wrong, unreadable
+from itinerary.web.api.runs import RUNS
+from itinerary.web.api.simulate import FORECASTS
+from itinerary.web.api.state import Service
 
 __all__ = ["PREFIX", "api_document", "api_routes"]
 

@@ -23,10 +23,10 @@ __all__ = [
 
 DAY: Final = 86_400 * SECOND
 BACKFILL_MAX: Final = 3_660 * DAY
-"""The longest range of a backfill. Its instants have a bound of their own, in `core.backfilling`."""
+"""The longest range of a backfill. Its instants have a bound of their own, in `core.recovery.backfill`."""
 CHANGE_MAX: Final = 3_660 * DAY
 """The longest window over which a change that is made is compared, which needs the scope `admin`. A comparison ends
-after 10,000 instants, so a long window costs little; see `core.changes`."""
+after 10,000 instants, so a long window costs little; see `core.timeline.diff`."""
 PLANNED_JOBS_MAX: Final = 1_000
 """The most jobs that one plan or one simulation looks at."""
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.msgpack import Ext
 
-from itinerary.app.jobfiles.documents import Document
-from itinerary.app.jobfiles.positions import Path
+from itinerary.jobs.job_file.document import Document
+from itinerary.jobs.job_file.toml_positions import Path
 from itinerary.web.problems import Refused
 
 __all__ = ["SENT_FILE", "pack_document", "unpack_document"]

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.upcoming import growing
-from itinerary.core.bodies import read_schedule
-from itinerary.core.stretches import FOREVER, Active, Stretch
-from itinerary.core.timeline import Timeline
-from itinerary.core.zoning import ZoneBook, lacking_entries
+from itinerary.core.timeline.definitions import read_schedule
+from itinerary.core.timeline.history import FOREVER, Active, Stretch
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError
 from itinerary.forecast import Forecast, Outage, Takes, foresee, staged, takes_in, told
 from itinerary.model.rows import EntryKind, JobNumber
@@ -19,6 +17,8 @@ from itinerary.model.settings import Settings
 from itinerary.model.timeline import Denied, NewEntry
 from itinerary.model.version_subject import VersionSubject
 from itinerary.ports import Store
+from itinerary.read.snapshot import Ground
+from itinerary.read.upcoming import growing
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.web.heavy.bounds import PLANNED_JOBS_MAX, Bounds

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
-from itinerary.app.views import StoreView
 from itinerary.audit import Progress
 from itinerary.model.settings import Settings
 from itinerary.ports import Store
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import ZoneData
 from itinerary.web.heavy.bounds import IN_PROCESS
-from itinerary.web.heavy.performing import Environment, perform
+from itinerary.web.heavy.perform import Environment, perform
 from itinerary.web.heavy.works import AnyWork
 
 __all__ = ["InProcess"]

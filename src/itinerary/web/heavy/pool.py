@@ -22,10 +22,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar
 
 from itinerary import errors
-from itinerary.app.views import StoreView
 from itinerary.audit import Progress
 from itinerary.errors import ItineraryError
 from itinerary.model.settings import Settings
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.web.heavy.bounds import IN_PROCESS, IN_WORKER, Bounds

@@ -6,9 +6,9 @@ from typing import Any
 
 from litestar import Request
 
-from itinerary.app.backfills import Backfill, BackfillWish
 from itinerary.errors import ConfigError
-from itinerary.web.heavy.asking import read_answer
+from itinerary.operations.backfill import Backfill, BackfillWish
+from itinerary.web.heavy.ask import read_answer
 from itinerary.web.heavy.bounds import BACKFILL_MAX, DAY
 from itinerary.web.heavy.works import BackfillWork
 

@@ -18,8 +18,8 @@ from typing import IO, Final, NamedTuple, TypeAlias, assert_never
 import msgspec
 
 from itinerary.audit import Progress as AuditProgress
-from itinerary.executors.children import describe_status
-from itinerary.executors.references import SECRET_PREFIX
+from itinerary.executors.secrets import SECRET_PREFIX
+from itinerary.executors.subprocesses import describe_status
 from itinerary.web.heavy.worker import BOOTSTRAP
 from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Failure, Progress, Ready, Setup, framed
 

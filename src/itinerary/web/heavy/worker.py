@@ -25,14 +25,14 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from itinerary.app.views import StoreView
 from itinerary.audit import Progress as AuditProgress
 from itinerary.errors import ItineraryError
 from itinerary.ports import Store
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import packaged_zone_data
-from itinerary.stores.opening import open_store
+from itinerary.stores.urls import open_store
 from itinerary.web.heavy.bounds import IN_WORKER
-from itinerary.web.heavy.performing import Environment, perform
+from itinerary.web.heavy.perform import Environment, perform
 from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Failure, FromWorker, Progress, Ready, Setup, framed
 from itinerary.web.problems import Refused
 

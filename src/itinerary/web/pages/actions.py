@@ -20,21 +20,21 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 from msgspec.structs import replace
 
-from itinerary.app.backfills import Backfill
-from itinerary.app.looking.ground import Ground, at
 from itinerary.errors import ItineraryError, NotThere, PermissionDeniedError, StoreError
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
+from itinerary.operations.backfill import Backfill
+from itinerary.read.snapshot import Ground, at
 from itinerary.schedules.durations import SECOND
-from itinerary.web.acting.kinds import ACTIONS, ADJUSTED_FIELDS, About, Action, Doing, wish_of
-from itinerary.web.acting.notices import leave_notice
-from itinerary.web.acting.subjects import Subject, find_backfill, find_job, find_run
-from itinerary.web.acting.typed import REASON_MAX, Typed, new_key, read_form
-from itinerary.web.guarding import caller_of
+from itinerary.web.actions.definitions import ACTIONS, ADJUSTED_FIELDS, About, Action, Doing, wish_of
+from itinerary.web.actions.flash import leave_notice
+from itinerary.web.actions.form import REASON_MAX, Typed, new_key, read_form
+from itinerary.web.actions.targets import Subject, find_backfill, find_job, find_run
 from itinerary.web.heavy.previews import preview_of
+from itinerary.web.litestar_guard import caller_of
 from itinerary.web.live import Drawn
-from itinerary.web.pages.showing import AnyRequest, framed, shown
+from itinerary.web.pages.filters import job_url
+from itinerary.web.pages.rendering import AnyRequest, framed, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.wording import job_url
 from itinerary.web.problems import Refused
 
 __all__ = ["ACTION_PAGES"]

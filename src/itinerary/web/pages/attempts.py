@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from markupsafe import Markup, escape
 
-from itinerary.app.looking.runs import AttemptSeen, RunDetail, TaskSeen
 from itinerary.model.states import TaskState
+from itinerary.read.runs import AttemptSeen, RunDetail, TaskSeen
 from itinerary.schedules.instants import microseconds_of
-from itinerary.web.drawing.marks import Tone
-from itinerary.web.drawing.waterfall import Span, bar
+from itinerary.web.charts.marks import Tone
+from itinerary.web.charts.waterfall import Span, bar
 from itinerary.web.pages.templates import drawn
 
 __all__ = ["AttemptDrawn", "Said", "attempts_of", "said_by", "tail", "waterfall"]

@@ -15,21 +15,21 @@ from typing import Any, Final
 from litestar import Response, get
 from litestar.response import Redirect
 
-from itinerary.app.looking.ground import Ground, at, moment
 from itinerary.audit import DECIDED_WITHIN, done
 from itinerary.errors import ConfigError, ItineraryError
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.model.text import shown as quoted
+from itinerary.read.snapshot import Ground, at, moment
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
-from itinerary.web.acting.typed import instant_typed
-from itinerary.web.guarding import caller_of
+from itinerary.web.actions.form import instant_typed
 from itinerary.web.heavy.bounds import AUDITED
-from itinerary.web.house import House
+from itinerary.web.litestar_guard import caller_of
 from itinerary.web.live import Drawn
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import Refused
+from itinerary.web.server_state import House
 
 __all__ = ["AUDIT_PAGES"]
 

@@ -8,10 +8,10 @@ import msgspec
 from markupsafe import Markup
 
 from itinerary.schedules.durations import SECOND
-from itinerary.web.drawing.marks import Tone
-from itinerary.web.drawing.sparkline import sparkline
-from itinerary.web.pages.wording import span
-from itinerary.web.rounds import Rounds
+from itinerary.web.charts.marks import Tone
+from itinerary.web.charts.sparkline import sparkline
+from itinerary.web.pages.filters import span
+from itinerary.web.poller import Rounds
 
 __all__ = ["Chart", "health"]
 

@@ -11,15 +11,15 @@ from typing import Any, Final
 from litestar import Response, get
 from litestar.params import FromPath
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.runs import active_runs, run_seen
-from itinerary.model.access import Scope
 from itinerary.model.queries import History, Nodes
 from itinerary.model.rows import JobRow
+from itinerary.model.scopes import Scope
 from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.read.runs import active_runs, run_seen
+from itinerary.read.snapshot import Ground
 from itinerary.web.live import Drawn
-from itinerary.web.pages.finding import job_called
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.lookup import job_called
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import Refused
 

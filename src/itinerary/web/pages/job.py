@@ -14,31 +14,31 @@ from litestar import Response, get
 from litestar.datastructures import State
 from litestar.params import FromPath
 
-from itinerary.app.looking.details import TaskDeclared, job_detail
-from itinerary.app.looking.ground import Ground, at, moment
-from itinerary.app.looking.jobs import JobState
-from itinerary.app.looking.runs import RunSeen, run_seen
-from itinerary.core.stretches import Paused, Removed, Stopped
+from itinerary.core.timeline.history import Paused, Removed, Stopped
 from itinerary.errors import ItineraryError
-from itinerary.model.access import Scope
 from itinerary.model.ids import job_id
 from itinerary.model.queries import Active as ActiveRuns
 from itinerary.model.queries import History, Nodes
 from itinerary.model.rows import JobRow
+from itinerary.model.scopes import Scope
+from itinerary.read.job_detail import TaskDeclared, job_detail
+from itinerary.read.jobs import JobState
+from itinerary.read.runs import RunSeen, run_seen
+from itinerary.read.snapshot import Ground, at, moment
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
-from itinerary.web.counting import Counting
-from itinerary.web.drawing.durations import Bar, durations, percentiles
-from itinerary.web.house import House
+from itinerary.web.charts.durations import Bar, durations, percentiles
+from itinerary.web.daily_counts import Counting
 from itinerary.web.live import Drawn
-from itinerary.web.pages.clocks import on_the_wall
-from itinerary.web.pages.finding import job_called
+from itinerary.web.pages.filters import run_url, span
 from itinerary.web.pages.history import ENDS
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.local_time import on_the_wall
+from itinerary.web.pages.lookup import job_called
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.pages.versions import Changes
-from itinerary.web.pages.wording import run_url, span
 from itinerary.web.pages.year import year_drawn
+from itinerary.web.server_state import House
 
 __all__ = ["JOB"]
 

@@ -17,21 +17,21 @@ from urllib.parse import urlencode
 import msgspec
 from litestar import Response, get
 
-from itinerary.app.looking.ground import Ground, moment
-from itinerary.app.looking.jobs import JobState, Looker
-from itinerary.app.looking.runs import RunSeen, run_seen
 from itinerary.errors import ItineraryError
-from itinerary.model.access import Scope
 from itinerary.model.queries import Active, Recent
 from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
+from itinerary.model.scopes import Scope
 from itinerary.model.states import OccurrenceState
-from itinerary.web.jobbook import JobBook
+from itinerary.read.jobs import JobState, Looker
+from itinerary.read.runs import RunSeen, run_seen
+from itinerary.read.snapshot import Ground, moment
+from itinerary.web.job_index import JobBook
 from itinerary.web.live import Drawn
-from itinerary.web.pages.asked import asked_text
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.query_params import asked_text
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
+from itinerary.web.poller import Rounds
 from itinerary.web.problems import Refused
-from itinerary.web.rounds import Rounds
 
 __all__ = ["JOBS"]
 

@@ -13,21 +13,21 @@ from typing import Final
 import msgspec
 from litestar import Response, get
 
-from itinerary.app.looking.ground import Ground, at, moment
-from itinerary.app.looking.jobs import JobState
-from itinerary.app.looking.nodes import NodeSeen, NodeState, heard_of, nodes_seen
-from itinerary.app.looking.runs import RunSeen, is_waiting, run_seen, why_waiting
-from itinerary.app.looking.statistics import LoopSummary, loop_summary
-from itinerary.model.access import Scope
 from itinerary.model.queries import Active, Details, Nodes, Recent
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
+from itinerary.model.scopes import Scope
 from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.read.jobs import JobState
+from itinerary.read.loop_statistics import LoopSummary, loop_summary
+from itinerary.read.nodes import NodeSeen, NodeState, heard_of, nodes_seen
+from itinerary.read.runs import RunSeen, is_waiting, run_seen, why_waiting
+from itinerary.read.snapshot import Ground, at, moment
 from itinerary.web.live import Drawn
 from itinerary.web.pages.health import health
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.usual import Usual, usual
-from itinerary.web.rounds import FAILED, Rounds
+from itinerary.web.pages.typical_duration import Usual, usual
+from itinerary.web.poller import FAILED, Rounds
 
 __all__ = ["NOW", "draw_now"]
 

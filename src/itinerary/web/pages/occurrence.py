@@ -17,27 +17,27 @@ from litestar import Response, get
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.runs import RunDetail, run_detail
-from itinerary.app.occurrences import Run
 from itinerary.errors import ItineraryError, NotThere
-from itinerary.model.access import Scope
+from itinerary.explain import Explanation, explain_occurrence
 from itinerary.model.queries import Details
 from itinerary.model.rows import OccurrenceRow
+from itinerary.model.scopes import Scope
 from itinerary.model.states import FINAL
-from itinerary.observe.explaining import Explanation, explain_occurrence
+from itinerary.read.run_lookup import Run
+from itinerary.read.runs import RunDetail, run_detail
+from itinerary.read.snapshot import Ground
 from itinerary.schedules.durations import SECOND
-from itinerary.web.heavy.asking import named_by_number
-from itinerary.web.house import House
+from itinerary.web.heavy.ask import named_by_number
 from itinerary.web.live import Drawn
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
-from itinerary.web.pages.clocks import on_the_wall
-from itinerary.web.pages.finding import number_called, row_of
+from itinerary.web.pages.filters import run_url
+from itinerary.web.pages.local_time import on_the_wall
+from itinerary.web.pages.lookup import number_called, row_of
 from itinerary.web.pages.related import related_to
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.state_history import trail_drawn
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.trails import trail_drawn
-from itinerary.web.pages.wording import run_url
+from itinerary.web.server_state import House
 
 __all__ = ["OCCURRENCE"]
 

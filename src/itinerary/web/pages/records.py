@@ -17,22 +17,22 @@ import msgspec
 from litestar import Response, get
 from litestar.params import FromPath
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.jobs import JobSeen, Looker
 from itinerary.errors import NotThere
-from itinerary.model.access import Scope
 from itinerary.model.queries import Streams
+from itinerary.model.scopes import Scope
 from itinerary.model.text import shown as quoted
+from itinerary.read.jobs import JobSeen, Looker
+from itinerary.read.snapshot import Ground
 from itinerary.records.batches import Event
-from itinerary.records.deciding import Cycle
-from itinerary.records.looking import desks, events_page
-from itinerary.web.books import DeskNow
-from itinerary.web.house import House
+from itinerary.records.cycle import Cycle
+from itinerary.records.inspect import desks, events_page
 from itinerary.web.live import Drawn
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.filters import desk_of_url, desk_url
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.wording import desk_of_url, desk_url
 from itinerary.web.problems import Refused
+from itinerary.web.record_log_cache import DeskNow
+from itinerary.web.server_state import House
 
 __all__ = ["RECORD_PAGES"]
 

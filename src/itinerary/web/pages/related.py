@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from itinerary.app.looking.ground import Ground
-from itinerary.app.looking.runs import RunDetail, RunSeen, run_seen
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Active, ByRef, History
 from itinerary.model.reasons import ReasonKind, named_occurrences, read_reason
 from itinerary.model.rows import OccurrenceRow, Ref
-from itinerary.reading import occurrences_of
+from itinerary.read.runs import RunDetail, RunSeen, run_seen
+from itinerary.read.snapshot import Ground
+from itinerary.stores.paging import occurrences_of
 
 __all__ = ["Link", "Related", "related_to"]
 

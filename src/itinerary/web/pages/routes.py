@@ -11,10 +11,10 @@ from itinerary.web.pages.audit import AUDIT_PAGES
 from itinerary.web.pages.history import HISTORY
 from itinerary.web.pages.job import JOB
 from itinerary.web.pages.jobs import JOBS
+from itinerary.web.pages.login import SIGNING
 from itinerary.web.pages.now import NOW
 from itinerary.web.pages.occurrence import OCCURRENCE
 from itinerary.web.pages.records import RECORD_PAGES
-from itinerary.web.pages.signing import SIGNING
 from itinerary.web.pages.timeline import TIMELINE
 from itinerary.web.static import static_file
 

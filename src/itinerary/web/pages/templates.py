@@ -9,9 +9,9 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from itinerary.web.drawing.elapsed import elapsed_bar
-from itinerary.web.drawing.strip import strip
-from itinerary.web.pages import wording
+from itinerary.web.charts.elapsed import elapsed_bar
+from itinerary.web.charts.strip import strip
+from itinerary.web.pages import filters as wording
 from itinerary.web.static import static_url
 
 __all__ = ["drawn", "read_ahead"]

@@ -18,20 +18,20 @@ import numpy as np
 from litestar import Response, get
 from markupsafe import Markup
 
-from itinerary.app.looking.ground import Ground, at
-from itinerary.app.looking.jobs import JobState
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
+from itinerary.read.jobs import JobState
+from itinerary.read.snapshot import Ground, at
 from itinerary.schedules.durations import SECOND
-from itinerary.web.drawing.gantt import Scale, bars, lane, mark_at, now_line, stretch_at, tick_lines
-from itinerary.web.drawing.marks import Tone
-from itinerary.web.lanes import Item, Lane, Numbers, lanes_of
+from itinerary.web.charts.gantt import Scale, bars, lane, mark_at, now_line, stretch_at, tick_lines
+from itinerary.web.charts.marks import Tone
 from itinerary.web.live import Drawn
-from itinerary.web.pages.asked import asked_text
-from itinerary.web.pages.showing import AnyRequest, shown
+from itinerary.web.pages.filters import run_url, span
+from itinerary.web.pages.query_params import asked_text
+from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.wording import run_url, span
+from itinerary.web.poller import Rounds
 from itinerary.web.problems import Refused
-from itinerary.web.rounds import Rounds
+from itinerary.web.timeline_data import Item, Lane, Numbers, lanes_of
 
 __all__ = ["TIMELINE"]
 

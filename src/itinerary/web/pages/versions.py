@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from itinerary.app.differences import differences
-from itinerary.app.looking.ground import Ground, at, moment
-from itinerary.core.changes import compare
-from itinerary.core.timeline import Timeline
+from itinerary.core.timeline.diff import compare
+from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
+from itinerary.jobs.version_diff import differences
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.read.snapshot import Ground, at, moment
 
 __all__ = ["ChangeDrawn", "Changes", "Meant"]
 

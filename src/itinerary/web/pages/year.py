@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from itinerary.model.states import OccurrenceState
-from itinerary.web.counting import YEAR, Covered, Year
-from itinerary.web.drawing.heatmap import DayDrawn, heatmap, level_of
-from itinerary.web.drawing.marks import Tone, tone_of
+from itinerary.web.charts.heatmap import DayDrawn, heatmap, level_of
+from itinerary.web.charts.marks import Tone, tone_of
+from itinerary.web.daily_counts import YEAR, Covered, Year
+from itinerary.web.pages.filters import job_url
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.wording import job_url
 
 __all__ = ["MonthSeen", "year_drawn"]
 

@@ -15,11 +15,11 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import msgspec
 
 from itinerary import Itinerary
-from itinerary.app.logs import engine_log
-from itinerary.app.nodes import RunningNode
-from itinerary.observe.addresses import ListenAt
+from itinerary.api.running_node import RunningNode
+from itinerary.config.log_setup import engine_log
+from itinerary.observe.listen_address import ListenAt
 from itinerary.web.access import RateLimits
-from itinerary.web.serving import Serving
+from itinerary.web.asgi import Serving
 from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")

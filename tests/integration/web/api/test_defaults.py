@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.app.applying import Wish, apply_jobs
-from itinerary.app.undeclared import Home
+from itinerary.jobs.undeclared import Home
 from itinerary.model.policies import UpdatePolicy
+from itinerary.operations.apply import Wish, apply_jobs
 from itinerary.stores import open_store
 from tests.integration.web.api.served import Served
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.model.access import Scope
+from itinerary.model.scopes import Scope
 from itinerary.web.api.routes import api_document
 from tests.docs.pages import DOCS, Page
 from tests.integration.web.api.conftest import work

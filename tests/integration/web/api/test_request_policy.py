@@ -246,6 +246,8 @@ def test_a_function_that_the_job_file_names_is_registered_and_one_of_itinerary_i
     with Served(app) as served:
         assert sent(served, "plan", "b", job_of({"python": f"{HERE}:unregistered"})).status == 200
         assert sent(served, "plan", "b", job_of({"python": f"{HERE}:job_of"})).status == 403
-        for name in ("itinerary.app.contexts:iterated", "itinerary.records.desks.folio:cycled"):
+        for name in ("itinerary.executors.async_iteration:iterated", "itinerary.records.desks.folio:cycled"):
             assert sent(served, "plan", "b", job_of({"python": name})).status == 403
-        assert sent(served, "plan", "b", job_of({"python": "itinerary.app.contexts:Channels"})).status == 400
+        assert (
+            sent(served, "plan", "b", job_of({"python": "itinerary.executors.async_iteration:Channels"})).status == 400
+        )

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.app.tokens import create
-from itinerary.model.access import Scope
-from itinerary.observe.addresses import ListenAt
-from itinerary.stores.opening import open_store
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import create
+from itinerary.stores.urls import open_store
 from tests.integration.web.api.served import PATIENCE, Answer, Served
 
 pytestmark = pytest.mark.spec("Q1", "policies of a job")

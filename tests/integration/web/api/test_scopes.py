@@ -11,10 +11,10 @@ import pytest
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from itinerary.app.tokens import create, revoke
-from itinerary.model.access import Scope
-from itinerary.observe.addresses import ListenAt
-from itinerary.stores.opening import open_store
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import create, revoke
+from itinerary.stores.urls import open_store
 from itinerary.web.access import PUBLIC
 from itinerary.web.api.routes import api_document, api_routes
 from itinerary.web.pages.routes import PAGES

@@ -13,11 +13,11 @@ from aiohttp import web
 
 from itinerary.executors.pods.executor import PodExecutor
 from itinerary.executors.pods.policy import PodPolicy
-from itinerary.executors.pods.sight import DELETED
+from itinerary.executors.pods.status import DELETED
 from itinerary.executors.registry import Registry
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.work import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
 from tests.contracts.executors.stage import PATIENCE, facts, until
 from tests.unit.executors.pods.api_server import ApiServer, refused, serving
 

@@ -11,8 +11,8 @@ from itinerary.executors.pods.attempts import PodAttempt
 from itinerary.executors.pods.definition import read_pod
 from itinerary.executors.pods.manifest import adoption, manifest
 from itinerary.executors.registry import Registry
+from itinerary.model.attempts import Assignment, AttemptKey
 from itinerary.model.rows import Ref
-from itinerary.model.work import Assignment, AttemptKey
 from tests.contracts.executors.stage import facts
 
 NODE = "3e8a4a9e-1111-4d6b-9d3a-0b6a3a4a9e11"
@@ -155,7 +155,7 @@ def test_the_pod_of_a_function_is_told_what_to_run() -> None:
     spec = manifest(attempt.task, given, NODE, attempt.run)["spec"]
     (main,) = spec["containers"]
     assert spec["enableServiceLinks"] is False, "what Kubernetes makes of services may look like settings of ours"
-    assert main["command"] == ["python", "-m", "itinerary.executors.pods.inside"]
+    assert main["command"] == ["python", "-m", "itinerary.executors.pods.entrypoint"]
     (variable,) = main["env"]
     assert variable["name"] == "ITINERARY_POD_RUN"
     assert msgspec.json.decode(variable["value"])["name"] == "app.work:crunch"

@@ -7,11 +7,11 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from itinerary.app.tokens import TokenBook, create, revoke
 from itinerary.errors import StoreUnavailable
-from itinerary.model.access import LocalScope, Scope
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.addresses import ListenAt
+from itinerary.model.scopes import LocalScope, Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import TokenBook, create, revoke
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore

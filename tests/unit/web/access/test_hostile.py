@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from itinerary.app.tokens import FRESH_FOR, digest_of, new_text
-from itinerary.model.access import Scope
-from itinerary.observe.addresses import ListenAt
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import FRESH_FOR, digest_of, new_text
 from itinerary.web.access import PUBLIC, Caller, Need, Rejection
 from tests.local_callers import ME
 from tests.unit.web.access.gatehouse import EVERYWHERE, HOUR, LOOPBACK, Gatehouse

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.app.tokens import Found
 from itinerary.connections.clients import client_key
 from itinerary.errors import ConfigError, NodeError
-from itinerary.model.access import Scope
 from itinerary.model.rows import TokenRow
-from itinerary.observe.addresses import ListenAt, authority
+from itinerary.model.scopes import Scope
+from itinerary.observe.listen_address import ListenAt, authority
+from itinerary.operations.tokens import Found
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import RateLimits, check_listening, security_headers
 from itinerary.web.access import sessions as session_parts
-from itinerary.web.access.heads import BYTES_MAX, COUNT_MAX, Heads, read_heads
+from itinerary.web.access.headers import BYTES_MAX, COUNT_MAX, Heads, read_heads
 from itinerary.web.access.hosts import Hosts
-from itinerary.web.access.limits import Buckets, Slowdown
 from itinerary.web.access.origins import foreign_origin
+from itinerary.web.access.rate_limits import Buckets, Slowdown
 from itinerary.web.access.sessions import SESSION_FOR, Sessions
 
 LOOPBACK = ListenAt("127.0.0.1", 8080)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.app.jobfiles.documents import document_of
+from itinerary.jobs.job_file.document import document_of
 from itinerary.web.heavy.documents import SENT_FILE, pack_document, unpack_document
 from itinerary.web.problems import Refused
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from itinerary.app.views import StoreView
 from itinerary.errors import StoreUnavailable
 from itinerary.model.settings import Settings
+from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import packaged_zone_data
 from itinerary.web.heavy.pool import HeavyWork
 from itinerary.web.heavy.process import WorkerProcess

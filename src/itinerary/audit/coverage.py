@@ -1,0 +1,149 @@
+"""Every instant that the versions in force made due is decided exactly once: by a row of its own, or in one window.
+
+`core.recovery.audit` compares, one piece of time after the other; this module turns the answers into sentences and
+sums. A window may reach through many pieces. Its stated number of instants is checked after the last of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.audit.findings import Check, Findings
+from itinerary.core.recovery.audit import AuditReport
+from itinerary.core.recovery.match import Matching, Span, stands_for_itself
+from itinerary.core.timeline.expected import Due, Expected
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["NOT_RUN", "Decision", "Instants", "Sums", "outcome_of"]
+
+_MAY_END_UNBEGUN: Final = (OccurrenceState.FAILED, OccurrenceState.CANCELLED)
+_BEFORE_START: Final = "_before_start"
+NOT_RUN: Final = frozenset(
+    {OccurrenceState.SKIPPED.value, OccurrenceState.MISSED.value}
+    | {f"{state.value}{_BEFORE_START}" for state in _MAY_END_UNBEGUN}
+)
+"""What became of instants of which nothing ever ran."""
+
+
+class Decision(NamedTuple):
+    """A row that there is."""
+
+    key: Key
+    ref: Ref
+    outcome: str
+    """What became of it: see `outcome_of`."""
+
+
+def outcome_of(row: OccurrenceRow) -> str:
+    """What became of an occurrence: its state; of one that ended without having begun, that too."""
+    if row.started_at is None and row.status in _MAY_END_UNBEGUN:
+        return f"{row.status.value}{_BEFORE_START}"
+    return row.status.value
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """How many instants there were, and what became of them."""
+
+    expected: int = 0
+    matched: int = 0
+    lost: int = 0
+    doubled: int = 0
+    unknown: int = 0
+    unexpected: int = 0
+
+
+class Instants:
+    """What has been compared so far of `[start, end)`."""
+
+    def __init__(self, start: int, end: int, windows: Sequence[OccurrenceRow], findings: Findings) -> None:
+        self._start, self._findings = start, findings
+        self.windows = [row for row in windows if row.window is not None and row.window.start < end]
+        """Those that reach into what is not compared yet."""
+        self._inside: Counter[Ref] = Counter()
+        self._in_gaps: set[JobNumber] = set()
+        self._window_refs = frozenset(row.ref for row in self.windows)
+        self.outcomes: Counter[str] = Counter()
+        """What became of the instants. One that lies in a window counts as what became of that row."""
+        self.sums = Sums()
+        self.gaps: dict[tuple[JobNumber, str], None] = {}
+        """Jobs of which nobody can say what they expected, and why."""
+
+    def take(
+        self, report: AuditReport, expected: Expected, decided: Sequence[Decision], unexpected: Collection[Key] = ()
+    ) -> None:
+        """One more piece, compared. `unexpected` are all rows that were never expected, excused or not."""
+        self._add(report)
+        others = frozenset(unexpected)
+        self.outcomes.update(
+            one.outcome
+            for one in decided
+            if stands_for_itself(one.key) and one.ref not in self._window_refs and one.key not in others
+        )
+        for due in report.lost:
+            self._say(due.job, due.instant, "is lost: nothing was decided about it")
+        for due in report.doubled:
+            self._say(due.job, due.instant, f"is decided more than once: by {self._deciders(due, decided)}")
+        by_key = {decision.key: decision.ref for decision in decided} if report.unexpected else {}
+        for key in report.unexpected:
+            self._say(key.job, key.instant, f"was never expected, and has occurrence {by_key.get(key)}")
+        for gap in report.gaps:
+            self.gaps[gap.job, gap.reason] = None
+            self._in_gaps.add(gap.job)
+        self._count(expected)
+
+    def _add(self, report: AuditReport) -> None:
+        sums = self.sums
+        self.sums = replace(
+            sums,
+            expected=sums.expected + report.expected,
+            matched=sums.matched + report.matched,
+            lost=sums.lost + report.lost_count,
+            doubled=sums.doubled + report.doubled_count,
+            unknown=sums.unknown + report.unknown_count,
+            unexpected=sums.unexpected + len(report.unexpected),
+        )
+        not_listed = report.lost_count - len(report.lost) + report.doubled_count - len(report.doubled)
+        self._findings.counts[Check.OWED] += not_listed
+
+    def _say(self, job: JobNumber, instant: int, message: str) -> None:
+        self._findings.add(Check.OWED, job, instant, message)
+
+    def _deciders(self, due: Due, decided: Sequence[Decision]) -> str:
+        windows = {
+            row.ref: row.window.start <= due.instant < row.window.end
+            for row in self.windows
+            if row.window is not None and row.job == due.job and row.kind.is_by_schedule and row.window.count
+        }
+        own = [
+            f"occurrence {ref}"
+            for key, ref, _ in decided
+            if (key.job, key.instant) == (due.job, due.instant) and stands_for_itself(key) and ref not in windows
+        ]
+        around = [f"the window of occurrence {ref}" for ref, is_around in windows.items() if is_around]
+        return " and ".join([*own, *around])
+
+    def _count(self, expected: Expected) -> None:
+        """Add what this piece has of each window; those that are through are compared with what they say."""
+        counted = [row for row in self.windows if row.window is not None and row.kind.is_by_schedule]
+        if counted:
+            spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in counted]
+            for row, count in zip(counted, Matching(expected).inside(spans).tolist(), strict=True):
+                self._inside[row.ref] += count
+                if count and row.window_count:
+                    self.outcomes[outcome_of(row)] += count
+        for row in self.windows:
+            if row.window is not None and row.window.end <= expected.end:
+                self._compare(row, row.window.count, self._inside.pop(row.ref, 0))
+        self.windows = [row for row in self.windows if row.window is not None and row.window.end > expected.end]
+
+    def _compare(self, row: OccurrenceRow, said: int, found: int) -> None:
+        is_whole = row.window_start is not None and self._start <= row.window_start
+        if said and is_whole and found != said and row.kind.is_by_schedule and row.job not in self._in_gaps:
+            message = f"says that its window holds {said} instants, and it holds {found}"
+            self._findings.add_row(Check.OWED, row, message)

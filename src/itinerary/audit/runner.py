@@ -1,0 +1,320 @@
+"""A store, gone through page by page.
+
+    the timeline, the windows                     read first
+    what leads to occurrences                     active, waiting, shares, slots: small tables, as they are now
+    occurrences of the window, in order ─┬─► rows: each for itself
+                                         ├─► lines: each against those before it
+                                         └─► instants: a piece of time at a time, against what was expected
+
+Each page is read in one transaction, so on a store that is in use nothing half-done is seen. What is compared across
+pages is of the past, which does not change: the window ends at the watermark or before, and new entries on a timeline
+count from later on. Only forgetting goes on there. So what seems lost is looked at again, with the floors of histories
+as they are by then.
+
+Bounded: a page of occurrences, the keys of a piece, the lines as long as they were, and all windows are held in memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from itinerary.audit.coverage import NOT_RUN, Decision, Instants, outcome_of
+from itinerary.audit.findings import Check, Finding, Findings
+from itinerary.audit.queue_order import Lines
+from itinerary.audit.row_consistency import check_entry, check_evidence, is_sound
+from itinerary.core.recovery.audit import AuditReport, audit, excused
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ConfigError, WindowError
+from itinerary.model.audit_queries import EVIDENCE_PAGE, Entry, Evidence, Inspect, Pointers, PointerTable
+from itinerary.model.queries import ByKey, Standing
+from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow, Ref
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
+from itinerary.stores.paging import jobs_after, read_timeline
+
+__all__ = ["DECIDED_WITHIN", "Audited", "NotLookedAt", "Progress", "audit_store", "audit_window"]
+
+_PIECE: Final = 86_400 * SECOND
+DECIDED_WITHIN: Final = 60 * SECOND
+"""How long a store may take to decide what is due, before an audit says that it has not."""
+_COUNTED_MAX: Final = 100_000
+"""So many instants that are not decided are counted."""
+_PIECE_ROWS: Final = 50_000
+"""So many rows, or so long a time, are compared together with what was expected."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far an audit is."""
+
+    start: int
+    upto: int
+    end: int
+    occurrences: int
+
+
+class NotLookedAt(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the window that an audit cannot judge: the store has not decided everything in it yet."""
+
+    start: str
+    """Up to here everything is decided."""
+    end: str
+    expected: int
+    """How many instants were due in it."""
+    is_more: bool = False
+    """There are more than that: counting stopped."""
+
+
+class Audited(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an audit, as `--json` prints it."""
+
+    start: str
+    end: str
+    occurrences: int
+    """How many were looked at."""
+    expected: int
+    matched: int
+    lost: int
+    doubled: int
+    unknown: int
+    unexpected: int
+    wrong: int
+    """What else is wrong: trails, indexes, what is held, lines."""
+    findings: tuple[Finding, ...]
+    gaps: tuple[str, ...]
+    """Jobs of which nobody can say what they expected, and why."""
+    outcomes: dict[str, int] = {}
+    """What became of the instants that are decided, by state. An instant that one row of several answers for counts as
+    what became of that row."""
+    not_run: int = 0
+    """Of how many instants nothing ever ran: they were skipped, missed, or ended before they began, or are lost."""
+    not_looked_at: NotLookedAt | None = None
+    """The part of the window that is not decided yet; None: everything was looked at."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the window was looked at."""
+        return self.not_looked_at is None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is lost, doubled or wrong."""
+        return not (self.lost or self.doubled or self.unexpected or self.wrong)
+
+
+async def audit_store(
+    store: Store,
+    start: int | None = None,
+    end: int | None = None,
+    hear: Callable[[Progress], None] = lambda _: None,
+) -> Audited:
+    """Audit `[start, end)`, as far as everything is decided, and say which part of it is not.
+
+    Args:
+        store: The store to look at.
+        start: From when on; None: from where the history of any job begins.
+        end: Before when; None: now, less the minute that the store may take to decide what is due.
+        hear: Called with how far the audit is.
+
+    Returns:
+        What was found. `not_looked_at` names the part of the window behind the watermark: what is not decided yet is
+        not lost, but nothing can be said for it either.
+
+    Raises:
+        ConfigError: The window begins later than the part that is decided ends.
+    """
+    status = await store.read(Standing())
+    upto = status.watermark if end is None else min(end, status.watermark)
+    if start is not None and start >= upto and end is not None:
+        raise ConfigError(
+            f"everything is decided up to {shown_instant(status.watermark)}, and the window begins at "
+            f"{shown_instant(start)}; audit an earlier window"
+        )
+    found = await audit_window(store, start, upto, hear)
+    begin = upto if start is None else max(start, upto)
+    behind = await _not_looked_at(store, begin, end, status.now)
+    return found if behind is None else msgspec.structs.replace(found, not_looked_at=behind)
+
+
+async def _not_looked_at(store: Store, start: int, end: int | None, now: int) -> NotLookedAt | None:
+    """What lies between the watermark and the end of the window. A store decides what is due within seconds, so without
+    an end of its own a window ends a minute ago, and is complete if nothing was due between the watermark and then."""
+    last = now - DECIDED_WITHIN if end is None else end
+    if last <= start:
+        return None
+    expected, is_more = _count_due(await read_timeline(store.read), start, min(last, now))
+    if not expected and end is None:
+        return None
+    return NotLookedAt(start=shown_instant(start), end=shown_instant(last), expected=expected, is_more=is_more)
+
+
+def _count_due(timeline: Timeline, start: int, end: int) -> tuple[int, bool]:
+    """How many instants were due in `[start, end)`, and whether there are more than were counted."""
+    count, piece = 0, _PIECE
+    while start < end:
+        if count >= _COUNTED_MAX:
+            return count, True
+        upto = min(start + piece, end)
+        try:
+            count += len(timeline.expected(start, upto))
+        except WindowError:
+            if piece <= SECOND:
+                return count, True
+            piece //= 2
+            continue
+        start = upto
+    return count, False
+
+
+async def audit_window(
+    store: Store, start: int | None, end: int, hear: Callable[[Progress], None] = lambda _: None
+) -> Audited:
+    """Audit `[start, end)`, of which everything should be decided, whatever the watermark says."""
+    timeline = await read_timeline(store.read)
+    if start is None:
+        start = min((job.history_floor for job in timeline.jobs.values()), default=end)
+    return await _Audit(store, timeline, min(start, end), end, hear).run()
+
+
+class _Audit:
+    """One audit, under way."""
+
+    def __init__(
+        self, store: Store, timeline: Timeline, start: int, end: int, hear: Callable[[Progress], None]
+    ) -> None:
+        self._store, self._timeline, self._hear = store, timeline, hear
+        self._start, self._end = start, end
+        self._findings = Findings(timeline.jobs)
+        self._lines = Lines(self._findings)
+        self._floors = _floors(timeline.jobs.values())
+        self._count = 0
+        self._upto = start
+        """Up to where instants have been compared."""
+        self._decided: list[Decision] = []
+        """What was read and not compared yet, in order."""
+        self._instants = Instants(start, end, (), self._findings)
+
+    async def run(self) -> Audited:
+        windows = await self._entries(PointerTable.WINDOWS, (self._start + 1,))
+        self._instants = Instants(self._start, self._end, windows, self._findings)
+        for table in PointerTable:
+            if table is not PointerTable.WINDOWS:
+                await self._entries(table)
+        await self._rows()
+        sums, findings, outcomes = self._instants.sums, self._findings, self._instants.outcomes
+        return Audited(
+            start=shown_instant(self._start),
+            end=shown_instant(self._end),
+            occurrences=self._count,
+            **msgspec.structs.asdict(sums),
+            wrong=findings.count - sums.lost - sums.doubled - sums.unexpected,
+            findings=tuple(findings.listed),
+            gaps=tuple(sorted(f"{findings.name(job)}: {reason}" for job, reason in self._instants.gaps)),
+            outcomes={name: outcomes[name] for name in sorted(outcomes)},
+            not_run=sums.lost + sum(outcomes[name] for name in NOT_RUN),
+        )
+
+    # -- what leads to occurrences -----------------------------------------------------------------------------------
+
+    async def _entries(self, table: PointerTable, begin: tuple[int | str, ...] = ()) -> list[OccurrenceRow]:
+        """Check a table that leads to occurrences; of the windows, return them."""
+        rows: dict[Ref, OccurrenceRow] = {}
+        following: tuple[int | str, ...] | None = begin
+        last: Entry | None = None
+        while following is not None:
+            page = await self._store.read(Pointers(table, following))
+            for entry, row in page.found:
+                if entry == last:
+                    continue  # it was on the page before
+                check_entry(entry, row, self._findings)
+                last = entry
+                if row is not None and table is PointerTable.WINDOWS:
+                    rows[row.ref] = row
+            following = page.next
+        return list(rows.values())
+
+    # -- occurrences, in order ---------------------------------------------------------------------------------------
+
+    async def _rows(self) -> None:
+        begin: Key | None = None
+        limit, seen = EVIDENCE_PAGE, frozenset[Ref]()
+        while True:
+            page = await self._store.read(Inspect(self._start, self._end, begin, limit))
+            for evidence in page.found:
+                if not seen or evidence.row.ref not in seen:
+                    self._look(evidence, page.now)
+            if page.next is None:
+                break
+            seen = frozenset(_last_of(page.found, page.next))
+            limit = limit * 2 if page.next == begin else EVIDENCE_PAGE  # a key that fills a page is there too often
+            begin = page.next
+            if len(self._decided) >= _PIECE_ROWS or begin.instant - self._upto >= _PIECE:
+                await self._compare(begin.instant)
+            self._hear(Progress(self._start, begin.instant, self._end, self._count))
+        await self._compare(self._end)
+
+    def _look(self, evidence: Evidence, now: int) -> None:
+        row = evidence.row
+        decision = Decision(row.key, row.ref, outcome_of(row))
+        if self._decided and self._decided[-1].key == decision.key:
+            other = self._decided[-1].ref
+            self._findings.add_row(Check.ONE_ROW, row, f"has the key of occurrence {other}")
+        self._count += 1
+        self._decided.append(decision)
+        if is_sound(evidence) and not self._lines.stands_in_line(row.job):
+            return
+        check_evidence(evidence, self._findings)
+        self._lines.look(evidence, now)
+
+    # -- instants, a piece at a time ---------------------------------------------------------------------------------
+
+    async def _compare(self, upto: int) -> None:
+        """Compare what was read with what was expected, up to an instant."""
+        while self._upto < upto:
+            end = min(self._upto + _PIECE, upto)
+            count = bisect_left(self._decided, end, key=lambda decision: decision.key.instant)
+            await self._piece(self._upto, end, self._decided[:count])
+            del self._decided[:count]
+            self._upto = end
+            self._hear(Progress(self._start, end, self._end, self._count))
+
+    async def _piece(self, start: int, end: int, decided: Sequence[Decision]) -> None:
+        try:
+            expected = self._timeline.expected(start, end)
+        except WindowError:
+            if end - start <= SECOND:
+                raise
+            middle = (start + end) // 2
+            count = bisect_left(decided, middle, key=lambda decision: decision.key.instant)
+            await self._piece(start, middle, decided[:count])
+            await self._piece(middle, end, decided[count:])
+            return
+        keys = [decision.key for decision in decided]
+        report = audit(expected, keys, self._instants.windows, self._floors)
+        if report.lost_count:
+            self._floors = _floors(await jobs_after(self._store.read))
+            report = audit(expected, keys, self._instants.windows, self._floors)
+        self._instants.take(await self._excused(report), expected, decided, report.unexpected)
+
+    async def _excused(self, report: AuditReport) -> AuditReport:
+        """The report without what was withdrawn."""
+        found: dict[Key, OccurrenceRow] = {}
+        for first in range(0, len(report.unexpected), EVIDENCE_PAGE):
+            found |= await self._store.read(ByKey(report.unexpected[first : first + EVIDENCE_PAGE]))
+        return excused(report, found)
+
+
+def _last_of(found: Sequence[Evidence], key: Key) -> Iterator[Ref]:
+    """The last of a page, as far back as they have this key."""
+    for evidence in reversed(found):
+        if evidence.row.key != key:
+            return
+        yield evidence.row.ref
+
+
+def _floors(jobs: Iterable[JobRow]) -> dict[JobNumber, int]:
+    return {row.number: row.history_floor for row in jobs}

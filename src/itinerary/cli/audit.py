@@ -1,0 +1,57 @@
+"""`itinerary audit`: what came of an audit, in words, and how far it is while it goes on (see `itinerary.audit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from itinerary.audit import Audited, NotLookedAt, Progress, done
+from itinerary.cli.progress import Hear
+from itinerary.schedules.instants import shown_instant
+
+__all__ = ["heard_by", "words"]
+
+_PARTS: Final = 100
+
+
+def words(found: Audited) -> str:
+    """What came of an audit: a line for the whole, one for what was done, one for what was not looked at, and one for
+    each thing that is wrong."""
+    decided = f"{found.expected} expected, {found.matched} decided exactly once"
+    others = f"{found.lost} lost, {found.doubled} doubled, {found.unexpected} unexpected, {found.unknown} unknown"
+    looked_at = f"{found.occurrences} occurrences looked at, {found.wrong} other faults"
+    lines = [f"{found.start} to {found.end}: {decided}, {others}; {looked_at}"]
+    if found.expected:
+        lines.append(f"  {_done(found)}")
+    if found.not_looked_at is not None:
+        lines.append(f"  {_not_looked_at(found.not_looked_at)}")
+    lines += [f"  {finding}" for finding in found.findings]
+    left_out = found.lost + found.doubled + found.unexpected + found.wrong - len(found.findings)
+    if left_out:
+        lines.append(f"  … and {left_out} more")
+    lines += [f"  cannot be enumerated: {gap}" for gap in found.gaps]
+    return "\n".join(lines)
+
+
+def _done(found: Audited) -> str:
+    """What became of the instants that were decided, and of how many nothing ran."""
+    *parts, (not_run, _) = done(found)
+    if found.lost:
+        parts.append((found.lost, "lost"))
+    return "; ".join(filter(None, [", ".join(f"{count} {words}" for count, words in parts), f"not run: {not_run}"]))
+
+
+def _not_looked_at(part: NotLookedAt) -> str:
+    due = f"{'more than ' if part.is_more else ''}{part.expected} due in it"
+    return f"not looked at: {part.start} to {part.end}, {due}: the store has not decided everything there yet"
+
+
+def heard_by(hear: Hear) -> Callable[[Progress], None]:
+    """Says how far an audit is, in parts of the time that it is about."""
+
+    def tell(far: Progress) -> None:
+        total = max(far.end - far.start, 1)
+        note = f"up to {shown_instant(far.upto)}, {far.occurrences:,} occurrences"
+        hear((far.upto - far.start) * _PARTS // total, _PARTS, note)
+
+    return tell

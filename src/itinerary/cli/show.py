@@ -1,0 +1,122 @@
+"""`itinerary show` and `history`: one job, or one occurrence, with everything; and what a job's occurrences came to.
+
+`show` takes the name of a job, or an occurrence by its number, its id or its run id. A name that is both is the job.
+With `--last` it shows the last run of a job, with its output.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from itinerary.cli.completion import complete_job
+from itinerary.cli.job_page import print_job
+from itinerary.cli.list import Limit, looked_at
+from itinerary.cli.options import AsJson, Store, errors_told
+from itinerary.cli.output import print_json
+from itinerary.cli.run_pages import print_history, print_run
+from itinerary.errors import NotThere
+from itinerary.model.states import OccurrenceState
+from itinerary.model.text import shown
+from itinerary.read.job_detail import job_detail
+from itinerary.read.run_lookup import Finder, Run
+from itinerary.read.runs import history_page, run_detail
+from itinerary.read.snapshot import Ground
+from itinerary.read.timeline_view import StoreView
+
+__all__ = ["add_showing"]
+
+
+def add_showing(app: typer.Typer) -> None:
+    """Add these commands to the others."""
+    app.command()(show)
+    app.command()(history)
+
+
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|RUN",
+            help="A job, or an occurrence: its number, its id, or etl:1767225600.",
+            autocompletion=complete_job,
+        ),
+    ],
+    last: Annotated[bool, typer.Option("--last", help="Show the last run of the job, with its output.")] = False,  # noqa: FBT002 - a switch
+    limit: Limit = 5,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """Show a job, or one occurrence of one, with everything that is known of it."""
+
+    async def look(ground: Ground) -> None:
+        run = await (_last_run(ground, what) if last else _run_called(ground, what))
+        if run is not None:
+            detail = await run_detail(ground, run)
+            if as_json:
+                print_json(detail)
+            else:
+                print_run(ground, detail)
+            return
+        found = await job_detail(ground, ground.job(what), limit=limit)
+        if as_json:
+            print_json(found)
+        else:
+            print_job(ground, found)
+
+    with errors_told():
+        looked_at(store, look)
+
+
+async def _last_run(ground: Ground, job: str) -> Run:
+    """Return the last run of a job that ended; if none has, one that has not. Raises NotThere if there is none."""
+    page = await history_page(ground, ground.job(job), limit=1)
+    if not (found := [*page.runs, *page.active]):
+        raise NotThere(f"job {shown(job)} has no run on record; `itinerary trigger {job}` starts one")
+    return await Finder().find(ground.store, await StoreView.of(ground.store), str(found[0].number))
+
+
+async def _run_called(ground: Ground, what: str) -> Run | None:
+    """The occurrence of that id or run id, unless a job is called so, or nothing could be."""
+    names = {row.name for row in ground.timeline.jobs.values()}
+    job, _, seconds = what.rpartition(":")
+    is_run = (job in names and seconds.isdigit()) or what.removeprefix("#").isdigit() or _is_id(what)
+    if what in names or not is_run:
+        return None
+    return await Finder().find(ground.store, await StoreView.of(ground.store), what)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def history(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The name of a job.", autocompletion=complete_job)],
+    state: Annotated[
+        list[OccurrenceState] | None,
+        typer.Option("--state", help="Only occurrences in this state; may be given several times."),
+    ] = None,
+    limit: Limit = 20,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="N", min=0, help="Go on where a page ended: its number.")
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a switch
+) -> None:
+    """List what a job's occurrences came to, the newest first; and draw how long they took."""
+
+    async def look(ground: Ground) -> None:
+        page = await history_page(ground, ground.job(job), limit=limit, before=before, states=frozenset(state or ()))
+        if as_json:
+            print_json(page)
+            return
+        print_history(ground, page, is_whole=not state and before is None)
+
+    with errors_told():
+        looked_at(store, look)

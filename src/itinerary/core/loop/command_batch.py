@@ -1,0 +1,153 @@
+"""Commands as they come up in one iteration, put together by kind: a thousand starts leave the loop as one command."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from itinerary.core.loop.commands import (
+    Announce,
+    Claim,
+    Command,
+    Exit,
+    Follow,
+    Forget,
+    KeepStatistics,
+    Kill,
+    Launch,
+    Level,
+    Log,
+    ReadRows,
+    RebuildIndex,
+    Release,
+    Reply,
+    StartRuns,
+    Stop,
+    TakeUp,
+    Write,
+)
+from itinerary.core.loop.events import Counted, News
+from itinerary.core.loop.messages import ReplyTo
+from itinerary.model.attempts import Assignment, AttemptKey
+from itinerary.model.rows import Ref, StatisticsRow
+from itinerary.model.writes import Change, Intervention, Start, Wanted
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """What the loop asks for in one iteration."""
+
+    __slots__ = (
+        "_others",
+        "_rebuild",
+        "assignments",
+        "changes",
+        "follow",
+        "forget",
+        "is_urgent",
+        "kills",
+        "news",
+        "reads",
+        "releases",
+        "starts",
+        "stops",
+        "takings",
+        "wanted",
+        "wanted_under",
+    )
+
+    def __init__(self) -> None:
+        self.wanted: list[Wanted] = []
+        self.wanted_under = 0
+        """The revision by which they are wanted: the iteration may hear of a newer one afterwards."""
+        self.starts: list[Start] = []
+        self.changes: list[Change] = []
+        self.is_urgent = False
+        """Whether one of the changes must not wait for more to come together."""
+        self.assignments: list[Assignment] = []
+        self.stops: list[AttemptKey] = []
+        self.kills: list[AttemptKey] = []
+        self.news: list[News] = []
+        self.reads: list[Ref] = []
+        self.releases: list[Intervention] = []
+        self.takings: list[Intervention] = []
+        self.follow: list[Ref] = []
+        self.forget: list[Ref] = []
+        self._rebuild: str | None = None
+        self._others: list[Command] = []
+
+    def reply(self, to: ReplyTo, answer: Any) -> None:
+        """Answer somebody, if somebody asked."""
+        if to is not None:
+            self._others.append(Reply(to, answer))
+
+    def log(self, level: Level, event: str, **fields: Any) -> None:
+        """Say something."""
+        self._others.append(Log(level, event, fields))
+
+    def keep(self, row: StatisticsRow, counted: Counted) -> None:
+        """Store what the loop did, and tell what it has in hand."""
+        self._others.append(KeepStatistics(row, counted))
+
+    def rebuild(self, why: str) -> None:
+        """Have the index built anew, once."""
+        self._rebuild = self._rebuild or why
+
+    def exit(self, unfinished: int, error: str | None = None) -> None:
+        """The loop is done."""
+        self._others.append(Exit(unfinished, error))
+
+    def commands(self, revision: int) -> list[Command]:
+        """Return every command. Ends come before starts, and starts before everything that can wait.
+
+        Do not launch an attempt that is killed in the same iteration: a node that was frozen may receive the answer to
+        a start after it has lost the run. Launch an attempt before it is asked to stop: its executor must know it.
+        """
+        killed = set(self.kills)
+        launched = self.assignments
+        if killed:
+            launched = [assignment for assignment in launched if assignment.key not in killed]
+        begun = {assignment.key for assignment in self.assignments} if self.kills or self.stops else frozenset()
+        kills, _ = _split(self.kills, begun)
+        stops, stops_of_begun = _split(self.stops, begun)
+        found: list[Command] = []
+        if kills:
+            found.append(Kill(kills))
+        if stops:
+            found.append(Stop(stops))
+        if self.starts:
+            found.append(StartRuns(revision, self.starts))
+        if self.follow:
+            found.append(Follow(self.follow))
+        if launched:
+            found.append(Launch(launched))
+        if stops_of_begun:
+            found.append(Stop(stops_of_begun))
+        if self.changes or self.is_urgent:
+            found.append(Write(self.changes, self.is_urgent))
+        found += self._what_can_wait()
+        return found + self._others
+
+    def _what_can_wait(self) -> Iterator[Command]:
+        if self.wanted:
+            yield Claim(self.wanted_under, self.wanted)
+        if self.releases:
+            yield Release(self.releases)
+        if self.takings:
+            yield TakeUp(self.takings)
+        if self.forget:
+            yield Forget(self.forget)
+        if self.reads:
+            yield ReadRows(self.reads)
+        if self.news:
+            yield Announce(self.news)
+        if self._rebuild:
+            yield RebuildIndex(self._rebuild)
+
+
+def _split(attempts: list[AttemptKey], begun: Collection[AttemptKey]) -> tuple[list[AttemptKey], list[AttemptKey]]:
+    """Split attempts into those that ran before this iteration and those that it launches."""
+    if not attempts or not begun:
+        return attempts, []
+    return [key for key in attempts if key not in begun], [key for key in attempts if key in begun]

@@ -1,0 +1,193 @@
+"""What a graceful shutdown does to each occurrence of its node (R9).
+
+    stage of the occurrence                     what becomes of it
+    claimed, in the slot queue                  released: it has not started (see `claiming.release`)
+    its start is being written                  given back: its function was not called
+    taken over, and not continued yet           given back as it was found
+    it waits: requirement, retry, limit         given back
+    a requirement or an on_start hook runs      as `on_shutdown` says, and then given back: no task was called
+    a task runs                                 as `on_shutdown` says
+    pods, and nothing else, run                 left: the pods go on, and another node follows them (K4)
+    on_complete hooks run, the end is written   the node waits for them
+
+`on_shutdown` decides how long the node waits for what runs, and what happens then:
+
+    finish     it runs on until the cutoff, with the tasks that follow; then it is interrupted and cancelled
+    cancel     it is interrupted at once and cancelled
+    rerun      it is interrupted at once and given back
+
+To *interrupt* an occurrence is to ask its attempts to end, and to begin no further one. When the last attempt has ended
+it is known whether a function was really called. If none was, nothing was interrupted, and whatever the policy the
+occurrence is *given back*: each attempt is written as cancelled, the occurrence goes to `retrying`, and one more write
+takes it from this node and raises its fence. Any node may continue it then, also the next start of this one. The
+occurrence keeps its job's overlap slot, and a cancelled attempt that another one follows costs no retry.
+
+If the node dies between the two writes, the occurrence is `retrying`, nothing of it is in flight, and the rescuer
+releases it (see `rescue`). So a graceful shutdown loses no run, wherever it is cut short.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from msgspec.structs import replace
+
+from itinerary.core.loop import completion as ending
+from itinerary.core.loop import lifecycle
+from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.commands import Level
+from itinerary.core.loop.occurrence import SHUTDOWN, Course, ErrandKind, Interruption, Stage
+from itinerary.core.loop.task_progress import IN_FLIGHT, Phase, StopReason, TaskProgress
+from itinerary.model.policies import OnShutdown
+from itinerary.model.queries import Detail
+from itinerary.model.reasons import given_back, shut_down
+from itinerary.model.states import TRANSITIONS, OccurrenceState, TaskState
+from itinerary.model.writes import Intervention
+from itinerary.schedules.durations import SECOND
+
+if TYPE_CHECKING:
+    from itinerary.core.loop.state import Board
+
+__all__ = ["GIVEN_BACK_FOR", "follow", "hand_back"]
+
+GIVEN_BACK_FOR: Final = 366 * 86_400 * SECOND
+"""How long an occurrence that was given back waits for a node before the reaper ends it. The next start may be far."""
+_UNDECIDED: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING})
+"""It has started, and its end is not decided."""
+
+
+def follow(board: Board, course: Course, now: int, out: Outbox) -> None:
+    """Do what the shutdown demands of an occurrence that has started; called after each change of it."""
+    if course.stage not in _UNDECIDED or course.closing is not None:
+        return
+    if course.interruption is None:
+        if course.outlives_its_node:
+            ending.leave(course, out)  # to others, as soon as this node has said that it is gone
+            return
+        if not _is_due(board, course):
+            return
+        _interrupt(board, course, now, out)
+    if course.pen.is_refused:
+        _withhold(course, now)
+    lifecycle.go_on(course, now, out)  # shows that it is being ended; its tasks may turn out to be done
+    is_busy = any(task.phase in IN_FLIGHT and not task.outlives for task in course.tasks)
+    if course.stage in _UNDECIDED and not is_busy:
+        _conclude(board, course, now, out)
+
+
+def _is_due(board: Board, course: Course) -> bool:
+    """True if the occurrence is to be interrupted now."""
+    policy = course.terms.config.job.on_shutdown
+    match policy:
+        case OnShutdown.FINISH:
+            return board.cuts_at is None or lifecycle.is_waiting(course)
+        case OnShutdown.CANCEL | OnShutdown.RERUN:
+            return True
+        case _:
+            assert_never(policy)
+
+
+def _interrupt(board: Board, course: Course, now: int, out: Outbox) -> None:
+    """Ask all attempts of an occurrence to end, and begin no further one."""
+    course.interruption = interruption = Interruption(shut_down(board.here.name))
+    board.line.leave(course)
+    course.resume_at = None
+    if course.errand is not None:
+        if course.runs_errand:
+            out.kills.append(course.errand.key)
+            interruption.has_run = course.errand.kind is ErrandKind.ACTION
+        course.errand = None
+    reason = StopReason(SHUTDOWN, why=interruption.why)
+    for task in course.tasks:
+        if task.outlives:
+            continue
+        if task.phase is Phase.RUNNING:
+            out.stops.append(task.key(course.ref))
+            task.stop(reason, now + course.here.kill_grace)
+        elif task.phase is Phase.GATED:
+            task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
+
+
+def _withhold(course: Course, now: int) -> None:
+    """Do without the write that was refused for lack of shares, and without the attempts in it.
+
+    An earlier try of that write, whose answer was lost, may be made all the same. So its number is not used again, and
+    the write that takes the occurrence from this node says that these attempts were never begun.
+    """
+    assert course.interruption is not None, "it begins nothing any more"
+    reason = StopReason(SHUTDOWN, why=course.interruption.why)
+    for waiting in course.pen.give_up():
+        if isinstance(waiting, TaskProgress):
+            waiting.withhold(course.ref, reason, now)
+            waiting.wait_to_retry(course.plan.name, course.key, now)
+            course.interruption.withheld.append(waiting.tries[-1])
+
+
+def _conclude(board: Board, course: Course, now: int, out: Outbox) -> None:
+    """Cancel what was interrupted while it ran, or give it back."""
+    interruption, policy = course.interruption, course.terms.config.job.on_shutdown
+    assert interruption is not None, "only what is interrupted is concluded"
+    if interruption.has_run and policy is not OnShutdown.RERUN:
+        lifecycle.close(course, board.shutdown_closing(), now, out)
+        return
+    runs_on = any(task.phase in IN_FLIGHT for task in course.tasks)
+    why = given_back(board.here.name, has_run=interruption.has_run, was_called=_was_called(course))
+    if not runs_on:
+        _show(course, now, why)
+    course.pen.write(out, is_urgent=True)
+    if not course.pen.can_be_lent:
+        return  # its answer comes first: the next write takes it from this node
+    if runs_on:
+        ending.leave(course, out)
+    else:
+        _give_back(course, interruption, why, out)
+
+
+def _was_called(course: Course) -> bool:
+    """True if a function of the occurrence was ever called, here or on another node."""
+    return any(
+        attempt.started_at is not None or attempt.status is not TaskState.CANCELLED
+        for task in course.tasks
+        for attempt in task.tries
+    )
+
+
+def _show(course: Course, now: int, why: str) -> None:
+    if OccurrenceState.RETRYING in TRANSITIONS[course.pen.state]:
+        course.pen.step(OccurrenceState.RETRYING, now, why)
+    elif course.pen.state is OccurrenceState.ACTION_RUNNING:
+        course.pen.step(OccurrenceState.CONDITION_PENDING, now, why)
+
+
+def _give_back(course: Course, interruption: Interruption, why: str, out: Outbox) -> None:
+    """Take it from this node. One that was given up may go on here until the process ends: another node continues the
+    occurrence when this one has left, and not before."""
+    if not interruption.has_abandoned:
+        release = _release(course, course.pen.sequence, why)
+        if interruption.withheld:
+            release = replace(release, attempts=tuple(interruption.withheld), sequence=None)
+        out.releases.append(release)
+    course.stage = Stage.OVER
+    out.log(Level.INFO, "occurrence.given_back", **ending.named(course), why=why)
+
+
+def hand_back(board: Board, course: Course, detail: Detail, now: int, out: Outbox) -> None:
+    """Give back an occurrence that was taken over for this node, and that this node does not continue any more."""
+    why = given_back(board.here.name, has_run=False, was_called=True)
+    course.fence = detail.row.fence
+    out.releases.append(_release(course, detail.row.sequence, why, gives_back=False))
+    out.log(Level.INFO, "occurrence.given_back", **ending.named(course), why=why)
+    board.over(course, now)
+
+
+def _release(course: Course, sequence: int, why: str, *, gives_back: bool = True) -> Intervention:
+    assert course.fence is not None, "it is this node's"
+    return Intervention(
+        course.ref,
+        course.fence,
+        None,
+        why,
+        gives_back=gives_back,
+        sequence=sequence,
+        expires_after=GIVEN_BACK_FOR,
+    )

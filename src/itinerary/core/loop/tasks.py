@@ -1,0 +1,270 @@
+"""From the start of an occurrence to the end of its last task: the stage in which tasks run.
+
+Whatever happens (an attempt ended, a time has come, somebody wants it to end), the same follows: `settle` asks what
+the failure strategies make of it, begins, stops and skips tasks accordingly, shows the state that this amounts to, and
+has it all written as one change. Which stage comes next is for `lifecycle` to say.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.commands import Level
+from itinerary.core.loop.completion import named, tried
+from itinerary.core.loop.failure import Decision, decide, is_doomed
+from itinerary.core.loop.occurrence import Course
+from itinerary.core.loop.task_progress import BEGUN, IN_FLIGHT, OVERTIME, Phase, StopReason, TaskProgress
+from itinerary.model.attempts import AttemptKey, Moved, Outcome, Stopped
+from itinerary.model.states import OccurrenceState, TaskState, shown_state
+
+__all__ = [
+    "attempt_ended",
+    "attempt_moved",
+    "first_state",
+    "launch",
+    "lose_attempts",
+    "settle",
+    "tasks_on_time",
+    "transaction_ended",
+    "withhold",
+]
+
+_GATED: Final = Phase.GATED
+_LAUNCHED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
+
+
+def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
+    """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not. Or it is
+    durable that it is to end: what outlives its node hears of it only now (protocol rule 28)."""
+    if task.phase is not _GATED:
+        if task.outlives and task.phase is Phase.STOPPING:
+            out.stops.append(task.key(course.ref))
+        return
+    if task.stop_reason is not None:
+        withhold(course, task, task.stop_reason, now)
+        return
+    task.launch(now)
+    definition = task.task
+    out.assignments.append(
+        course.assignment(task.key(course.ref), definition.name, task.config.executor, definition.definition, now)
+    )
+
+
+def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -> None:
+    """Do not launch an attempt whose row is durable: it has been decided meanwhile that it must not run here."""
+    task.withhold(course.ref, reason, now)
+    if course.interruption is not None:
+        task.wait_to_retry(course.plan.name, course.key, now)
+    else:
+        task.finish(TaskState.CANCELLED)
+    course.pen.note(task.row(course.ref), task.tries[-1])
+
+
+def first_state(course: Course) -> OccurrenceState:
+    """Return the state that the first tasks amount to when they begin (O8): pods alone are being created."""
+    begin = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None).begin
+    is_creating = bool(begin) and all(task.outlives for task in begin)
+    return OccurrenceState.CONTAINER_CREATING if is_creating else OccurrenceState.RUNNING
+
+
+def settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> bool:
+    """Draw the consequences of whatever has happened. True when all tasks are done.
+
+    `is_shown`: the occurrence shows the state of its first tasks already, and none of them has begun.
+    """
+    pen = course.pen
+    gate: list[TaskProgress] = []
+    while True:
+        decision = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None)
+        changed = _hold_back(course, decision, now, out)
+        if not changed:
+            break
+    if decision.is_over:
+        return True
+    if not is_shown:
+        _show(course, now)
+    if not pen.is_held:
+        gate = _begin(course, decision, now)
+        if gate:
+            _show(course, now)
+    takes = course.terms.limits if gate and not course.has_shares else ()
+    if not pen.is_held:
+        gate += _end_what_outlives(course)
+    gives_back = course.only_waits and course.has_shares and bool(course.terms.limits)
+    course.has_shares = (course.has_shares or bool(takes)) and not gives_back
+    pen.write(out, gate=gate, takes=takes, gives_back=gives_back)
+    return False
+
+
+def _show(course: Course, now: int) -> None:
+    """Show what the tasks in flight amount to (O8)."""
+    if course.interruption is not None:
+        in_flight = [task.shown for task in course.tasks if task.phase in IN_FLIGHT]
+        if in_flight:  # what waits is not shown: whether it is run again is not known yet
+            course.pen.show(shown_state(in_flight, more=False), now)
+        return
+    more = any(task.phase is Phase.WAITING for task in course.tasks)
+    course.pen.show(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
+
+
+def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
+    """Skip and stop what shall not run; whether that settles something at once."""
+    changed = False
+    if not (decision.skip or decision.stop):
+        return changed
+    reason = course.stop_reason() if course.closing else StopReason(_blamed(decision.because))
+    for task in decision.skip:
+        task.finish(TaskState.SKIPPED, reason=reason.by)
+        course.pen.note(task.row(course.ref))
+    for task in decision.stop:
+        match task.phase:
+            case Phase.RUNNING:
+                if not task.outlives:
+                    out.stops.append(task.key(course.ref))
+                task.stop(reason, now + course.here.kill_grace)
+            case Phase.GATED:
+                task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
+            case Phase.RETRYING:
+                task.stop_reason = reason
+                task.finish(TaskState.CANCELLED)
+                course.pen.note(task.row(course.ref))
+                changed = True
+            case _:
+                pass  # it is being stopped already
+    return changed
+
+
+def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
+    """Begin what may begin, and try again what has waited long enough; both when their rows are written."""
+    if course.interruption is not None:
+        return []
+    begun = [*decision.begin]
+    if course.holds_slot and course.closing is None:
+        begun += [
+            task
+            for task in course.tasks
+            if task.phase is Phase.RETRYING and task.retry_at <= now and task not in decision.stop
+        ]
+    for task in begun:
+        course.pen.note(attempt=task.prepare(course.ref, now))
+        if len(course.tasks) > 1 or task.number > 1:
+            course.pen.note(task.row(course.ref))
+    return begun
+
+
+def _end_what_outlives(course: Course) -> list[TaskProgress]:
+    """Those that are to end, and whose executors hear of it when that is durable: should this node die in between, who
+    adopts them knows that it was meant, and does not begin again what is gone."""
+    told = [task for task in course.tasks if task.must_be_told]
+    for task in told:
+        task.must_be_told = False
+        course.pen.note(task.row(course.ref))
+    return told
+
+
+def _blamed(task: TaskProgress | None) -> str:
+    return "" if task is None else f"task {task.task.name} failed"
+
+
+# -- what happens to attempts ----------------------------------------------------------------------------------------
+
+
+def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
+    """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
+    task = course.task_at(key.place)
+    if task is None or key.number != task.number or task.phase not in _LAUNCHED:
+        return False
+    if task.outcome is not None:
+        return False
+    _end(course, task, outcome, now, out)
+    return True
+
+
+def transaction_ended(course: Course, task: TaskProgress, now: int, out: Outbox, *, committed: bool) -> None:
+    """An attempt's transaction is over: now it can be said what the attempt itself came to (D6)."""
+    outcome, task.outcome = task.outcome, None
+    task.has_committed = task.has_committed or committed
+    if outcome is not None:
+        _end(course, task, outcome, now, out)
+    elif committed and task.phase is Phase.DONE and task.status is not TaskState.SUCCESS:
+        task.has_committed_after_all()
+        course.pen.note(task.row(course.ref), task.tries[-1])
+
+
+def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Outbox) -> None:
+    if course.pen.lent_to is not None and course.pen.lent_to == task.key(course.ref):
+        task.outcome = outcome  # what its transaction comes to is said in a moment, and counts for more
+        return
+    names = task.end(course.ref, outcome, now)
+    out.news.append(tried(course, task, now))
+    if (interruption := course.interruption) is not None and task.is_interrupted:
+        interruption.has_run = interruption.has_run or not isinstance(outcome, Stopped) or outcome.was_called
+        interruption.has_abandoned |= isinstance(outcome, Stopped) and outcome.abandoned and outcome.was_called
+        task.wait_to_retry(course.plan.name, course.key, now)
+    elif task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
+        task.wait_to_retry(course.plan.name, course.key, now)
+    else:
+        task.finish(reason=_last_line(task.tries[-1].error))
+    course.pen.note(task.row(course.ref), task.tries[-1])
+
+
+def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
+    """Give up as lost what runs of it, by force; whether something did."""
+    running = [task for task in course.tasks if task.is_running and not task.outlives]
+    for task in running:
+        out.kills.append(task.key(course.ref))
+        task.lost_by = why
+        _end(course, task, Stopped(abandoned=True), now, out)
+    return bool(running)
+
+
+def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
+    """What an attempt runs in is in another state: a pod is being created, runs, is being ended. People see that within
+    a second, so it is written at once."""
+    key, state = report.key, report.state
+    task = course.task_at(key.place)
+    if task is None or key.number != task.number or task.phase not in _LAUNCHED:
+        return False
+    if state not in _MAY_MOVE_TO:
+        why = f"a task in flight is never {state}"
+        out.log(Level.WARNING, "transition.refused", **named(course), task=task.task.name, to=state, why=why)
+    elif task.phase is Phase.RUNNING:  # one that was asked to end shows as `terminating` anyway
+        task.moved_to = None if state is OccurrenceState.RUNNING else state
+        if task.outlives:
+            course.pen.note(attempt=task.seen(course.ref))
+        if report.error is not None:
+            task.doom(report.error, now + course.here.kill_grace)
+            if not task.outlives:
+                out.stops.append(key)
+        out.is_urgent = True
+    return True
+
+
+def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
+    """A time has come: an attempt is over its time, one that was asked to end has not, one may be tried again."""
+    for task in course.tasks:
+        wakes_at = task.wakes_at()
+        if wakes_at is None or wakes_at > now:
+            continue
+        if task.phase is Phase.RUNNING:
+            if not task.outlives:
+                out.stops.append(task.key(course.ref))
+            task.stop(OVERTIME, now + course.here.kill_grace)
+            out.log(Level.WARNING, "attempt.overtime", **named(course), task=task.task.name, attempt=task.number)
+        elif task.phase is Phase.STOPPING:
+            out.kills.append(task.key(course.ref))
+            out.log(Level.WARNING, "attempt.given_up", **named(course), task=task.task.name, attempt=task.number)
+            _end(course, task, Stopped(abandoned=True), now, out)
+
+
+_MAY_MOVE_TO: Final = frozenset(
+    {OccurrenceState.CONTAINER_CREATING, OccurrenceState.RUNNING, OccurrenceState.TERMINATING}
+)
+"""What an executor may say of an attempt."""
+
+
+def _last_line(text: str | None) -> str | None:
+    """The last line of a traceback says what it was."""
+    lines = (text or "").strip().splitlines()
+    return lines[-1][:200] if lines else None

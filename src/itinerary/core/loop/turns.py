@@ -1,0 +1,165 @@
+"""Runs of one job on this node, one after another: a late run waits here for the run before it.
+
+A node that was stopped for ten seconds finds ten instants of a job that is due each second. All of them may run, since
+nothing ran when they were due (`Start.late_until`); the store would queue them behind each other, one row at a time.
+For thousands of jobs the store takes longer to queue them than to run them. So the node does not ask for a start while
+an earlier run of the same job is about to end:
+
+    instant 1    starting ─► running ─► end is written ─┐
+    instant 2    waits in memory ───────────────────────┴► starting ─► …
+    instant 3    waits in memory
+
+Then each batch of starts has one run of a job at most, finds its slot free, and needs no decision: it takes the bulk
+path of `ledger/beginning.py`. Instants of a job start in order, and no instant is skipped because the node itself was
+slow to write the end of the run before it.
+
+A run waits only while the run before it is being started, has begun late and less than `WAIT_MAX` ago, or has ended and
+its end is being written. Otherwise the two overlap in earnest: the store is asked, and the overlap policy decides.
+A run does not wait long here for one that lacks a slot of the node, either: it is marked as `pending` like that one.
+A run that waits here is still `prerun` in the store, so another node may take it over as usual.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from typing import Final
+
+from itinerary.core.loop.occurrence import Course, Stage
+from itinerary.core.loop.timers import Agenda
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import JobNumber, Key
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["WAIT_MAX", "Turns"]
+
+WAIT_MAX: Final = 2 * SECOND
+"""How long a run may have waited for a slot, or may have been running, while the next run of its job waits here."""
+
+LATE_MIN: Final = SECOND // 10
+"""From which delay on a run has begun late."""
+
+_ALLOW: Final = Overlap.ALLOW
+_CLAIMED: Final = Stage.CLAIMED
+_LINED_UP: Final = Stage.LINED_UP
+_STARTING: Final = Stage.STARTING
+_ENDING: Final = Stage.ENDING
+_OVER: Final = Stage.OVER
+_UNTIL_OVER: Final = 2**63 - 1
+
+
+class Turns:
+    """The run of each job that is started next or was started last, and the runs that wait for it."""
+
+    __slots__ = ("_current", "_waiting", "waiting")
+
+    def __init__(self) -> None:
+        self._current: dict[JobNumber, Course] = {}
+        self._waiting: dict[JobNumber, list[Course]] = {}
+        """In the order of their keys."""
+        self.waiting = 0
+        """How many wait."""
+
+    def admit(self, due: Sequence[Course], now: int, alarms: Agenda) -> list[Course]:
+        """Return those that need not wait for another run of their job. The others wait, and are woken by `alarms`."""
+        admitted: list[Course] = []
+        current, waiting = self._current, self._waiting
+        for course in due:
+            job = course.key.job
+            if course.stage is not _CLAIMED or course.fence is None or course.request is None:
+                admitted.append(course)  # a run that was taken over may hold the slot already
+            elif course.request.overlap is _ALLOW or course.skip is not None:
+                admitted.append(course)
+            elif job not in current and job not in waiting:  # nearly always
+                current[job] = course
+                admitted.append(course)
+            elif self.has_turn(course, now, alarms):
+                admitted.append(course)
+        return admitted
+
+    def has_turn(self, course: Course, now: int, alarms: Agenda) -> bool:
+        """Return True if a run need not wait for another run of its job. If not, the run waits from now on."""
+        if course.fence is None or course.request is None or course.request.overlap is _ALLOW:
+            return True
+        job = course.key.job
+        current = self._current.get(job)
+        if current is None or current is course or current.stage is _OVER:
+            first = self.first_of(job)
+            if first is not None and first is not course and first.key < course.key:
+                self._current.pop(job, None)  # two runs must not wait for each other
+                self._wait(course)
+                alarms.put(now, first)
+                return False
+            self._current[job] = course
+        else:
+            wakes_at = _waits_until(current, course)
+            if now < wakes_at:
+                self._wait(course)
+                if wakes_at is not _UNTIL_OVER:
+                    alarms.put(wakes_at, course)
+                return False
+            if current.stage is _LINED_UP and course.stage is _LINED_UP:
+                self._current[job] = course  # it has a higher priority
+        if self._drop(course) and (following := self.first_of(job)) is not None and current is not course:
+            alarms.put(now, following)  # looked at anew, behind this one
+        return True
+
+    def begun(self, course: Course, now: int, alarms: Agenda) -> None:
+        """Note that a run has begun: the next run of its job waits for so long, and no longer."""
+        job, course.begun_at = course.key.job, now
+        if job in self._waiting and self._current.get(job) is course:
+            alarms.put(now + WAIT_MAX, self._waiting[job][0])
+
+    def over(self, course: Course, now: int, alarms: Agenda) -> None:
+        """Take a run out, and wake the run whose turn has come."""
+        job = course.key.job
+        if self._current.get(job) is course:
+            del self._current[job]
+            if job not in self._waiting:
+                return  # nearly always
+        elif job not in self._waiting:
+            return
+        self._drop(course)
+        if job not in self._current and (first := self.first_of(job)) is not None:
+            alarms.put(now, first)
+
+    def first_of(self, job: JobNumber) -> Course | None:
+        """The first run of a job that waits."""
+        waiting = self._waiting.get(job)
+        return waiting[0] if waiting else None
+
+    def holds(self, course: Course) -> bool:
+        """Return True if a run waits here."""
+        return course in self._waiting.get(course.key.job, ())
+
+    def _wait(self, course: Course) -> None:
+        waiting = self._waiting.setdefault(course.key.job, [])
+        if course not in waiting:
+            insort(waiting, course, key=_key)
+            self.waiting += 1
+
+    def _drop(self, course: Course) -> bool:
+        """Let a run wait no longer; return True if it did."""
+        waiting = self._waiting.get(course.key.job)
+        if waiting is None or course not in waiting:
+            return False
+        waiting.remove(course)
+        self.waiting -= 1
+        if not waiting:
+            del self._waiting[course.key.job]
+        return True
+
+
+def _waits_until(current: Course, course: Course) -> int:
+    """Return until when a run waits for another one of its job that is in some stage; 0: it does not wait."""
+    stage = current.stage
+    if stage is _CLAIMED or stage is _STARTING or stage is _ENDING:
+        return _UNTIL_OVER
+    if stage is _LINED_UP:
+        return current.lined_up_at + WAIT_MAX if course.stage is _CLAIMED else 0
+    is_late = current.started_at - current.due_at >= LATE_MIN
+    return current.begun_at + WAIT_MAX if current.has_begun and is_late else 0
+
+
+def _key(course: Course) -> Key:
+    return course.key

@@ -1,0 +1,143 @@
+"""The audit: everything that was expected, held against everything that was decided (U6).
+
+For a past window, each instant that the versions in force made due must be answered for exactly once: by an occurrence
+of its own, or by lying inside one stretch or one compressed window.
+
+    nobody answers for it        lost         unless it lies below the history's floor, or in a gap: then it is unknown
+    one row, or one window       fine
+    more than that               doubled      a row *and* a window, two windows, two rows
+    a row that nobody expected   unexpected   unless an update withdrew it, or its job has a gap there
+
+The ids of D1 are derived from job and instant, which is what is compared here: two rows of one instant have one id, and
+a store that let them both in has no unique key.
+
+A row whose window is known answers through its window and not a second time through its key. Counts are exact however
+much is wrong; the lists are cut, so that an audit of a year that went wrong can still be printed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from itinerary.core.recovery.match import Matching, stands_for_itself, windows_of
+from itinerary.core.timeline.expected import Due, Expected, Gap
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["LISTED_MAX", "AuditReport", "audit", "excused"]
+
+LISTED_MAX: Final = 10_000
+"""The most instants that a report lists of each sort."""
+
+Which: TypeAlias = NDArray[np.bool_]
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an audit of `[start, end)`."""
+
+    start: int
+    end: int
+    expected: int
+    """How many instants were expected."""
+    matched: int
+    """How many of them are answered for exactly once."""
+    lost_count: int
+    doubled_count: int
+    unknown_count: int
+    """How many lie below a history's floor, or in a gap."""
+    lost: tuple[Due, ...]
+    doubled: tuple[Due, ...]
+    unknown: tuple[Due, ...]
+    unexpected: tuple[Key, ...]
+    """Rows that no version in force explains; not cut, for `excused` has to see all of them."""
+    gaps: tuple[Gap, ...]
+    """Where nobody can say what was expected, so that nothing could be checked."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is lost and nothing doubled."""
+        return not self.lost_count and not self.doubled_count
+
+
+def audit(
+    expected: Expected,
+    decided: Sequence[Key],
+    windows: Sequence[OccurrenceRow],
+    floors: Mapping[JobNumber, int],
+) -> AuditReport:
+    """Compare what a timeline expected with what a store holds.
+
+    `decided` are all keys of the same window, `windows` all rows whose windows end after its start, `floors` the jobs'
+    history floors; a job without one has no floor.
+    """
+    matching = Matching(expected)
+    rows, unexpected = matching.rows(_own_rows(expected, decided, windows))
+    answering, gaps = windows_of(windows)
+    answers = rows + matching.spans(answering)
+    nobody, doubled = np.equal(answers, 0), np.greater(answers, 1)
+    unknown = nobody & (_below_floor(expected, floors) | np.greater(matching.spans(gaps), 0))
+    lost = nobody & ~unknown
+    return AuditReport(
+        start=expected.start,
+        end=expected.end,
+        expected=len(expected),
+        matched=int(np.equal(answers, 1).sum()),
+        lost_count=int(lost.sum()),
+        doubled_count=int(doubled.sum()),
+        unknown_count=int(unknown.sum()),
+        lost=_listed(expected, lost),
+        doubled=_listed(expected, doubled),
+        unknown=_listed(expected, unknown),
+        unexpected=_unexplained(unexpected, expected.gaps),
+        gaps=expected.gaps,
+    )
+
+
+def excused(report: AuditReport, rows: Mapping[Key, OccurrenceRow]) -> AuditReport:
+    """The report without the unexpected rows that were cancelled before they started: an update removes instants that
+    are claimed already, and so does a removal (R7, D10). `rows` are those of `report.unexpected` (`ByKey`)."""
+    left = tuple(key for key in report.unexpected if key not in rows or not _was_withdrawn(rows[key]))
+    return replace(report, unexpected=left)
+
+
+def _was_withdrawn(row: OccurrenceRow) -> bool:
+    return row.is_withdrawn or (row.status is OccurrenceState.CANCELLED and row.started_at is None)
+
+
+def _own_rows(expected: Expected, decided: Sequence[Key], windows: Sequence[OccurrenceRow]) -> list[Key]:
+    """The keys that answer for their own instants; each row that has a window is taken out once."""
+    with_window = Counter(row.key for row in windows if row.window is not None)
+    own = [key for key in decided if expected.start <= key.instant < expected.end and stands_for_itself(key)]
+    if not with_window:
+        return own  # nearly always
+    found = []
+    for key in own:
+        if with_window[key] > 0:
+            with_window[key] -= 1
+        else:
+            found.append(key)
+    return found
+
+
+def _below_floor(expected: Expected, floors: Mapping[JobNumber, int]) -> Which:
+    jobs, places = np.unique(expected.jobs, return_inverse=True)
+    floor = np.array([floors.get(JobNumber(job), expected.start) for job in jobs.tolist()], np.int64)
+    return np.less(expected.instants, floor[places]) if len(jobs) else np.zeros(0, np.bool_)
+
+
+def _unexplained(keys: Sequence[Key], gaps: Sequence[Gap]) -> tuple[Key, ...]:
+    by_job: dict[JobNumber, list[Gap]] = {}
+    for gap in gaps:
+        by_job.setdefault(gap.job, []).append(gap)
+    return tuple(key for key in keys if not any(gap.start <= key.instant < gap.end for gap in by_job.get(key.job, ())))
+
+
+def _listed(expected: Expected, which: Which) -> tuple[Due, ...]:
+    return tuple(expected.due(place) for place in np.flatnonzero(which)[:LISTED_MAX].tolist())

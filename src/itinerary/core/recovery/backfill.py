@@ -1,0 +1,149 @@
+"""Which instants of the past are run again, or for the first time (R4).
+
+    missing    nothing ran: no row, or one that ended without a start (missed, skipped, cancelled)
+    failed     something ran and none of it went well: failed, failed_stale, orphaned, completed_with_errors
+    all        every one
+
+An instant may have several occurrences by now: the one by its schedule, replays, backfills. What is under way is left
+to end, and what a request with the same key has asked for already is not asked for again. So a backfill that was
+interrupted is made again under its key, and goes on. Without one it is a new request: only `missing` leaves out all
+that the first one has run.
+
+An instant that was expected and has a row is replayed; one that has none, since nobody was to run it then or it lies
+inside a stretch, is backfilled (D1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from itinerary.core.timeline.history import Removed, Stopped
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ScheduleFaulty, WindowError
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import JobNumber, OccurrenceRow
+from itinerary.model.run_request import read_asked
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.schedules.instants import MICROSECONDS, window_seconds
+
+__all__ = ["INSTANTS_MAX", "Choice", "Which", "chosen", "due_between"]
+
+INSTANTS_MAX: Final = 100_000
+"""The most instants that one backfill looks at."""
+_FIRST_PART: Final = 3_600 * MICROSECONDS
+
+
+class Which(StrEnum):
+    """Which instants of a range are backfilled."""
+
+    MISSING = "missing"
+    FAILED = "failed"
+    ALL = "all"
+
+
+class Choice(NamedTuple):
+    """One instant that is to run."""
+
+    instant: int
+    version: int
+    original: OccurrenceRow | None
+    """What is replayed; None: there is no row of its own."""
+    is_asked: bool = False
+    """A request with the same key has asked for it already."""
+
+
+_WENT_WRONG: Final = frozenset(
+    {
+        OccurrenceState.FAILED,
+        OccurrenceState.FAILED_STALE,
+        OccurrenceState.ORPHANED,
+        OccurrenceState.COMPLETED_WITH_ERRORS,
+    }
+)
+
+
+def due_between(timeline: Timeline, job: JobNumber, start: int, end: int) -> dict[int, int]:
+    """A job's instants in `[start, end)`, each with the version that it runs as: the one in force then; where none was,
+    or nothing was expected, the newest. Raises an ItineraryError if they cannot be enumerated."""
+    found: dict[int, int] = {}
+    since, length = start, _FIRST_PART
+    while since < end:  # each part is as long as all before it, so that a count that is too high is noticed early
+        expected = timeline.expected(since, min(since + length, end), [job])
+        for gap in expected.gaps:
+            raise ScheduleFaulty(f"job {timeline.jobs[job].name!r} cannot be enumerated: {gap.reason}")
+        _check_count(len(found) + len(expected))
+        found |= {due.instant: due.version for due in expected}
+        since += length
+        length = since - start
+    newest = timeline.newest(job)
+    if newest is not None:
+        schedule = timeline.schedule(job, newest.version)
+        names = schedule.zone_names()
+        parts = _uncovered(timeline, job, start, end)
+        for span in (span for low, high in parts for span in timeline.zones.spans(names, low, high)):
+            first, last = window_seconds(span.start, span.end)
+            second = schedule.next_second(first - 1, span.zones)
+            while second is not None and second < last:
+                found[second * MICROSECONDS] = newest.version
+                _check_count(len(found))
+                second = schedule.next_second(second, span.zones)
+    return dict(sorted(found.items()))
+
+
+def _check_count(count: int) -> None:
+    if count > INSTANTS_MAX:
+        raise WindowError(f"there are more than {INSTANTS_MAX} instants in that range; backfill a shorter one")
+
+
+def _uncovered(timeline: Timeline, job: JobNumber, start: int, end: int) -> list[tuple[int, int]]:
+    """The parts in which nothing was expected of the job."""
+    parts, at = [], start
+    for stretch in timeline.stretches(job, start, end):
+        if at < stretch.start:
+            parts.append((at, stretch.start))
+        if isinstance(stretch.standing, Stopped | Removed):
+            parts.append((stretch.start, stretch.end))
+        at = stretch.end
+    return [*parts, (at, end)] if at < end else parts
+
+
+def chosen(
+    due: Mapping[int, int], rows: Iterable[OccurrenceRow], which: Which, request: str | None = None
+) -> list[Choice]:
+    """What a backfill runs, in order. `rows` are the job's own in that time, windows that reach into it included."""
+    at: dict[int, list[OccurrenceRow]] = {}
+    windows = []
+    for row in rows:
+        if row.window is not None:
+            windows.append(row)
+        elif row.kind is not Kind.TRIGGER:
+            at.setdefault(row.instant, []).append(row)
+    found = []
+    for instant, version in due.items():
+        there = sorted(at.get(instant, ()), key=lambda row: row.ref)
+        around = [row for row in windows if row.window is not None and row.window.start <= instant < row.window.end]
+        is_asked = request is not None and any(_asked_by(row, request) for row in there)
+        if is_asked or _is_wanted([*there, *around], which):
+            original = next((row for row in there if row.kind is Kind.SCHEDULED), None)
+            found.append(Choice(instant, version, original or (there[0] if there else None), is_asked))
+    return found
+
+
+def _is_wanted(rows: Sequence[OccurrenceRow], which: Which) -> bool:
+    if any(row.status not in FINAL for row in rows):
+        return False
+    ran = [row for row in rows if row.started_at is not None]
+    match which:
+        case Which.MISSING:
+            return not ran
+        case Which.FAILED:
+            return bool(ran) and all(row.status in _WENT_WRONG for row in ran)
+        case Which.ALL:
+            return True
+
+
+def _asked_by(row: OccurrenceRow, request: str) -> bool:
+    asked = read_asked(row.details)
+    return asked is not None and asked.request == request

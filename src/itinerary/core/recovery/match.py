@@ -1,0 +1,105 @@
+"""What was expected, held against what there is: which instant has a row of its own, which lies in whose window.
+
+Expected instants are one sorted column of integers, `job │ second`. A row is found in it by binary search, and a window
+is two of them: +1 where it begins, -1 where it ends, and the running sum says for each instant how many windows answer
+for it. So n instants, r rows and w windows take O((n + r + w) log n), and nothing is looked at one by one but what does
+not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.core.timeline.expected import Expected
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.schedules.instants import MICROSECONDS
+
+__all__ = ["GAP", "Matching", "Span", "stands_for_itself", "windows_of"]
+
+GAP: Final = "gap"
+"""The request in the key of a row that stands for a gap, so that no row of the same second has the same key."""
+
+Numbers: TypeAlias = NDArray[np.int64]
+_SECOND_BITS: Final = 34
+_SECONDS: Final = 1 << _SECOND_BITS
+"""More than there are in the supported years."""
+
+
+class Span(NamedTuple):
+    """A time `[start, end)` of one job."""
+
+    job: JobNumber
+    start: int
+    end: int
+
+
+def stands_for_itself(key: Key) -> bool:
+    """Whether a key is that of an instant which its schedule made due: what an audit looks at, and the sweep."""
+    return key.kind.is_by_schedule and key.request != GAP
+
+
+def windows_of(rows: Iterable[OccurrenceRow]) -> tuple[list[Span], list[Span]]:
+    """The windows that answer for the instants inside them, and the gaps, of which nobody knows what is inside.
+
+    A gap is a window that counts nothing. The window of a replay is what it is told, and answers for nothing.
+    """
+    answering: list[Span] = []
+    gaps: list[Span] = []
+    for row in rows:
+        if row.window is not None and row.kind.is_by_schedule:
+            (answering if row.window.count else gaps).append(Span(row.job, row.window.start, row.window.end))
+    return answering, gaps
+
+
+class Matching:
+    """Expected instants, ready to be compared with."""
+
+    __slots__ = ("_base", "_packed")
+
+    def __init__(self, expected: Expected) -> None:
+        seconds = expected.instants // MICROSECONDS
+        self._base = int(seconds.min()) if len(seconds) else 0
+        self._packed = (expected.jobs << _SECOND_BITS) | (seconds - self._base)
+        assert not len(seconds) or (np.diff(self._packed) > 0).all(), "expected instants are in order, each once"
+
+    def rows(self, keys: Sequence[Key]) -> tuple[Numbers, list[Key]]:
+        """How many of these keys each expected instant has, and the keys whose instants were not expected."""
+        counts = np.zeros(len(self._packed), np.int64)
+        wanted = self._pack([key.job for key in keys], [key.instant for key in keys])
+        places = np.searchsorted(self._packed, wanted)
+        found = np.zeros(len(keys), np.bool_)
+        inside = places < len(self._packed)
+        found[inside] = self._packed[places[inside]] == wanted[inside]
+        np.add.at(counts, places[found], 1)
+        return counts, [keys[number] for number in np.flatnonzero(~found).tolist()]
+
+    def spans(self, spans: Iterable[Span]) -> Numbers:
+        """How many of these spans each expected instant lies in."""
+        listed = list(spans)
+        changes = np.zeros(len(self._packed) + 1, np.int64)
+        jobs = [span.job for span in listed]
+        for bounds, change in (([span.start for span in listed], 1), ([span.end for span in listed], -1)):
+            # An instant is inside from the first whole second on that is not before the bound.
+            places = np.searchsorted(self._packed, self._pack(jobs, bounds))
+            np.add.at(changes, places, change)
+        return np.cumsum(changes)[:-1]
+
+    def inside(self, spans: Sequence[Span]) -> Numbers:
+        """How many expected instants lie in each of these spans."""
+        jobs = [span.job for span in spans]
+        first, last = (
+            np.searchsorted(self._packed, self._pack(jobs, bounds))
+            for bounds in ([span.start for span in spans], [span.end for span in spans])
+        )
+        counts: Numbers = last - first
+        return counts
+
+    def _pack(self, jobs: Sequence[int], instants: Sequence[int]) -> Numbers:
+        seconds = -(-np.array(instants, np.int64) // MICROSECONDS) - self._base
+        # What lies before or after all that was expected must neither be found nor reach into another job's numbers.
+        packed: Numbers = (np.array(jobs, np.int64) << _SECOND_BITS) + np.clip(seconds, -1, _SECONDS - 1)
+        return packed

@@ -1,0 +1,288 @@
+"""One job's entries on the timeline, folded into stretches: what was in force, from when to when (protocol rule 3).
+
+    entries      version 1      pause       resume      version 2 (from then on)      stop
+                     │            │            │              │                         │
+    stretches        │ 1, active  │ 1, paused  │  1, active   │        2, active        │ 2, stopped …
+
+A pause is history and not a flag: whoever asks in a year is answered as whoever asked at the time. The rules:
+
+- Entries act from their `effective_from` on, and of those that act from one instant the later one has the last word.
+- A new version supersedes every version that was to take effect then or later. So does a removal: an update that was
+  planned before a job was removed does not bring it back. What is entered after the removal does.
+- Pause and resume alternate, stop and start alternate; repeating one has no effect. A pause of what is paused already
+  is the same pause, by the same person, and only moves its end. Stopped and paused at once is stopped; what is started
+  again is paused still. A removal ends both.
+- A pause with an `until` ends by itself.
+- Skipping names one instant, and counts if it was asked for before that instant.
+- A graceful update may name where the instants of its version begin. The version is in force from `effective_from` on,
+  and expects nothing before its `first_at`: the last run of the version before it stands for those instants (R7).
+
+What can go wrong is an entry that nobody can read: a body that is not JSON, an instant that is no number. That is a
+`RecordError` of this one job, raised when its entries are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.core.timeline.definitions import read_definition, read_schedule
+from itinerary.errors import RecordError
+from itinerary.model.codec import from_json
+from itinerary.model.definition import Definition
+from itinerary.model.rows import EntryKind, EntryRow
+from itinerary.model.text import clean_text, shown
+from itinerary.model.version_subject import read_version_subject
+from itinerary.schedules import Schedule
+from itinerary.schedules.instants import LATEST, MICROSECONDS, shown_instant
+
+__all__ = [
+    "FOREVER",
+    "Active",
+    "History",
+    "Paused",
+    "Removed",
+    "Skip",
+    "Standing",
+    "Stopped",
+    "Stretch",
+    "fold",
+]
+
+FOREVER: Final = LATEST * MICROSECONDS
+"""Where a stretch ends that nothing ends: the end of the supported time."""
+
+
+class Active(msgspec.Struct, frozen=True, gc=False):
+    """Its instants run."""
+
+
+class Paused(msgspec.Struct, frozen=True, gc=False):
+    """Its instants are skipped: it keeps its place, and none of them is recovered."""
+
+    by: str
+    since: int
+    reason: str | None = None
+    until: int | None = None
+    """When it ends by itself; None: when somebody resumes the job."""
+
+    def __str__(self) -> str:
+        return _words(f"paused by {self.by} since {shown_instant(self.since)}", self.reason)
+
+
+class Stopped(msgspec.Struct, frozen=True, gc=False):
+    """Nothing is expected of it, and nothing recovered."""
+
+    by: str
+    since: int
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        return _words(f"stopped by {self.by} since {shown_instant(self.since)}", self.reason)
+
+
+class Removed(msgspec.Struct, frozen=True, gc=False):
+    """It is gone, and its history stays."""
+
+    by: str
+    since: int
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        return _words(f"removed by {self.by} at {shown_instant(self.since)}", self.reason)
+
+
+Standing: TypeAlias = Active | Paused | Stopped | Removed
+"""How a job stands: whether its instants run, are skipped, or are not expected at all."""
+_ACTIVE: Final = Active()
+
+
+class Stretch(msgspec.Struct, frozen=True, gc=False):
+    """A time during which nothing changes for a job: `[start, end)`, one version, one standing."""
+
+    start: int
+    end: int
+    version: int
+    """The version in force; of a job that is removed, its last one."""
+    body: str | None
+    """What that version says, as it is stored."""
+    standing: Standing
+    first_at: int = 0
+    """No instant of the version before this one is expected."""
+
+    @property
+    def due_from(self) -> int:
+        """Where its instants begin."""
+        return max(self.start, self.first_at)
+
+    @property
+    def definition(self) -> Definition:
+        """What that version says. Raises RecordError if it cannot be read."""
+        return read_definition(self.body)
+
+    @property
+    def schedule(self) -> Schedule:
+        """When it runs. Raises an ItineraryError if that cannot be read."""
+        return read_schedule(self.body)
+
+
+class Skip(msgspec.Struct, frozen=True, gc=False):
+    """One named instant that is passed over."""
+
+    instant: int
+    by: str
+    since: int
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        return _words(f"skipped by {self.by}", self.reason)
+
+
+class History(msgspec.Struct, frozen=True, gc=False):
+    """A job's whole timeline: stretches in order, without holes from its first version on, and skipped instants."""
+
+    stretches: tuple[Stretch, ...]
+    skips: tuple[Skip, ...] = ()
+
+
+def fold(entries: Sequence[EntryRow]) -> History:
+    """The history that a job's entries tell, in whatever order they are given."""
+    if len(entries) == 1 and entries[0].kind is EntryKind.VERSION:
+        (only,) = entries  # nearly all jobs, and there may be a hundred thousand of them
+        first_at = _first_at(only)
+        return History((Stretch(only.effective_from, FOREVER, only.version, only.body, _ACTIVE, first_at),))
+    by_revision = sorted(entries, key=lambda entry: (entry.revision, entry.line))
+    acting = sorted(_not_superseded(by_revision), key=lambda entry: entry.effective_from)
+    return History(tuple(_stretches(_Walk().marks(acting))), _skips(by_revision))
+
+
+def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
+    """The entries that have a say: all but versions that a later entry took the place of."""
+    versions: list[EntryRow] = []
+    others: list[EntryRow] = []
+    for entry in by_revision:
+        if entry.kind in (EntryKind.VERSION, EntryKind.REMOVE):
+            while versions and versions[-1].effective_from >= entry.effective_from:
+                versions.pop()
+        if entry.kind is EntryKind.VERSION:
+            versions.append(entry)
+        elif entry.kind not in (EntryKind.SKIP, EntryKind.SOURCE):
+            others.append(entry)
+    return sorted(versions + others, key=lambda entry: (entry.revision, entry.line))
+
+
+Mark: TypeAlias = tuple[int, EntryRow | None, Standing]
+"""From an instant on: the version's entry, and how the job stands."""
+
+
+class _Walk:
+    """What is the case, entry by entry."""
+
+    def __init__(self) -> None:
+        self._version: EntryRow | None = None
+        self._removed: Removed | None = None
+        self._stopped: Stopped | None = None
+        self._paused: Paused | None = None
+
+    def marks(self, acting: Iterable[EntryRow]) -> Iterator[Mark]:
+        """How the job stands after each entry, and where a pause ends by itself."""
+        for entry in acting:
+            yield from self._resumed_before(entry.effective_from)
+            self._take(entry)
+            yield entry.effective_from, self._version, self._standing()
+        yield from self._resumed_before(FOREVER)
+
+    def _resumed_before(self, instant: int) -> Iterator[Mark]:
+        if self._paused is not None and self._paused.until is not None and self._paused.until <= instant:
+            until, self._paused = self._paused.until, None
+            yield until, self._version, self._standing()
+
+    def _take(self, entry: EntryRow) -> None:
+        who_and_why = entry.entered_by, entry.effective_from, entry.reason
+        match entry.kind:
+            case EntryKind.VERSION:
+                self._version, self._removed = entry, None
+            case EntryKind.REMOVE:
+                self._removed = self._removed or Removed(*who_and_why)
+                self._stopped = self._paused = None
+            case EntryKind.PAUSE:
+                until = _until(entry)
+                paused = self._paused or Paused(*who_and_why)
+                has_ended = until is not None and until <= entry.effective_from
+                self._paused = None if has_ended else replace(paused, until=until)
+            case EntryKind.RESUME:
+                self._paused = None
+            case EntryKind.STOP:
+                self._stopped = self._stopped or Stopped(*who_and_why)
+            case EntryKind.START:
+                self._stopped = None
+            case EntryKind.SKIP | EntryKind.CALENDAR | EntryKind.ZONE | EntryKind.SOURCE | EntryKind.PRUNE:
+                raise AssertionError(f"a {entry.kind} does not change how a job stands")
+            case _:
+                assert_never(entry.kind)
+
+    def _standing(self) -> Standing:
+        return self._removed or self._stopped or self._paused or _ACTIVE
+
+
+def _stretches(marks: Iterable[Mark]) -> list[Stretch]:
+    settled = {at: (version, standing) for at, version, standing in marks}  # the last word at each instant
+    found: list[Stretch] = []
+    for start, following in pairwise((*settled, FOREVER)):
+        version, standing = settled[start]
+        end = min(following, FOREVER)
+        if version is None or start >= end:
+            continue
+        if found and (found[-1].version, found[-1].standing) == (version.version, standing):
+            found[-1] = replace(found[-1], end=end)
+        else:
+            found.append(Stretch(start, end, version.version, version.body, standing, _first_at(version)))
+    return found
+
+
+def _first_at(entry: EntryRow) -> int:
+    """Where the instants of a version begin; 0 if they begin when the version takes effect."""
+    try:
+        return read_version_subject(entry.subject).first_at
+    except RecordError as error:
+        raise RecordError(f"entry {entry.revision}/{entry.line}: {error}") from None
+
+
+class _PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    until: int | None = None
+
+
+def _until(entry: EntryRow) -> int | None:
+    return None if entry.body is None else from_json(_PauseBody, entry.body).until
+
+
+def _skips(by_revision: Iterable[EntryRow]) -> tuple[Skip, ...]:
+    found: dict[int, Skip] = {}
+    for entry in by_revision:
+        if entry.kind is EntryKind.SKIP:
+            instant = _instant_in(entry)
+            if entry.effective_from <= instant:
+                found.setdefault(instant, Skip(instant, entry.entered_by, entry.effective_from, entry.reason))
+    return tuple(sorted(found.values(), key=lambda skip: skip.instant))
+
+
+def _instant_in(entry: EntryRow) -> int:
+    """Read the instant that an entry names."""
+    try:
+        return int(entry.subject)
+    except ValueError:
+        raise RecordError(
+            f"entry {entry.revision}/{entry.line} skips {shown(entry.subject)}, which is no instant in microseconds"
+        ) from None
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _words(what: str, reason: str | None) -> str:
+    # Stores clean what they keep; these words are compared with what was kept, so they are clean already.
+    return clean_text(f"{what}: {reason}" if reason else what)

@@ -1,0 +1,325 @@
+"""The timeline, read as history: what was, is and will be in force for every job (protocol rule 3, S11, S12).
+
+    EntryRows ─► Timeline ─► in_force(job, instant)      one version, one standing: active, paused, stopped, removed
+                         ├─► expected(start, end)        the instants that are due by all of that, run or skipped
+                         ├─► expected_next(start, end)   the same, for one who asks for one short window after another
+                         └─► catalogue(now)              the jobs that there are, with their newest definitions
+
+Everybody who decides about instants asks this one: the index looks ahead with it, the sweep and the recovery look back,
+an audit a year later gets the same answer as all of them. A version that takes effect in five minutes shows its
+instants after that, and only those.
+
+A Timeline never changes. New entries make a new one (`extended`), which shares with the old one all that they do not
+touch: a hundred thousand jobs are folded and compiled once, and a pause of one of them costs the work of one.
+
+All instants come from the zone data that is entered here, and from no other (`zoning`): every node that has read as far
+expects the same ones. Calendars are kept and can be looked up; what they mean for a schedule was settled when it was
+bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.core.timeline.compiled import Layer
+from itinerary.core.timeline.definitions import read_definition, read_schedule
+from itinerary.core.timeline.expected import Expected, joined
+from itinerary.core.timeline.history import FOREVER, Active, History, Paused, Removed, Standing, Stopped, Stretch, fold
+from itinerary.core.timeline.index_source import Rejected
+from itinerary.core.timeline.zone_history import ZoneBook
+from itinerary.errors import RecordError
+from itinerary.model.definition import Definition
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.schedules import Schedule
+from itinerary.schedules.instants import MICROSECONDS
+from itinerary.schedules.reboot import Reboot
+
+__all__ = ["Catalogue", "Listed", "Timeline"]
+
+_CHANGED_MAX: Final = 1_000
+"""How many jobs may differ from what was compiled before all of it is compiled again."""
+_REACH: Final = 86_400 * MICROSECONDS
+"""How far what is compiled reaches back from the first window that was asked for."""
+_AHEAD_WINDOWS: Final = 16
+_AHEAD_SECONDS: Final = 2_000_000
+"""How far ahead it is looked for who asks for one window after another: so many windows of that length, and so many
+seconds of all jobs together, which are the most instants that there could be."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A job that there is, now or later."""
+
+    job: JobRow
+    version: int
+    """Its newest version, in force or not yet."""
+    body: str | None
+    standing: Standing | None
+    """How it stands now; None if its first version is not in force yet."""
+
+    @property
+    def definition(self) -> Definition:
+        """Its newest definition. Raises RecordError if it cannot be read."""
+        return read_definition(self.body)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule in it. Raises an ItineraryError if that cannot be read."""
+        return read_schedule(self.body)
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    """The jobs that there are, by number, and those whose entries nobody can read."""
+
+    jobs: tuple[Listed, ...]
+    rejected: tuple[Rejected, ...]
+
+
+class _Compiled(NamedTuple):
+    """All jobs, as they were when they were compiled, and those that have changed since."""
+
+    all: Layer | None
+    recent: Layer | None
+    changed: frozenset[JobNumber]
+
+
+class Timeline:
+    """All jobs' entries, up to one revision. Build it with `Timeline.of`, go on with `extended`."""
+
+    __slots__ = ("_ahead", "_compiled", "_entries", "_for_all", "_histories", "jobs", "revision", "zones")
+
+    jobs: Mapping[JobNumber, JobRow]
+    revision: int
+    """The last revision that is in here."""
+    zones: ZoneBook
+    """The tables of time zones, as they were entered."""
+
+    def __init__(self) -> None:
+        """A timeline without entries."""
+        self._entries: dict[JobNumber, tuple[EntryRow, ...]] = {}
+        self._for_all: tuple[EntryRow, ...] = ()
+        self._histories: dict[JobNumber, History | RecordError] = {}
+        self._compiled: _Compiled = _Compiled(None, None, frozenset())
+        self._ahead: Expected | None = None
+        self.jobs = {}
+        self.revision = 0
+        self.zones = ZoneBook()
+
+    @classmethod
+    def of(cls, entries: Iterable[EntryRow], jobs: Iterable[JobRow]) -> Timeline:
+        """The timeline of these entries. Read the jobs after the entries, so that none is missing."""
+        return cls().extended(entries, jobs)
+
+    def extended(self, entries: Iterable[EntryRow], jobs: Iterable[JobRow] = ()) -> Timeline:
+        """This timeline and later entries; `jobs` are those that are new, or have changed."""
+        rows = {**self.jobs, **{row.number: row for row in jobs}}
+        fresh: dict[JobNumber, list[EntryRow]] = {}
+        revision = self.revision
+        for entry in entries:
+            assert entry.revision > self.revision, "entries are appended, revision by revision"
+            assert entry.job in rows or entry.job == FOR_ALL, "jobs are read after their entries"
+            fresh.setdefault(entry.job, []).append(entry)
+            revision = max(revision, entry.revision)
+        later = Timeline()
+        later.jobs, later.revision = MappingProxyType(rows), revision
+        for_all = fresh.pop(FOR_ALL, [])
+        later._for_all, later.zones = (*self._for_all, *for_all), self.zones.extended(for_all)
+        later._entries = {**self._entries, **{job: (*self._entries.get(job, ()), *fresh[job]) for job in fresh}}
+        later._histories = {job: known for job, known in self._histories.items() if job not in fresh}
+        if later.zones is self.zones:
+            later._compiled = _Compiled(self._compiled.all, None, self._compiled.changed.union(fresh))
+        return later
+
+    # -- one job -----------------------------------------------------------------------------------------------------
+
+    def history(self, job: JobNumber) -> History:
+        """A job's whole history. Raises RecordError if an entry of it cannot be read."""
+        history = self._history(job)
+        if isinstance(history, RecordError):
+            raise RecordError(str(history))  # a new one, since the old one would gather a traceback with each answer
+        return history
+
+    def _history(self, job: JobNumber) -> History | RecordError:
+        known = self._histories.get(job)
+        if known is None:
+            try:
+                known = fold(self._entries.get(job, ()))
+            except RecordError as error:
+                known = error
+            self._histories[job] = known
+        return known
+
+    def stretches(self, job: JobNumber, start: int, end: int) -> list[Stretch]:
+        """What was in force for a job over `[start, end)`, in order; nothing before its first version."""
+        return [
+            replace(stretch, start=max(stretch.start, start), end=min(stretch.end, end))
+            for stretch in self.history(job).stretches
+            if stretch.start < end and start < stretch.end
+        ]
+
+    def in_force(self, job: JobNumber, instant: int) -> Stretch | None:
+        """What is in force for a job at an instant, with its whole extent; None before its first version."""
+        stretches = self.history(job).stretches
+        place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
+        return stretches[place] if place >= 0 and instant < stretches[place].end else None
+
+    def entries(self, job: JobNumber) -> tuple[EntryRow, ...]:
+        """A job's own entries, in the order in which they were made."""
+        return self._entries.get(job, ())
+
+    def entries_for(self, job: JobNumber) -> tuple[EntryRow, ...]:
+        """A job's own entries, and those that concern all jobs: whatever decides about its instants."""
+        return (*self._for_all, *self.entries(job))
+
+    def newest(self, job: JobNumber) -> EntryRow | None:
+        """The entry of a job's newest version, in force or not."""
+        return next((entry for entry in reversed(self.entries(job)) if entry.kind is EntryKind.VERSION), None)
+
+    def why_skipped(self, job: JobNumber, instant: int) -> str | None:
+        """Why an instant of a job is to be skipped, in the words in which it is recorded; None: it is to run."""
+        history = self._history(job)
+        if isinstance(history, RecordError):
+            return None
+        stretch = self.in_force(job, instant)
+        if stretch is not None and isinstance(stretch.standing, Paused):
+            return str(stretch.standing)
+        return next((str(skip) for skip in history.skips if skip.instant == instant), None)
+
+    def next_run(self, job: JobNumber, after: int) -> int | None:
+        """The first instant later than `after` that is to run; None if the job is stopped, finished or removed.
+
+        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        """
+        return self._first_instant(job, after, (Active,))
+
+    def next_instant(self, job: JobNumber, after: int) -> int | None:
+        """The first instant later than `after` that is to run, or, if a pause without an end is in force, the first
+        instant of the paused schedule. None if the job is stopped, finished or removed.
+
+        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        """
+        found = self.next_run(job, after)
+        return self._first_instant(job, after, (Active, Paused)) if found is None else found
+
+    def is_finished(self, job: JobNumber, after: int) -> bool:
+        """True if no instant of the job is later than `after`, whether the job is active, paused or stopped.
+
+        A job that runs at each start of a node has no instants, and never finishes. Raises an ItineraryError if what is
+        in force cannot be read or misbehaves.
+        """
+        stretch = self.in_force(job, after)
+        if stretch is not None and isinstance(stretch.schedule, Reboot):
+            return False
+        return self._first_instant(job, after, (Active, Paused, Stopped)) is None
+
+    def _first_instant(self, job: JobNumber, after: int, standings: tuple[type[Standing], ...]) -> int | None:
+        """The first instant later than `after` of the stretches with one of these standings, skipped ones left out."""
+        skipped = {skip.instant for skip in self.history(job).skips}
+        for stretch in self.stretches(job, after, FOREVER):
+            if not isinstance(stretch.standing, standings) or stretch.due_from >= stretch.end:
+                continue
+            schedule = stretch.schedule
+            for span in self.zones.spans(schedule.zone_names(), stretch.due_from, stretch.end):
+                second = max(after, span.start - 1) // MICROSECONDS
+                while (found := schedule.next_second(second, span.zones)) is not None:
+                    if found * MICROSECONDS >= span.end:
+                        break
+                    if found * MICROSECONDS not in skipped:
+                        return found * MICROSECONDS
+                    second = found
+        return None
+
+    def definition(self, job: JobNumber, version: int) -> Definition:
+        """What a job's version says, in force or not. Raises RecordError if it cannot be read."""
+        return read_definition(self._version(job, version).body)
+
+    def schedule(self, job: JobNumber, version: int) -> Schedule:
+        """The schedule of a job's version. Raises an ItineraryError if it cannot be read."""
+        return read_schedule(self._version(job, version).body)
+
+    def _version(self, job: JobNumber, version: int) -> EntryRow:
+        for entry in reversed(self._entries.get(job, ())):
+            if entry.kind is EntryKind.VERSION and entry.version == version:
+                return entry
+        raise RecordError(f"job {job} has no version {version} up to revision {self.revision}; read the timeline again")
+
+    # -- many jobs ---------------------------------------------------------------------------------------------------
+
+    def expected(self, start: int, end: int, jobs: Sequence[JobNumber] | None = None) -> Expected:
+        """Every instant in `[start, end)` that the versions in force make due: of these jobs, or of all.
+
+        A job that cannot be enumerated has a gap there, and the others go on. Raises WindowError if there are more
+        instants than one call returns; ask for a shorter window then, or for fewer jobs.
+        """
+        end = max(start, end)
+        if jobs is not None:
+            known = sorted(self._entries.keys() & set(jobs))
+            return Layer.of(((job, self._history(job)) for job in known), start, end, self.zones).expected(start, end)
+        compiled = self._reaching(start)
+        assert compiled.all is not None, "it was compiled a moment ago"
+        if compiled.recent is None:
+            return compiled.all.expected(start, end)
+        return joined([compiled.all.expected(start, end, compiled.changed), compiled.recent.expected(start, end)])
+
+    def expected_next(self, start: int, end: int) -> Expected:
+        """As `expected`, of all jobs, and raises as it does: for one who asks for one short window after another, as
+        sweeps do. To look for the instants of sixteen windows costs little more than of one; most answers are ready."""
+        ahead = self._ahead
+        if ahead is None or start < ahead.start or ahead.end < end:
+            seconds = _AHEAD_SECONDS // max(len(self._entries), 1)
+            reach = min((end - start) * _AHEAD_WINDOWS, seconds * MICROSECONDS)
+            if reach < 2 * (end - start):
+                return self.expected(start, end)
+            ahead = self._ahead = self.expected(start, start + reach)  # one assignment: another thread may be asking
+        return self.expected(start, end) if ahead.gaps else ahead.within(start, end)
+
+    def _reaching(self, start: int) -> _Compiled:
+        """All jobs compiled, for windows from `start` on. What is compiled is kept, unless it reaches far back."""
+        compiled = self._compiled
+        if compiled.all is None or len(compiled.changed) > _CHANGED_MAX:
+            compiled = _Compiled(self._layer(self._entries, start - _REACH), None, frozenset())
+        elif start < compiled.all.since:
+            return _Compiled(self._layer(self._entries, start), None, frozenset())
+        elif compiled.changed and compiled.recent is None:
+            compiled = compiled._replace(recent=self._layer(compiled.changed, compiled.all.since))
+        else:
+            return compiled
+        self._compiled = compiled  # one assignment: another thread may be asking
+        return compiled
+
+    def _layer(self, jobs: Iterable[JobNumber], since: int) -> Layer:
+        return Layer.of(((job, self._history(job)) for job in sorted(jobs)), since, FOREVER, self.zones)
+
+    def catalogue(self, now: int) -> Catalogue:
+        """Every job that has a version in force now, or later."""
+        listed: list[Listed] = []
+        rejected: list[Rejected] = []
+        for number in sorted(self._entries):
+            job, history = self.jobs[number], self._history(number)
+            if isinstance(history, RecordError):
+                rejected.append(Rejected(job.name, str(history)))
+                continue
+            ahead = [stretch for stretch in history.stretches if now < stretch.end]
+            lasting = [stretch for stretch in ahead if not isinstance(stretch.standing, Removed)]
+            if lasting:
+                standing = ahead[0].standing if ahead[0].start <= now else None
+                listed.append(Listed(job, lasting[-1].version, lasting[-1].body, standing))
+        return Catalogue(tuple(listed), tuple(rejected))
+
+    # -- what concerns all jobs --------------------------------------------------------------------------------------
+
+    def calendars_at(self, instant: int) -> dict[str, EntryRow]:
+        """The entry of each named calendar that is in force at an instant."""
+        acting = [e for e in self._for_all if e.kind is EntryKind.CALENDAR and e.effective_from <= instant]
+        acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
+        return {entry.subject: entry for entry in acting}
+
+    def zones_needed(self, start: int) -> frozenset[str]:
+        """Every time zone that some job needs, from `start` on. What is compiled for that is what `expected` needs."""
+        compiled = self._reaching(start)
+        return frozenset[str]().union(*(layer.zones for layer in (compiled.all, compiled.recent) if layer is not None))

@@ -1,0 +1,263 @@
+"""The zone data of a timeline: which table of a zone counts, and from when on (protocol rules 3 and 5).
+
+    entries      Europe/Berlin, 2026a                    Europe/Berlin, 2026c
+                     │                                        │
+    tables       ◄───┴───────────── the first ────────────────┴──────────── the second ─────────────►
+
+Zone data is entered like everything else that decides about instants, so all nodes read the same tables, whatever
+package each of them has installed. A new table counts from the moment on in which it is entered, and what was due
+before that stays as it was. Before its first entry a zone has the table of that entry: it is entered with the first
+job that needs it, or before. UTC needs no entry.
+
+What a schedule expects is therefore put together from `Span`s: in each, all of its zones have one table. Nearly all
+schedules have one span for ever, since nothing that their zones say has changed.
+
+What is newer is decided by IANA's releases, and not by who comes last: a node with an older package must not undo what
+a newer one has entered, or the two would go on for ever. What can go wrong is a table that nobody can read, or a zone
+that was never entered: the schedules that need it cannot be enumerated, and all others can.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from itinerary.errors import ItineraryError, RecordError, UnknownZone
+from itinerary.model.attempts import ZoneSpan
+from itinerary.model.codec import from_json, to_json
+from itinerary.model.rows import EntryKind, EntryRow
+from itinerary.model.timeline import NewEntry
+from itinerary.schedules import Zone, ZoneData, ZoneSource
+from itinerary.schedules.zones import UTC, UTC_NAME, release_order
+
+__all__ = ["Span", "StoredZone", "ZoneBook", "lacking_entries", "newer_entries", "outdated_names"]
+
+_TABLES_MAX: Final = 1_024
+"""How many tables are remembered."""
+
+
+class StoredZone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A zone's table as it is entered."""
+
+    release: str
+    """The zone data that it comes from, as IANA calls it."""
+    digest: str
+    zone: dict[str, Any]
+
+    @classmethod
+    def of(cls, zone: Zone, release: str) -> StoredZone:
+        """A table of a release."""
+        return cls(release, zone.digest, zone.to_json())
+
+
+class _Table(NamedTuple):
+    """A zone's table, from an instant on; or why it cannot be read."""
+
+    since: int
+    revision: int
+    release: str
+    zone: Zone | RecordError
+
+
+class Span(NamedTuple):
+    """A time `[start, end)` in which no table changes that a schedule depends on."""
+
+    start: int
+    end: int
+    number: int
+    """Spans with one number have the same tables of all zones."""
+    zones: ZoneSource
+
+
+class ZoneBook:
+    """All tables of all zones, up to one revision. It never changes; `extended` makes another one."""
+
+    __slots__ = ("_changes", "_sources", "_tables")
+
+    def __init__(self, tables: Mapping[str, tuple[_Table, ...]] | None = None) -> None:
+        """A book without tables. With tables: build it with `extended`."""
+        self._tables: Mapping[str, tuple[_Table, ...]] = tables or {}
+        self._changes = sorted({table.since for known in self._tables.values() for table in known[1:]})
+        """When any table takes the place of another."""
+        self._sources: dict[int, ZoneSource] = {}
+
+    def extended(self, entries: Iterable[EntryRow]) -> ZoneBook:
+        """This book and later entries, of whatever kind; itself, if none is about a zone."""
+        tables: dict[str, tuple[_Table, ...]] = {}
+        for entry in sorted(entries, key=lambda entry: (entry.revision, entry.line)):
+            if entry.kind is EntryKind.ZONE:
+                known = tables.get(entry.subject, self._tables.get(entry.subject, ()))
+                # It takes the place of what would have counted from then on, or later.
+                before = tuple(table for table in known if table.since < entry.effective_from)
+                tables[entry.subject] = (*before, _read(entry))
+        return ZoneBook({**self._tables, **tables}) if tables else self
+
+    def __contains__(self, name: object) -> bool:
+        return name == UTC_NAME or name in self._tables
+
+    @property
+    def names(self) -> list[str]:
+        """The zones that have been entered."""
+        return sorted(self._tables)
+
+    def newest(self, name: str) -> _Table | None:
+        """The table that was entered last."""
+        return self._tables[name][-1] if name in self._tables else None
+
+    def table(self, name: str, instant: int) -> Zone:
+        """What a zone's table is at an instant. Raises UnknownZone, or RecordError if it cannot be read."""
+        if name == UTC_NAME:
+            return UTC
+        known = self._tables.get(name)
+        if known is None:
+            raise UnknownZone(
+                f"the store has no table of time zone {name!r}; start a node that knows it, and it enters one"
+            )
+        place = bisect_right(known, instant, key=lambda table: table.since) - 1
+        zone = known[max(place, 0)].zone
+        if not isinstance(zone, Zone):
+            raise RecordError(str(zone))  # a new one, since the old one would gather a traceback with each answer
+        return zone
+
+    def spans(self, names: Iterable[str], start: int, end: int) -> Sequence[Span]:
+        """`[start, end)`, cut wherever the table of one of these zones changes."""
+        if not self._changes:
+            return (Span(start, end, 0, self._source(0)),)
+        cuts = {table.since for name in names for table in self._tables.get(name, ())[1:] if start < table.since < end}
+        return [self._span(low, high) for low, high in pairwise((start, *sorted(cuts), end))]
+
+    def told(self, names: Iterable[str], start: int, end: int) -> tuple[ZoneSpan, ...]:
+        """The same, for somebody who has no book. What cannot be read is left out, and missed where it is needed."""
+        names = sorted(set(names) & self._tables.keys())
+        return tuple(
+            ZoneSpan(span.start, span.end, {name: table for name in names if (table := _plain(span, name)) is not None})
+            for span in self.spans(names, start, end)
+        )
+
+    def _span(self, start: int, end: int) -> Span:
+        number = bisect_right(self._changes, start)
+        return Span(start, end, number, self._source(number))
+
+    def _source(self, number: int) -> ZoneSource:
+        """The tables from one change to the next one. Most of all it is asked again and again for the same few."""
+        source = self._sources.get(number)
+        if source is None:
+            instant = self._changes[number - 1] if number else -(1 << 62)
+            found: dict[str, Zone] = {}
+
+            def zone(name: str) -> Zone:
+                if name not in found:
+                    found[name] = self.table(name, instant)
+                return found[name]
+
+            source = self._sources[number] = zone
+        return source
+
+
+def _plain(span: Span, name: str) -> dict[str, Any] | None:
+    try:
+        return span.zones(name).to_json()
+    except RecordError:
+        return None
+
+
+@lru_cache(maxsize=_TABLES_MAX)
+def _stored(body: str | None) -> tuple[str, Zone]:
+    stored = from_json(StoredZone, body or "")
+    zone = Zone.from_json(stored.zone)
+    if zone.digest != stored.digest:
+        raise RecordError(f"its digest is {zone.digest}, and it was entered as {stored.digest}")
+    release_order(stored.release)
+    return stored.release, zone
+
+
+def _read(entry: EntryRow) -> _Table:
+    try:
+        release, zone = _stored(entry.body)
+        if zone.name != entry.subject:
+            raise RecordError(f"it is the table of {zone.name!r}")
+    except ItineraryError as error:
+        why = RecordError(f"entry {entry.revision}/{entry.line}, the table of zone {entry.subject!r}: {error}")
+        return _Table(entry.effective_from, entry.revision, "", why)
+    return _Table(entry.effective_from, entry.revision, release, zone)
+
+
+# -- what is to be entered -------------------------------------------------------------------------------------------
+
+
+def lacking_entries(
+    book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
+) -> list[NewEntry]:
+    """Entries for those of these zones that have never been entered. Raises UnknownZone for one that `data` lacks."""
+    return [_entry(book, data, name, data.zone(name), by, revision) for name in sorted(set(names)) if name not in book]
+
+
+def newer_entries(
+    book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
+) -> list[NewEntry]:
+    """What somebody who starts with this data enters: tables that are others than the stored ones, if the data is newer
+    than they are; in place of what nobody can read; and of those of these zones that were never entered. What the data
+    lacks, since a zone's name is new or has gone, stays as it is."""
+    found = []
+    for name in sorted({*book.names, *names} - {UTC_NAME}):
+        stored = _readable(book, name)
+        if stored is not None and not data.is_newer_than(stored.release):
+            continue
+        zone = _zone_of(data, name)
+        if zone is not None and (stored is None or zone.digest != stored.digest):
+            found.append(_entry(book, data, name, zone, by, revision))
+    return found
+
+
+def outdated_names(book: ZoneBook, data: ZoneData) -> list[str]:
+    """The zones of which the store has a newer table than this data, and another one."""
+    found = []
+    for name in book.names:
+        stored = _readable(book, name)
+        if stored is not None and release_order(stored.release) > release_order(data.release):
+            zone = _zone_of(data, name)
+            if zone is None or zone.digest != stored.digest:
+                found.append(name)
+    return found
+
+
+def _zone_of(data: ZoneData, name: str) -> Zone | None:
+    try:
+        return data.zone(name)
+    except UnknownZone:
+        return None
+
+
+class _Known(NamedTuple):
+    release: str
+    digest: str
+
+
+def _readable(book: ZoneBook, name: str) -> _Known | None:
+    """What was entered last of a zone, if it can be read."""
+    table = book.newest(name)
+    return _Known(table.release, table.zone.digest) if table is not None and isinstance(table.zone, Zone) else None
+
+
+def _entry(book: ZoneBook, data: ZoneData, name: str, zone: Zone, by: str, revision: int | None) -> NewEntry:
+    """What two nodes with the same data would enter in place of the same table is one request."""
+    replaced = book.newest(name)
+    after = 0 if replaced is None else replaced.revision
+    body = to_json(StoredZone.of(replace(zone, name=name), data.release)).decode()
+    _stored(body)  # what nobody could read is not entered
+    return NewEntry(
+        job="",
+        kind=EntryKind.ZONE,
+        request=f"zone/{name}/{data.release}/{zone.digest[:16]}/{after}",
+        by=by,
+        revision=revision,
+        subject=name,
+        body=body,
+        reason=f"zone data {data.release}",
+    )

@@ -1,0 +1,60 @@
+"""What runs in the pod of a Python function (K6): `python -m itinerary.executors.pods.entrypoint`.
+
+    ITINERARY_POD_RUN ─► the function, with its context ─► the termination message
+
+The function is looked up by its name, as in a worker process, in whatever the image has on its path. SIGTERM, which is
+what a pod gets when it is deleted, asks it to end: TaskCancelled is raised in a plain function, a coroutine is
+cancelled. What it prints, and a traceback or a result that is too long for the message, is in the log of the pod.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from itinerary.executors.pods.messages import LETTER_MAX, RUN_VARIABLE, letter_of, read_run, sealed
+from itinerary.executors.worker import Desk, flush
+from itinerary.model.attempts import Failed, Succeeded
+
+__all__ = ["main"]
+
+MESSAGE_VARIABLE: Final = "ITINERARY_POD_MESSAGE"
+"""Where the message goes, if not where Kubernetes reads it by default."""
+_MESSAGE: Final = "/dev/termination-log"
+
+
+def main() -> int:
+    """Run the function; the exit code says in one digit how it ended."""
+    told = os.environ.pop(RUN_VARIABLE, None)
+    if told is None:
+        sys.stderr.write(f"{RUN_VARIABLE} is not set: this is started by Itinerary, in a pod of a task\n")
+        return 2
+    try:
+        run = read_run(told)
+    except msgspec.DecodeError as error:
+        sys.stderr.write(f"{RUN_VARIABLE} cannot be read; is the image of another version of Itinerary? {error}\n")
+        return 2
+    message_at = os.environ.pop(MESSAGE_VARIABLE, _MESSAGE)
+    desk = Desk()
+    signal.signal(signal.SIGTERM, desk.terminated)
+    outcome = desk.run(run)
+    message = sealed(letter := letter_of(outcome))
+    match outcome:
+        case Failed(error=traceback):
+            sys.stderr.write(f"{traceback}\n")
+        case Succeeded(result=str(result)) if len(msgspec.json.encode(letter)) > LETTER_MAX:
+            sys.stdout.write(f"{result}\n")
+        case _:
+            pass
+    flush()
+    Path(message_at).write_bytes(message)
+    return 0 if isinstance(outcome, Succeeded) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""What is told to a function in a pod, and what comes back (K6).
+
+    ITINERARY_POD_RUN                      the function and its context, as JSON, in the environment of the container
+    termination message of the container   how it ended: at most 4 kB, which is all that Kubernetes keeps
+
+A result or a traceback that is too long for the message is in the log of the pod, whole; of a traceback the message has
+the beginning and the end, of a result nothing, since half of one is none. The log is text for people, and nothing is
+read out of it (Q7).
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.executors.registry import split_name
+from itinerary.executors.worker_protocol import Ending, Run
+from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded
+from itinerary.model.text import clean_text
+
+__all__ = ["COMMAND", "LETTER_MAX", "RUN_VARIABLE", "Letter", "addressed", "letter_of", "opened", "read_run", "sealed"]
+
+RUN_VARIABLE: Final = "ITINERARY_POD_RUN"
+COMMAND: Final = ("python", "-m", "itinerary.executors.pods.entrypoint")
+"""What the container of a function runs, unless its task has another command that comes to the same."""
+LETTER_MAX: Final = 4_096
+_RUN_MAX: Final = 120_000
+"""The longest value of a variable that Linux takes is 131,072 bytes."""
+
+
+class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a function ended."""
+
+    ending: Ending
+    result: str | None = None
+    error: str = ""
+    names: tuple[str, ...] = ()
+    result_bytes: int = 0
+    """How long a result was that has no place here."""
+
+
+_LETTERS: Final = msgspec.json.Decoder(Letter)
+_RUNS: Final = msgspec.json.Decoder(Run)
+
+
+def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
+    """What a function is told. `prefixes` are the modules that the node allows, besides the function's own. Raises
+    ConfigError if that is too long."""
+    name = assignment.run["python"]
+    run = msgspec.json.encode(Run(name, assignment.key, assignment.facts, (split_name(name)[0], *prefixes), {}))
+    if len(run) > _RUN_MAX:
+        raise ConfigError(
+            f"python: the context of {name} is {len(run)} bytes, and a pod takes {_RUN_MAX}; its window has too many "
+            "changes of its time zones in it"
+        )
+    return run.decode()
+
+
+def read_run(text: str) -> Run:
+    """What it was told, in the pod."""
+    return _RUNS.decode(text)
+
+
+def letter_of(outcome: Outcome) -> Letter:
+    """What came of it."""
+    match outcome:
+        case Succeeded(result=result):
+            return Letter(Ending.SUCCEEDED, result)
+        case Failed(error=error, names=names):
+            return Letter(Ending.FAILED, error=error, names=names)
+        case Stopped():
+            return Letter(Ending.STOPPED)
+        case _:
+            assert_never(outcome)
+
+
+def sealed(letter: Letter) -> bytes:
+    """As it is sent, cut to what Kubernetes keeps."""
+    data = msgspec.json.encode(letter)
+    if len(data) <= LETTER_MAX:
+        return data
+    if letter.result is not None:
+        return msgspec.json.encode(Letter(letter.ending, result_bytes=len(letter.result.encode())))
+    for room in range(LETTER_MAX - 100, 0, -200):  # what is escaped takes more room than it is long
+        data = msgspec.json.encode(Letter(letter.ending, error=clean_text(letter.error, room), names=letter.names[:3]))
+        if len(data) <= LETTER_MAX:
+            return data
+    return msgspec.json.encode(Letter(letter.ending, error="its traceback is in the log"))
+
+
+def opened(message: str) -> Letter | None:
+    """What came back; None if it is no letter: the function took its process down, or wrote something of its own."""
+    try:
+        return _LETTERS.decode(message)
+    except msgspec.DecodeError:
+        return None

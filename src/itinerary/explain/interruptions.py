@@ -1,0 +1,75 @@
+"""Shutdowns in the life of an occurrence: when its node was shut down, and which node continued it (R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from itinerary.explain.context import Found
+from itinerary.model.reasons import BEFORE_THE_CALL, Reason, ReasonKind, read_reason
+from itinerary.model.rows import TransitionRow
+from itinerary.model.states import OccurrenceState
+
+__all__ = ["Interruption", "interrupted_words", "interruptions_of", "is_before_the_call", "waits_for_a_node"]
+
+_WORKING: Final = frozenset({OccurrenceState.RUNNING, OccurrenceState.CONTAINER_CREATING})
+_TOLD_MAX: Final = 2
+
+
+class Interruption(NamedTuple):
+    """A line of the trail that says that the node of an occurrence was shut down, and the line that continued it."""
+
+    line: TransitionRow
+    node: str
+    continued: TransitionRow | None
+
+
+def interruptions_of(trail: Sequence[TransitionRow]) -> list[Interruption]:
+    """Return all of them, in the order of time."""
+    found = []
+    for place, line in enumerate(trail):
+        reason = _shutdown(line)
+        if reason is not None:
+            continued = next((later for later in trail[place + 1 :] if later.after in _WORKING), None)
+            found.append(Interruption(line, reason.name or "", continued))
+    return found
+
+
+def _shutdown(line: TransitionRow) -> Reason | None:
+    """What a line says about a shutdown that did not end the occurrence."""
+    reason = read_reason(line.why) if line.after is OccurrenceState.RETRYING else None
+    return reason if reason is not None and reason.kind is ReasonKind.SHUTDOWN else None
+
+
+def is_before_the_call(line: TransitionRow) -> bool:
+    """True if a line says that the node was shut down before it had called the function."""
+    return _shutdown(line) is not None and BEFORE_THE_CALL in (line.why or "")
+
+
+def interrupted_words(found: Found) -> str:
+    """Return what shutdowns did to an occurrence, in sentences; nothing if there was none."""
+    all_of_them = interruptions_of(found.detail.transitions)
+    told = [_sentence(found, one) for one in all_of_them[-_TOLD_MAX:]]
+    if len(all_of_them) > _TOLD_MAX:
+        told.insert(0, f"Shutdowns interrupted it {len(all_of_them)} times.")
+    return " ".join(told)
+
+
+def _sentence(found: Found, one: Interruption) -> str:
+    time, attendance = found.scene.time, found.scene.attendance
+    how = f" {BEFORE_THE_CALL}" if is_before_the_call(one.line) else ""
+    was = f"Node {one.node} was shut down at {time.brief(one.line.at)}{how}"
+    if one.continued is None:
+        return f"{was}."
+    return f"{was}, and {attendance.name(one.continued.node)} ran it from {time.brief(one.continued.at)}."
+
+
+def waits_for_a_node(found: Found) -> str | None:
+    """Return what an occurrence waits for that a shutdown gave back; None if it waits for something else."""
+    trail = found.detail.transitions
+    last = interruptions_of(trail)[-1:]
+    if not last or last[0].line is not trail[-1]:
+        return None
+    at = found.scene.time.brief(last[0].line.at)
+    how = f" {BEFORE_THE_CALL}" if is_before_the_call(last[0].line) else ""
+    return f"node {last[0].node} was shut down at {at}{how}, and no node has continued it yet"

@@ -1,0 +1,53 @@
+"""How a job stood at a time, in words: paused, stopped, removed, and which version was in force, by whom and why."""
+
+from __future__ import annotations
+
+from itinerary.core.timeline.history import Active, Paused, Removed, Standing, Stopped
+from itinerary.errors import ItineraryError
+from itinerary.explain.context import Scene
+from itinerary.model.rows import EntryKind
+
+__all__ = ["skip_words", "standing_at", "standing_words", "version_words"]
+
+
+def standing_at(scene: Scene, instant: int) -> Standing | None:
+    """How the job stood; None before its first version, or if that cannot be read."""
+    try:
+        stretch = scene.timeline.in_force(scene.job.number, instant)
+    except ItineraryError:
+        return None
+    return None if stretch is None else stretch.standing
+
+
+def standing_words(standing: Standing, scene: Scene) -> str:
+    """How a job stood, with who, since when and why."""
+    if isinstance(standing, Active):
+        return "the job was active"
+    how = "paused" if isinstance(standing, Paused) else "stopped" if isinstance(standing, Stopped) else "removed"
+    since = (
+        f"at {scene.time.brief(standing.since)}"
+        if isinstance(standing, Removed)
+        else f"since {scene.time.brief(standing.since)}"
+    )
+    until = ""
+    if isinstance(standing, Paused) and standing.until is not None:
+        until = f" until {scene.time.brief(standing.until)}"
+    why = f": {standing.reason}" if standing.reason else ""
+    return f"the job was {how} by {standing.by} {since}{until}{why}"
+
+
+def skip_words(scene: Scene, instant: int, reason: str) -> str:
+    """Why an instant is going to be skipped, by its job's timeline."""
+    standing = standing_at(scene, instant)
+    if isinstance(standing, Paused) and str(standing) == reason:
+        return standing_words(standing, scene).replace("was", "is", 1)
+    return f"this one is to be {reason}"
+
+
+def version_words(scene: Scene, version: int) -> str:
+    """From when a version counts, who made it, and why; nothing, if no entry says so."""
+    for entry in reversed(scene.timeline.entries(scene.job.number)):
+        if entry.kind is EntryKind.VERSION and entry.version == version:
+            why = f": {entry.reason}" if entry.reason else ""
+            return f"since {scene.time.brief(entry.effective_from)}, by {entry.entered_by}{why}"
+    return ""

@@ -1,0 +1,316 @@
+"""Reading all that a store says about a job and an instant, and having it explained.
+
+Of one occurrence everything is read; of the job its last thousand; of the nodes all that are known of. The rest is the
+timeline, which says what was expected. Nothing is written, and a few questions are all that the store is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from itinerary.core.recovery.match import GAP
+from itinerary.core.timeline import history as stretches
+from itinerary.core.timeline.expected import Due, Gap
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ItineraryError, NodeError, WindowError
+from itinerary.explain.causes import Cause, Fate
+from itinerary.explain.context import Found, Ran, Scene
+from itinerary.explain.delays import begin_of
+from itinerary.explain.explanation import Explanation, Fact
+from itinerary.explain.formatting import LocalTime
+from itinerary.explain.instants import (
+    explained_due,
+    explained_gap,
+    explained_never,
+    never_shown,
+    why_not_due,
+)
+from itinerary.explain.job_status import standing_words
+from itinerary.explain.node_presence import Attendance
+from itinerary.explain.occurrences import explained_occurrence
+from itinerary.explain.time_argument import NEAR, Meant, due_at, meant, next_due, previous_due, zone_of
+from itinerary.explain.verdict import Verdict
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import (
+    PAGE_MAX,
+    Active,
+    ByKey,
+    ByRef,
+    Detail,
+    Details,
+    History,
+    LimitUse,
+    Nodes,
+    Standing,
+    Status,
+)
+from itinerary.model.reasons import ReasonKind, named_occurrences, read_reason
+from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment
+from itinerary.schedules.suggestions import did_you_mean
+from itinerary.stores.paging import occurrences_of, read_timeline, windows_after
+
+__all__ = ["explain", "explain_occurrence"]
+
+_FIRST: Final = EARLIEST + 2 * DAY
+_LAST: Final = LATEST - 2 * DAY
+"""Less a little, since a local time may lie on either side of it."""
+_NODES_MAX: Final = 10_000
+_HOLDERS_MAX: Final = 20
+_OTHERS_MAX: Final = 20
+"""How many of the occurrences that a trail names are read whole."""
+
+
+async def explain(store: Store, job: str, when: Moment | None = None, timeline: Timeline | None = None) -> Explanation:
+    """Why a job ran, ran late, or did not, at a time; without one, the last time that it did or should have.
+
+    A local time is one of the clock of the job's zone. Raises NodeError if there is no such job, and
+    WindowError for a time outside of the supported years. `timeline` is the store's, if somebody has read it.
+    """
+    if when is not None and not _FIRST <= when.seconds < _LAST:
+        raise WindowError(f"{when} lies outside of the supported years 1900 to 2199")
+    timeline = await read_timeline(store.read) if timeline is None else timeline
+    row = _job(timeline, job)
+    return await _Asking(store, timeline, row, await store.read(Standing())).answer(when)
+
+
+async def explain_occurrence(store: Store, timeline: Timeline, status: Status, row: OccurrenceRow) -> Explanation:
+    """Why one occurrence is as it is, for who has it, and the timeline, already."""
+    return await _Asking(store, timeline, timeline.jobs[row.job], status).about(row)
+
+
+def _ran(detail: Detail) -> Ran:
+    begun = begin_of(detail)
+    ends = [attempt.ended_at for attempt in detail.attempts]
+    until = None if None in ends else max((end for end in ends if end is not None), default=None)
+    return Ran(None if begun is None else begun.node, until)
+
+
+def _job(timeline: Timeline, name: str) -> JobRow:
+    by_name = {row.name: row for row in timeline.jobs.values()}
+    if name in by_name:
+        return by_name[name]
+    hint = did_you_mean(name, by_name, otherwise="see how it is spelt, or which store is asked")
+    raise NodeError(f"there is no job {name!r} in the store; {hint}")
+
+
+class _Asking:
+    """One question about one job."""
+
+    def __init__(self, store: Store, timeline: Timeline, job: JobRow, status: Status) -> None:
+        self._store, self._timeline, self._job, self._status = store, timeline, job, status
+        self._rows: Mapping[Ref, OccurrenceRow] = {}
+        self._has_all_active = False
+
+    async def answer(self, when: Moment | None) -> Explanation:
+        ended = await self._store.read(History(self._job.number, limit=PAGE_MAX))
+        active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
+        self._rows = {row.ref: row for row in (*ended.rows, *active)}
+        self._has_all_active = len(active) < PAGE_MAX
+        attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
+        if when is None:
+            return await self._newest(attendance)
+        asked = meant(self._timeline, self._job.number, when)
+        return await self._at(self._scene(asked.instant, attendance), asked)
+
+    async def about(self, row: OccurrenceRow) -> Explanation:
+        same_instant = await occurrences_of(self._store.read, self._job.number, row.instant)
+        active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
+        self._rows = {one.ref: one for one in (*same_instant, *active)}
+        self._has_all_active = len(active) < PAGE_MAX
+        attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
+        return await self._found(self._scene(row.instant, attendance), row, row.instant)
+
+    def _scene(self, about: int, attendance: Attendance) -> Scene:
+        time = LocalTime(zone_of(self._timeline, self._job.number, about), about)
+        now = self._status.now
+        return Scene(self._job, self._timeline, now, self._status.watermark, attendance, time, self._following())
+
+    def _following(self) -> int | None:
+        try:
+            return self._timeline.next_run(self._job.number, self._status.now)
+        except ItineraryError:
+            return None  # the answer says what is wrong with it
+
+    # -- the newest ----------------------------------------------------------------------------------------------------
+
+    async def _newest(self, attendance: Attendance) -> Explanation:
+        """The last one that happened, or should have; if there is none, the first that is to come."""
+        now = self._status.now
+        due = [row.due_at for row in self._rows.values() if row.due_at <= now]
+        last = max(self._rows.values(), key=lambda row: (row.due_at <= now, row.due_at), default=None) if due else None
+        try:
+            expected = previous_due(self._timeline, self._job.number, now + 1)
+        except ItineraryError as error:
+            return explained_gap(self._scene(now, attendance), now - now % SECOND, str(error))
+        if last is not None and (expected is None or last.instant >= expected):
+            scene = self._with_outlook(self._scene(last.instant, attendance))
+            return await self._found(scene, last, last.instant)
+        about = expected if expected is not None else self._following()
+        if about is None:
+            return self._nothing(self._scene(now, attendance))
+        return await self._at(self._with_outlook(self._scene(about, attendance)), Meant(about))
+
+    def _with_outlook(self, scene: Scene) -> Scene:
+        """With what is said at last, if nothing is to come."""
+        try:
+            stretch = self._timeline.in_force(self._job.number, scene.now)
+            if stretch is None or scene.following is not None:
+                return scene
+            stretch.schedule.require_ready()
+        except ItineraryError:
+            return scene  # nobody can say what is to come, and the answer says why
+        if isinstance(stretch.standing, stretches.Active):
+            return replace(scene, outlook="It has no instant left.")
+        stands = standing_words(stretch.standing, scene)
+        return replace(scene, outlook=f"Nothing is to come: {stands.replace('was', 'is', 1)}.", stands=stands)
+
+    def _nothing(self, scene: Scene) -> Explanation:
+        gap = due_at(self._timeline, self._job.number, scene.now)
+        if isinstance(gap, Gap):
+            return explained_gap(scene, scene.now - scene.now % SECOND, gap)
+        why = Verdict(Fate.NOT_DUE, Cause.SCHEDULE, "is not due, has never been, and will not be")
+        return explained_never(self._with_outlook(scene), (None, None), why, (), scene.now)
+
+    # -- an instant ----------------------------------------------------------------------------------------------------
+
+    async def _at(self, scene: Scene, asked: Meant, *, is_near: bool = False) -> Explanation:
+        instant = asked.instant - asked.instant % SECOND
+        if asked.missing is not None and due_at(self._timeline, self._job.number, instant) is not None:
+            scene = replace(scene, notes=(*scene.notes, _missing_words(scene, asked.missing, instant)))
+        row = await self._row_at(instant)
+        if row is not None:
+            return await self._found(scene, row, instant)
+        try:
+            due = due_at(self._timeline, self._job.number, instant)
+        except ItineraryError as error:
+            return explained_gap(scene, instant, str(error))
+        if isinstance(due, Gap):
+            return explained_gap(scene, instant, due)
+        if isinstance(due, Due):
+            return explained_due(scene, due)
+        return await self._not_due(scene, asked, instant, is_near=is_near)
+
+    async def _row_at(self, instant: int) -> OccurrenceRow | None:
+        """What answers for an instant: its own row, a window that it lies in, else a run that was asked for then."""
+        key = Key(instant, self._job.number, Kind.SCHEDULED)
+        own = (await self._store.read(ByKey((key,)))).get(key)
+        if own is not None:
+            return own
+        windows = [row for row in await windows_after(self._store.read, instant) if _covers(row, self._job, instant)]
+        if not self._is_expected(instant):
+            windows = [row for row in windows if row.request == GAP]  # a window answers for instants, not for seconds
+        if windows:
+            return min(windows, key=lambda row: row.request == GAP)
+        asked_for = [row for row in self._rows.values() if row.instant - row.instant % SECOND == instant]
+        return max(asked_for, key=lambda row: row.ref, default=None)
+
+    def _is_expected(self, instant: int) -> bool:
+        try:
+            return isinstance(due_at(self._timeline, self._job.number, instant), Due)
+        except ItineraryError:
+            return False
+
+    async def _not_due(self, scene: Scene, asked: Meant, instant: int, *, is_near: bool) -> Explanation:
+        try:
+            why = why_not_due(scene, instant)
+            around = (
+                previous_due(self._timeline, self._job.number, instant),
+                next_due(self._timeline, self._job.number, instant),
+            )
+        except ItineraryError as error:
+            return explained_gap(scene, instant, str(error))
+        if asked.missing is not None and why is None:
+            why = never_shown(scene, asked.missing, instant)
+        if why is None and not is_near:
+            nearest = self._nearest(instant, around)
+            if nearest is not None:
+                found = scene.time.brief(nearest)
+                note = f"Nothing is due at {scene.time.brief(instant)}; the nearest instant is {found}."
+                return await self._at(replace(scene, notes=(*scene.notes, note)), Meant(nearest), is_near=True)
+        return explained_never(scene, around, why, tuple(self._beside(scene, around)), instant)
+
+    def _nearest(self, instant: int, around: Iterable[int | None]) -> int | None:
+        there = [row.instant - row.instant % SECOND for row in self._rows.values() if not row.kind.is_by_schedule]
+        near = [one for one in (*around, *there) if one is not None and abs(one - instant) <= NEAR]
+        return min(near, key=lambda one: (abs(one - instant), one), default=None)
+
+    def _beside(self, scene: Scene, around: Iterable[int | None]) -> Iterable[Fact]:
+        """What became of the instants before and after."""
+        by_instant = {row.instant: row for row in self._rows.values() if row.kind.is_by_schedule}
+        for instant in around:
+            if instant is not None and (row := by_instant.get(instant)) is not None:
+                yield scene.fact(instant, f"{row.status.value.replace('_', ' ')} ({scene.run_id(row)})")
+
+    # -- an occurrence -------------------------------------------------------------------------------------------------
+
+    async def _found(self, scene: Scene, row: OccurrenceRow, instant: int) -> Explanation:
+        details = await self._store.read(Details((row.ref,)))
+        if not details:
+            raise NodeError(
+                f"{scene.job.name} at {scene.time.full(instant)} was forgotten while it was read; ask again"
+            )
+        detail = details[0]
+        texts = [line.why for line in detail.transitions]
+        named = {ref for text in (*texts, row.reason, row.cancelled_by) for ref in named_occurrences(text)}
+        again = [one for one in self._rows.values() if _is_again(one, row, instant)]
+        others = await self._store.read(ByRef(tuple(sorted(named))))
+        found = Found(
+            scene,
+            instant,
+            detail,
+            others=others,
+            ran=await self._ran(others),
+            line=self._line(),
+            holders=await self._holders(detail.row),
+            again=sorted(again, key=lambda one: one.ref),
+        )
+        return explained_occurrence(found)
+
+    async def _ran(self, others: Iterable[Ref]) -> dict[Ref, Ran]:
+        """Where other occurrences ran, and until when. An orphaned one has no owner any more, and an end may have been
+        written long after it."""
+        refs = tuple(others)[:_OTHERS_MAX]
+        details = await self._store.read(Details(refs)) if refs else ()
+        return {detail.row.ref: _ran(detail) for detail in details}
+
+    def _line(self) -> list[OccurrenceRow]:
+        """Who stands in line; nobody, if there are more than were read."""
+        if not self._has_all_active:
+            return []
+        return sorted(
+            (row for row in self._rows.values() if row.status is OccurrenceState.QUEUED), key=lambda row: row.key
+        )
+
+    async def _holders(self, row: OccurrenceRow) -> dict[str, Sequence[OccurrenceRow]]:
+        """Who holds the limit that it waits for."""
+        reason = read_reason(row.reason)
+        if row.status in FINAL or reason is None or reason.kind is not ReasonKind.LIMIT or reason.name is None:
+            return {}
+        refs = await self._store.read(LimitUse(reason.name, _HOLDERS_MAX))
+        rows = await self._store.read(ByRef(tuple(refs)))
+        return {reason.name: [rows[ref] for ref in refs if ref in rows]}
+
+
+def _covers(row: OccurrenceRow, job: JobRow, instant: int) -> bool:
+    window = row.window
+    return (
+        window is not None
+        and row.job == job.number
+        and row.kind.is_by_schedule
+        and window.start <= instant < window.end
+    )
+
+
+def _is_again(one: OccurrenceRow, row: OccurrenceRow, instant: int) -> bool:
+    return one.ref != row.ref and one.instant == instant and one.kind in (Kind.REPLAY, Kind.BACKFILL)
+
+
+def _missing_words(scene: Scene, reading: str, instant: int) -> str:
+    shows = "never showed" if instant <= scene.now else "never shows"
+    return f"The clock of {scene.time.zone.name} {shows} {reading}: it goes on at {scene.time.brief(instant)}."

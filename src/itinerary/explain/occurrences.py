@@ -1,0 +1,348 @@
+"""An occurrence that there is, explained: by its state, its trail, its tasks, and what was the case around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from itinerary.core.recovery.match import GAP
+from itinerary.core.timeline.history import Paused, Removed
+from itinerary.errors import RecordError
+from itinerary.explain.causes import Cause, Fate
+from itinerary.explain.context import Found, Ran, Scene
+from itinerary.explain.delays import ON_TIME_WITHIN, begin_of, delay_of, nobody_there
+from itinerary.explain.explanation import Explanation
+from itinerary.explain.facts import facts_of
+from itinerary.explain.formatting import spoken
+from itinerary.explain.interruptions import interrupted_words
+from itinerary.explain.job_status import standing_at, standing_words, version_words
+from itinerary.explain.render import answer
+from itinerary.explain.unfinished import lateness, unfinished
+from itinerary.explain.verdict import Verdict
+from itinerary.model.occurrence import Kind
+from itinerary.model.reasons import ReasonKind, read_reason
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.run_request import read_asked
+from itinerary.model.states import FINAL, OccurrenceState, TaskState
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
+
+__all__ = ["explained_occurrence"]
+
+_S = OccurrenceState
+_OPEN_TO_DOUBT: Final = frozenset(OccurrenceState) - (FINAL - {OccurrenceState.ORPHANED})
+"""What ended in another way was alive until then."""
+_MICROSECONDS: Final = re.compile(r"since (\d+) \(microseconds\), \d+ s ago")
+_MISSED: Final = "missed: "
+_NOBODY: Final = re.compile(r"missed: (?:it was claimed, )?nobody was there at its instant,? and (.*)")
+_REQUIREMENT: Final = ("requires ", "a requirement ")
+_REAPER: Final = "the reaper: "
+_OVER_ITS_TIME: Final = "over its execution timeout"
+
+
+def explained_occurrence(found: Found) -> Explanation:
+    """Why it is as it is."""
+    row, scene, window = found.row, found.scene, found.row.window
+    also = ""
+    if window is not None and window.count and row.started_at is not None and found.instant == row.instant:
+        also = f"It answers for {window.count} instants, the first of them due {scene.time.brief(window.start)}."
+    run, facts = scene.run_id(row), facts_of(found)
+    return answer(scene, found.instant, _subject(found), _verdict(found), run=run, facts=facts, also=also)
+
+
+def _subject(found: Found) -> str:
+    row, name, when = found.row, found.scene.job.name, found.scene.time.full(found.instant)
+    if row.request == GAP and row.kind.is_by_schedule:
+        return f"{name} at {when}"
+    if row.kind.is_by_schedule:
+        return f"{name}, due {when},"
+    return f"{name}, {_asked_for(row)} {when},"
+
+
+def _asked_for(row: OccurrenceRow) -> str:
+    try:
+        asked = read_asked(row.details)
+    except RecordError:
+        asked = None
+    by = "" if asked is None else f" by {asked.by}"
+    match row.kind:
+        case Kind.TRIGGER:
+            return f"triggered{by} at"
+        case Kind.REPLAY:
+            return f"replayed{by} for"
+        case _:
+            return f"backfilled{by} for"
+
+
+def _verdict(found: Found) -> Verdict:
+    row = found.row
+    if row.request == GAP and row.kind.is_by_schedule:
+        return _quarantined(found)
+    window = row.window
+    is_inside = window is not None and found.instant != row.instant
+    if is_inside and row.is_recovery and row.status is not OccurrenceState.MISSED:
+        return _compressed(found)
+    verdict = _BY_STATE.get(row.status, unfinished)(found)
+    return verdict._replace(rest=_decided_late(found)) if row.status is OccurrenceState.SKIPPED else verdict
+
+
+# -- it ran ----------------------------------------------------------------------------------------------------------
+
+
+def _ran(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    begin = begin_of(found.detail)
+    began_at = begin.at if begin is not None else row.started_at or row.due_at
+    late = began_at - row.due_at
+    where = scene.attendance.name(row.owner if begin is None else begin.node)
+    took = spoken((row.ended_at or began_at) - began_at)
+    ended = f"completed after {took}"
+    advice = None
+    if row.status is OccurrenceState.COMPLETED_WITH_ERRORS:
+        ended = f"completed with errors after {took}: {row.reason}"
+        advice = _replay(found)
+    if late < ON_TIME_WITHIN:
+        at_once = "at once" if late < SECOND // 1_000 else f"{spoken(late)} later"
+        rest = f"It began {at_once} on {where} and {ended}. {interrupted_words(found)}".strip()
+        return Verdict(Fate.RAN, Cause.ON_TIME, "ran on time", rest, advice)
+    delay = delay_of(found)
+    began = f"It began at {scene.time.brief(began_at)} on {where} and {ended}. {interrupted_words(found)}".strip()
+    return Verdict(Fate.RAN_LATE, delay.cause, f"ran {spoken(late)} late: {delay.because}", began, advice)
+
+
+def _compressed(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    window = row.window
+    assert window is not None, "it lies in one"
+    state = row.status.value.replace("_", " ")
+    is_so = f"is {state}" if row.ended_at is None else f"ended as {state} at {scene.time.brief(row.ended_at)}"
+    nobody = nobody_there(found, found.instant, found.instant + SECOND)
+    why = "no node began it in time" if nobody.cause is Cause.UNEXPLAINED else nobody.because
+    headline = f"has no run of its own: {why}, and {found.shown(row)} answers for it (recovery is compressed)"
+    rest = f"That run answers for {window.count} instants, and {is_so}."
+    return Verdict(Fate.DID_NOT_RUN, Cause.COMPRESSED, headline, rest)
+
+
+# -- it did not end well ---------------------------------------------------------------------------------------------
+
+
+def _failed(found: Found) -> Verdict:
+    row, reason = found.row, found.in_words(found.row.reason or "what is kept does not say why")
+    blamed_for_time = any(
+        task.status is TaskState.TIMEOUT for task in found.detail.tasks if f"task {task.name} " in reason
+    )
+    if reason.startswith(_REQUIREMENT) and begin_of(found.detail) is None:
+        return Verdict(
+            Fate.DID_NOT_RUN, Cause.CONDITION, f"did not run and failed: {_unmet(reason)}", "", _replay(found)
+        )
+    if row.status is OccurrenceState.FAILED_STALE:
+        headline = f"timed out and was given up: {_stripped(reason.removeprefix('over its time: '))}"
+        return Verdict(Fate.FAILED, Cause.TIMEOUT, headline, f"{lateness(found)} {_unwritten(found)}", _replay(found))
+    if reason.startswith(_OVER_ITS_TIME) or blamed_for_time:
+        return Verdict(Fate.FAILED, Cause.TIMEOUT, f"timed out: {_stripped(reason)}", lateness(found), _replay(found))
+    return Verdict(Fate.FAILED, Cause.TASK, f"failed: {_stripped(reason)}", lateness(found), _replay(found))
+
+
+def _unwritten(found: Found) -> str:
+    """What is known of one that no end was written of: its task may have ended, and its node could not say so."""
+    row, scene, begin = found.row, found.scene, begin_of(found.detail)
+    words = "No end of it was written, so it is not known whether its work was done."
+    node = scene.attendance.row(None if begin is None else begin.node)
+    if begin is None or node is None or row.ended_at is None:
+        return words
+    away = scene.attendance.store_away(begin.at, row.ended_at, [node])
+    return words if away is None else f"{words} Meanwhile {away.words(scene.time)}."
+
+
+def _orphaned(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    reason = row.reason or "its node is gone"
+    if (seen := _MICROSECONDS.search(reason)) is not None:
+        reason = reason.replace(seen[0], f"since {scene.time.brief(int(seen[1]))}")
+    begin = begin_of(found.detail)
+    node = scene.attendance.row(None if begin is None else begin.node)
+    seen_at = ""
+    if node is not None and row.ended_at is not None and scene.attendance.was_heard_after(node, row.ended_at):
+        reason = reason.replace(f"node {node.name} is gone", f"node {node.name} was silent, and taken for dead")
+        seen_at = f" Node {node.name} had not died: it was heard of later, at {scene.time.brief(node.beat_at)}."
+    elif node is not None and not scene.attendance.is_there(node):
+        seen_at = f" Node {node.name} was last heard of at {scene.time.brief(scene.attendance.last_seen(node))}."
+    return Verdict(
+        Fate.FAILED, Cause.ORPHANED, f"was given up as orphaned: {reason}", lateness(found) + seen_at, _replay(found)
+    )
+
+
+def _cancelled(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    reason = row.reason or row.cancelled_by or "what is kept does not say by whom"
+    if row.started_at is None and row.kind.is_by_schedule and (withdrawn := _withdrawn(found, reason)) is not None:
+        return withdrawn
+    named = read_reason(row.cancelled_by) or read_reason(row.reason)
+    ended = "" if row.ended_at is None else f" at {scene.time.brief(row.ended_at)}"
+    begin = begin_of(found.detail)
+    when = (
+        f"{ended}, before it began"
+        if begin is None
+        else f"{ended}, {spoken((row.ended_at or 0) - begin.at)} after it began"
+    )
+    if named is not None and named.kind is ReasonKind.REPLACED:
+        fate = Fate.DID_NOT_RUN if begin is None else Fate.CANCELLED
+        headline = f"was cancelled{when}: {found.named(named.ref)} took its place (overlap is replace)"
+        return Verdict(fate, Cause.REPLACED, headline, lateness(found))
+    if row.cancelled_by is not None:
+        headline = f"was cancelled{when}, by {found.in_words(row.cancelled_by)}"
+        cause = Cause.TIMEOUT if row.cancelled_by.startswith(_REAPER) else Cause.PERSON
+        return Verdict(Fate.CANCELLED, cause, headline, lateness(found), _replay(found))
+    cause = Cause.SHUTDOWN if reason.endswith("was shut down") else Cause.UNEXPLAINED
+    return Verdict(
+        Fate.CANCELLED, cause, f"was cancelled{when}: {found.in_words(reason)}", lateness(found), _replay(found)
+    )
+
+
+def _withdrawn(found: Found, reason: str) -> Verdict | None:
+    """It was cancelled by a change of its job, before it began."""
+    scene, row = found.scene, found.row
+    standing = standing_at(scene, row.instant)
+    if standing is not None and str(standing) == reason:
+        cause = Cause.REMOVED if isinstance(standing, Removed) else Cause.STOPPED
+        return Verdict(Fate.DID_NOT_RUN, cause, f"did not run: {standing_words(standing, scene)}")
+    if not row.is_withdrawn:
+        return None
+    stretch = scene.timeline.in_force(row.job, row.instant)
+    entered = "" if stretch is None else f" (in force {version_words(scene, stretch.version)})"
+    return Verdict(Fate.DID_NOT_RUN, Cause.VERSION, f"did not run: {reason}{entered}")
+
+
+# -- it was decided that it does not run -----------------------------------------------------------------------------
+
+
+def _skipped(found: Found) -> Verdict:
+    row, scene = found.row, found.scene
+    reason = row.reason or "what is kept does not say why"
+    named = read_reason(reason)
+    if named is not None and named.kind is ReasonKind.OVERLAPS:
+        other = None if named.ref is None else found.others.get(named.ref)
+        full = f", and{reason.split(', and', 1)[1]}" if ", and" in reason else ""
+        headline = f"did not run: {found.named(named.ref)} {_was_running(found, other)}{full}"
+        advice = 'to have it wait instead, set overlap = "queue"' if not full else None
+        return Verdict(Fate.DID_NOT_RUN, Cause.OVERLAPPED, headline, "", advice)
+    if named is not None and named.kind is ReasonKind.REPLACED:
+        headline = f"did not run: {found.named(named.ref)} took its place (overlap is replace)"
+        return Verdict(Fate.DID_NOT_RUN, Cause.REPLACED, headline)
+    standing = standing_at(scene, found.instant)
+    if isinstance(standing, Paused) and str(standing) == reason:
+        now = standing_at(scene, scene.now)
+        advice = f"to have it run again: itinerary resume {scene.job.name}" if isinstance(now, Paused) else None
+        return Verdict(Fate.DID_NOT_RUN, Cause.PAUSED, f"did not run: {standing_words(standing, scene)}", "", advice)
+    if reason.startswith("paused by "):
+        return Verdict(Fate.DID_NOT_RUN, Cause.PAUSED, f"did not run: the job was {reason}")
+    if reason.startswith("skipped by "):
+        return Verdict(Fate.DID_NOT_RUN, Cause.SKIPPED, f"did not run: this one was {reason}")
+    if reason.startswith(_REQUIREMENT):
+        return Verdict(Fate.DID_NOT_RUN, Cause.CONDITION, f"did not run: {_unmet(reason)}")
+    return Verdict(Fate.DID_NOT_RUN, Cause.UNEXPLAINED, f"did not run: {found.in_words(reason)}")
+
+
+def _decided_late(found: Found) -> str:
+    """When it was decided that it does not run, if that was not at its time."""
+    row, scene = found.row, found.scene
+    late = (row.ended_at or row.due_at) - row.due_at
+    if late < ON_TIME_WITHIN or found.instant != row.instant:
+        return ""
+    delay = delay_of(found)
+    if delay.cause is Cause.UNEXPLAINED:
+        return ""  # a sweep passed by some seconds later, as it does
+    return f"That was decided {spoken(late)} late, at {scene.time.brief(row.due_at + late)}: {delay.because}."
+
+
+def _was_running(found: Found, other: OccurrenceRow | None) -> str:
+    """What is known of the run that it was skipped for: that it ran then, only if its node was heard of since."""
+    scene, due_at = found.scene, found.row.due_at
+    if other is None:
+        return "was still running"
+    decided_at = found.row.ended_at or due_at
+    if other.started_at is None or other.started_at > decided_at:
+        began = "" if other.started_at is None else f"; it began at {scene.time.brief(other.started_at)}"
+        return f"had its turn and had not begun yet{began}"
+    if other.started_at > due_at:
+        late = spoken(decided_at - due_at)
+        return f"was running when this one could start, {late} late{_ran_when(scene, other)}"
+    ran = found.ran.get(other.ref, Ran(other.owner, None))
+    if other.ended_at is not None and ran.until is not None and ran.until < due_at:
+        ended, written = scene.time.brief(ran.until), scene.time.brief(other.ended_at)
+        return f"was on record as running: it had ended at {ended}, and its node wrote that to the store at {written}"
+    node = scene.attendance.row(ran.node if other.status is OccurrenceState.ORPHANED else other.owner)
+    if node is None or other.status not in _OPEN_TO_DOUBT or not scene.attendance.is_silent(node):
+        return f"was still running{_ran_when(scene, other)}"
+    seen = scene.attendance.last_seen(node)
+    if seen >= due_at:
+        return f"was still running{_ran_when(scene, other)}"
+    begun = f", begun at {scene.time.brief(other.started_at)},"
+    given_up = "" if other.ended_at is None else f", and it was given up at {scene.time.brief(other.ended_at)}"
+    last = scene.time.brief(seen)
+    return f"was on record as running{begun} though node {node.name} was not heard of after {last}{given_up}"
+
+
+def _ran_when(scene: Scene, other: OccurrenceRow | None) -> str:
+    if other is None or other.started_at is None:
+        return ""
+    since = scene.time.brief(other.started_at)
+    return f", from {since} on" if other.ended_at is None else f", from {since} to {scene.time.brief(other.ended_at)}"
+
+
+def _missed(found: Found) -> Verdict:
+    reason = found.row.reason or "what is kept does not say why"
+    again = _replay(found) if found.instant == found.row.instant else _backfill(found)
+    nobody = nobody_there(found, found.instant, found.instant + SECOND)
+    said = _NOBODY.fullmatch(reason)
+    if said is not None and nobody.cause is Cause.UNEXPLAINED:
+        headline = f"was missed: no node began it in time, and {said[1]}"
+        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, headline, "", again)
+    if said is None:
+        return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {reason.removeprefix(_MISSED)}", "", again)
+    return Verdict(Fate.DID_NOT_RUN, Cause.MISSED, f"was missed: {nobody.because}, and {said[1]}", "", again)
+
+
+def _quarantined(found: Found) -> Verdict:
+    window, scene = found.row.window, found.scene
+    reason = (found.row.reason or "").removeprefix("not decided: ")
+    until = "" if window is None else f", from {scene.time.brief(window.start)} to {scene.time.brief(window.end)}"
+    headline = f"was not decided: the job was quarantined{until}, since nobody can say what it expected: {reason}"
+    return Verdict(Fate.UNKNOWN, Cause.QUARANTINED, headline, "", "correct the job; what it missed can be backfilled")
+
+
+_BY_STATE: Final[Mapping[OccurrenceState, Callable[[Found], Verdict]]] = MappingProxyType(
+    {
+        _S.COMPLETED: _ran,
+        _S.COMPLETED_WITH_ERRORS: _ran,
+        _S.FAILED: _failed,
+        _S.FAILED_STALE: _failed,
+        _S.CANCELLED: _cancelled,
+        _S.ORPHANED: _orphaned,
+        _S.SKIPPED: _skipped,
+        _S.MISSED: _missed,
+    }
+)
+"""The others have not ended."""
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _unmet(reason: str) -> str:
+    return f"it {reason}" if reason.startswith("requires ") else reason
+
+
+def _stripped(reason: str) -> str:
+    return reason.rstrip(". \n")
+
+
+def _replay(found: Found) -> str:
+    return f"to run it again: itinerary replay {found.scene.run_id(found.row)}"
+
+
+def _backfill(found: Found) -> str:
+    start, end = shown_instant(found.instant), shown_instant(found.instant + SECOND)
+    return f"to run it after all: itinerary backfill {found.scene.job.name} --from {start} --to {end}"

@@ -1,0 +1,298 @@
+"""Crowds: where more would be under way than the node has slots, everything is played together.
+
+    ───┬──────────────────────────────┬────────► time
+       │ some wait                    │
+     begin: the last quiet moment     until: the next one
+
+A moment is *quiet* when nobody waits, and no family is in the middle of touching itself. What runs across it has its
+end already: nothing that comes later can change it. To what is played after that it is a slot that is taken until then.
+
+A crowd is remembered by its runs and by the slots that others take in the meantime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from itinerary.forecast.outcome_columns import NEVER, Course, Memory, Numbers, Together, Which, key_of
+from itinerary.forecast.simulator import Enough, Runs, Stage, Taken
+from itinerary.model.rows import OccurrenceRow
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["AllAlone", "Crowds"]
+
+_HORIZON: Final = 3_600 * SECOND
+"""How far a crowd is looked ahead at first: most are over by then, and an index of an hour is quickly made."""
+_FOREVER: Final = int(np.iinfo(np.int64).max)
+
+
+class AllAlone(NamedTuple):
+    """What becomes of a run that nothing touches, by job."""
+
+    jobs: Numbers
+    """In order."""
+    lasting: Numbers
+    states: Numbers
+    is_restless: Which
+    """Whether it gives its slot back meanwhile, and needs it again."""
+
+
+class Crowds:
+    """Runs with the course that each takes if there are slots enough, and the course that they take as it is."""
+
+    def __init__(  # noqa: PLR0913 - columns, of which each is needed
+        self,
+        stage: Stage,
+        runs: Runs,
+        course: Course,
+        alone: AllAlone,
+        *,
+        memory: Memory,
+        families: Numbers,
+        groups: Numbers,
+        delays: Numbers | None,
+        others: Course,
+        hear: Callable[[float], None],
+    ) -> None:
+        """`families` and `groups` say of each run whose it is, and with whom it was played together; `others` are runs
+        that take up slots and get them in time."""
+        self._stage, self._runs, self._course, self._alone = stage, runs, course, alone
+        self._delays, self._hear = delays, hear
+        self._places = np.searchsorted(alone.jobs, runs.jobs)
+        running = others.starts != NEVER
+        self._others = others.starts[running], others.ends[running]
+        self._longest = int((course.ends - runs.instants).max(initial=0))
+        """The longest time from an instant to the end of its run."""
+        self._quiet = _Quiet(self, families, groups)
+        self._known = memory.crowds
+
+    @property
+    def runs(self) -> Runs:
+        """All of them."""
+        return self._runs
+
+    def unquiet(self) -> tuple[Which, Numbers]:
+        """Which runs are not quiet for themselves, and until when: the restless, and those whose jitter holds them
+        back."""
+        restless = self._alone.is_restless[self._places]
+        if self._delays is None:
+            return restless, self._course.ends
+        until = np.where(restless, self._course.ends, self._runs.instants + self._delays)
+        return restless | (self._delays > 0), until
+
+    @property
+    def alone(self) -> AllAlone:
+        """What becomes of each job alone."""
+        return self._alone
+
+    def decide(self) -> Course:
+        """What becomes of every run."""
+        if not len(self._runs):
+            return self._course
+        crowded_at = self._crowded(slice(None))
+        done_until = int(self._runs.instants[0]) - 1
+        while (at := self._next(crowded_at, done_until)) is not None:
+            first = self._quiet.begin(at, done_until)
+            done_until = self._play(first)
+            self._hear(first / len(self._runs))
+        return self._course
+
+    # -- where they are ----------------------------------------------------------------------------------------------
+
+    def _next(self, crowded_at: Numbers, done_until: int) -> int | None:
+        """When the next one begins, as things are by now: what was delayed may be in the way of what comes."""
+        instants = self._runs.instants
+        low = int(np.searchsorted(instants, done_until - self._longest))
+        high = int(np.searchsorted(instants, done_until, "right"))
+        reach = int(self._course.ends[low:high].max(initial=done_until))
+        if reach > done_until:
+            high = int(np.searchsorted(instants, reach, "right"))
+            nearby = self._crowded(slice(low, high))
+            nearby = nearby[nearby > done_until]
+            if len(nearby) and nearby[0] <= reach:
+                return int(nearby[0])
+        later = crowded_at[int(np.searchsorted(crowded_at, reach, "right")) :]
+        return int(later[0]) if len(later) else None
+
+    def _crowded(self, which: slice) -> Numbers:
+        """The moments at which somebody begins while more are under way than there are slots. What is skipped since
+        another runs needs a slot as well, to find that out."""
+        starts, ends = self._course.starts[which], self._course.ends[which]
+        starts = np.where(starts == NEVER, ends, starts)
+        if not len(starts):
+            return starts
+        first, last = int(starts.min()), int(ends.max())
+        other_starts, other_ends = self._others
+        near = (other_ends >= first) & (other_starts <= last)
+        begins = np.concatenate([starts, other_starts[near]])
+        finishes = np.sort(np.concatenate([ends, other_ends[near]]))
+        begins.sort()
+        # At one moment, who comes is counted before who goes: if they do not touch, it costs nothing but time.
+        under_way = np.arange(1, len(begins) + 1) - np.searchsorted(finishes, begins, "left")
+        return begins[under_way > self._stage.settings.max_concurrent_jobs]
+
+    # -- playing -----------------------------------------------------------------------------------------------------
+
+    def _play(self, first: int) -> int:
+        """Play from a run on, and say when nobody waited any more."""
+        begin = int(self._runs.instants[first])
+        taken = self._taken(first, begin)
+        crowd = self._remembered(first, taken) or self._played(first, taken)
+        places = slice(first, first + crowd.size)
+        crowd.course.write(self._course, places, begin)
+        self._longest = max(self._longest, int((self._course.ends[places] - self._runs.instants[places]).max()))
+        return begin + crowd.until
+
+    def _taken(self, first: int, begin: int) -> _Taken:
+        """The slots that others take, from then on: how many at first, and when one more is, or is free again."""
+        low = int(np.searchsorted(self._runs.instants, begin - self._longest))
+        starts, ends = self._course.starts[low:first], self._course.ends[low:first]
+        mine = ends[(starts != NEVER) & (starts < begin) & (ends > begin)]
+        other_starts, other_ends = self._others
+        near = (other_ends > begin) & (other_starts < begin + _HORIZON)
+        before = near & (other_starts < begin)
+        later = near & ~before
+        moments = np.concatenate([mine, other_ends[near], other_starts[later]]) - begin
+        steps = np.concatenate([np.full(len(mine) + int(near.sum()), -1), np.ones(int(later.sum()), np.int64)])
+        order = np.lexsort((steps, moments))
+        return _Taken(len(mine) + int(before.sum()), moments[order], steps[order])
+
+    def _remembered(self, first: int, taken: _Taken) -> Together | None:
+        begin, instants = int(self._runs.instants[first]), self._runs.instants
+        for (size, until), by_key in self._known[int(self._runs.jobs[first])].items():
+            last = first + size
+            if last > len(instants) or (last < len(instants) and instants[last] <= begin + until):
+                continue
+            crowd = by_key.get(key_of(self._runs, self._delays, first, last) + taken.key(until))
+            if crowd is not None and self._quiet.is_after(first, crowd.course, begin, begin + until):
+                return crowd
+        return None
+
+    def _played(self, first: int, taken: _Taken) -> Together:
+        begin, instants = int(self._runs.instants[first]), self._runs.instants
+        near = int(np.searchsorted(instants, begin + _HORIZON, "right"))
+        performance = self._stage.play(
+            self._some(first, near), taken=taken.told(begin), is_enough=self._quiet.watching(first)
+        )
+        if near < len(instants) and performance.size == near - first:
+            runs = self._some(first, len(instants))
+            performance = self._stage.play(runs, taken=taken.told(begin), is_enough=self._quiet.watching(first))
+        course = Course.of(performance, begin)
+        running = course.ends == NEVER
+        places = self._places[first : first + performance.size][running]
+        course.ends[running] = course.starts[running] + self._alone.lasting[places]
+        course.states[running] = self._alone.states[places]
+        crowd = Together(performance.until - begin, course)
+        key = key_of(self._runs, self._delays, first, first + performance.size) + taken.key(crowd.until)
+        by_size = self._known[int(self._runs.jobs[first])].setdefault((performance.size, crowd.until), {})
+        by_size[key] = crowd
+        return crowd
+
+    def _some(self, first: int, last: int) -> Runs:
+        return Runs(self._runs.jobs[first:last], self._runs.instants[first:last])
+
+
+class _Taken(NamedTuple):
+    """Slots that others take."""
+
+    first: int
+    """How many, at first."""
+    moments: Numbers
+    """When that changes, from the first instant on."""
+    steps: Numbers
+
+    def told(self, begin: int) -> Taken:
+        """The same, as a stage wants it."""
+        return self.first, list(zip((self.moments + begin).tolist(), self.steps.tolist(), strict=True))
+
+    def key(self, until: int) -> bytes:
+        """What matters of it up to a moment."""
+        inside = self.moments <= until
+        return self.first.to_bytes(8, "little") + self.moments[inside].tobytes() + self.steps[inside].tobytes()
+
+
+class _Quiet:
+    """Moments at which nobody waits and no family touches itself: there what is played together begins and ends."""
+
+    def __init__(self, crowds: Crowds, families: Numbers, groups: Numbers) -> None:
+        self._runs, self._alone = crowds.runs, crowds.alone
+        self._next_of_family = _next_of(families, self._runs.instants)
+        self._low, self._high = self._chains(groups, *crowds.unquiet())
+        self._batches = np.unique(self._runs.instants)
+        inside = np.searchsorted(self._low, self._batches, "left") - 1
+        is_quiet = (inside < 0) | (self._high[np.maximum(inside, 0)] < self._batches)
+        self._last_quiet = np.maximum.accumulate(np.where(is_quiet, np.arange(len(self._batches)), -1))
+
+    def _chains(self, groups: Numbers, unquiet: Which, until: Numbers) -> tuple[Numbers, Numbers]:
+        """The times from the first to the last run of those that were played together, and those of runs that are
+        not quiet for themselves; what overlaps is one."""
+        _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        lows, highs = np.full(len(sizes), _FOREVER), np.zeros(len(sizes), np.int64)
+        np.minimum.at(lows, numbers, self._runs.instants)
+        np.maximum.at(highs, numbers, self._runs.instants)
+        lows = np.concatenate([lows[sizes > 1], self._runs.instants[unquiet]])
+        highs = np.concatenate([highs[sizes > 1], until[unquiet]])
+        if not len(lows):
+            return np.array([_FOREVER]), np.array([_FOREVER])
+        order = np.argsort(lows)
+        lows, highs = lows[order], np.maximum.accumulate(highs[order])
+        apart = np.concatenate([[True], lows[1:] > highs[:-1]])
+        return lows[apart], highs[np.concatenate([apart[1:], [True]])]
+
+    def begin(self, at: int, done_until: int) -> int:
+        """The run to begin with for a crowd at that moment: the last quiet one before it, of what is not done yet."""
+        batch = int(np.searchsorted(self._batches, at, "right")) - 1
+        after = int(np.searchsorted(self._batches, done_until, "right"))
+        batch = max(int(self._last_quiet[batch]), after)
+        return int(np.searchsorted(self._runs.instants, self._batches[batch]))
+
+    def _is_between_chains(self, moment: int) -> bool:
+        place = int(np.searchsorted(self._low, moment, "right")) - 1
+        return place < 0 or int(self._high[place]) <= moment
+
+    def is_after(self, first: int, course: Course, begin: int, moment: int) -> bool:
+        """Whether a moment is quiet after runs that went like this."""
+        if not self._is_between_chains(moment):
+            return False
+        ends = course.ends + begin
+        touches = self._next_of_family[first : first + len(ends)] <= ends
+        return not (touches & (ends > moment)).any()
+
+    def watching(self, first: int) -> Enough:
+        """Whether a moment of a performance that began with a run is quiet; nobody waits then."""
+        later: dict[tuple[int, int], int] = {}
+
+        def is_enough(now: int, rows: Sequence[OccurrenceRow]) -> bool:
+            if not self._is_between_chains(now):
+                return False
+            for row in rows:
+                job = int(np.searchsorted(self._alone.jobs, row.job))
+                if self._alone.is_restless[job] or row.started_at is None:
+                    return False
+                key = (row.job, row.instant)
+                if key not in later:
+                    later[key] = self._next(first, *key)
+                if later[key] <= row.started_at + self._alone.lasting[job]:
+                    return False
+            return True
+
+        return is_enough
+
+    def _next(self, first: int, job: int, instant: int) -> int:
+        """When the family of a run has its next one."""
+        low = first + int(np.searchsorted(self._runs.instants[first:], instant))
+        high = first + int(np.searchsorted(self._runs.instants[first:], instant, "right"))
+        return int(self._next_of_family[low + int(np.searchsorted(self._runs.jobs[low:high], job))])
+
+
+def _next_of(families: Numbers, instants: Numbers) -> Numbers:
+    """When the family of each run has its next one; the end of time if there is none, or it has no family."""
+    order = np.lexsort((instants, families))
+    following = np.full(len(instants), _FOREVER)
+    same = families[order][1:] == families[order][:-1]
+    following[order[:-1][same]] = instants[order][1:][same]
+    following[families == 0] = _FOREVER
+    return following

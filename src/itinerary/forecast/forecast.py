@@ -1,0 +1,287 @@
+"""The whole of a forecast: a window of time, the outages in it, and what becomes of every instant.
+
+    ── up ──────────┤ outage ├── up ─────────────────┤ outage ├── up ──►
+     `episodes`      nobody   │ what is made up for,   …
+                     is there │ and what is due meanwhile, until that is through: one performance
+                              └ then `episodes` again
+
+When a node goes, what it runs is orphaned, or runs again afterwards if its job says so; what waited to start is made up
+for with the rest, unless its job is to miss what is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from itinerary.core.recovery.strategies import overlap_of_recovery
+from itinerary.core.timeline.expected import Gap
+from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.errors import ConfigError, WindowError
+from itinerary.forecast.isolated_runs import Episodes, family_numbers
+from itinerary.forecast.outcome_columns import CODES, NEVER, Course, Memory, Numbers, Which
+from itinerary.forecast.simulator import Backlog, Enough, Runs, Stage
+from itinerary.forecast.task_durations import Takes
+from itinerary.model.occurrence import Kind
+from itinerary.model.policies import OnOrphan, Overlap, Recovery
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow
+from itinerary.model.settings import Settings
+from itinerary.model.states import OccurrenceState
+from itinerary.model.writes import Wanted
+from itinerary.ports import Store
+from itinerary.schedules.durations import SECOND
+from itinerary.stores.memory import MemoryEngine
+from itinerary.stores.paging import read_timeline
+from itinerary.stores.store import EngineStore
+
+__all__ = ["INSTANTS_MAX", "Foreseen", "Outage", "foresee", "staged"]
+
+INSTANTS_MAX: Final = 10_000_000
+_PIECE: Final = 86_400 * SECOND
+
+
+class Outage(NamedTuple):
+    """A time `[start, end)` in which nobody is there."""
+
+    start: int
+    end: int
+
+
+class Foreseen(NamedTuple):
+    """What becomes of everything that is due in a window: a row for each occurrence, by instant and then by job."""
+
+    start: int
+    end: int
+    jobs: Numbers
+    instants: Numbers
+    course: Course
+    is_recovery: Which
+    counts: Numbers
+    """For how many instants it answers: more than one, if it is compressed, or a stretch."""
+    gaps: tuple[Gap, ...]
+    made_up_at: tuple[int, ...]
+    """Of each outage, when all was made up for."""
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+async def staged(
+    register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, takes: Takes
+) -> Stage:
+    """A stage for the jobs that somebody registers, at that moment."""
+    engine = MemoryEngine(lambda: start)
+    store = EngineStore(engine)
+    await store.open()
+    await register(store)
+    node = await store.join("forecast", "forecast", "{}")
+    plans = PlanBook(await read_timeline(store.read), shares=settings.limits)
+    return Stage(engine, node, plans, settings=settings, takes=takes)
+
+
+def foresee(
+    stage: Stage,
+    start: int,
+    end: int,
+    outages: Sequence[Outage] = (),
+    hear: Callable[[float], None] = lambda _: None,
+) -> Foreseen:
+    """What becomes of everything that is due in `[start, end)`."""
+    outages = _checked(outages, start, end)
+    runs, gaps = _expected(stage, start, end)
+    parts: list[_Part] = []
+    made_up_at: list[int] = []
+    backlog: Backlog | None = None
+    memory = Memory()
+    bounds = [start, *(bound for outage in outages for bound in outage), end]
+    for number, (since, until) in enumerate(zip(bounds[0::2], bounds[1::2], strict=True)):
+        low, high = np.searchsorted(runs.instants, (since, until)).tolist()
+        some = Runs(runs.jobs[low:high], runs.instants[low:high])
+        part = _Segment(stage, some, memory, lambda done: hear((low + done * (high - low)) / max(len(runs), 1)))  # noqa: B023 - it is called in this turn
+        if backlog is not None:
+            made_up_at.append(part.make_up(backlog))
+        part.go_on()
+        if number < len(outages):
+            backlog = Backlog(*outages[number], part.cut_off(until))
+        parts.append(part.result())
+    whole = _joined(parts)
+    return Foreseen(start, end, *whole, gaps, tuple(made_up_at))
+
+
+def _checked(outages: Sequence[Outage], start: int, end: int) -> list[Outage]:
+    found = sorted(outages)
+    for outage in found:
+        if not start <= outage.start < outage.end <= end:
+            raise ConfigError("an outage must begin before it ends, and lie in the time that is simulated")
+    for earlier, later in pairwise(found):
+        if later.start <= earlier.end:
+            raise ConfigError("two outages overlap, or touch; make them one")
+    return found
+
+
+def _expected(stage: Stage, start: int, end: int) -> tuple[Runs, tuple[Gap, ...]]:
+    jobs: list[Numbers] = []
+    instants: list[Numbers] = []
+    gaps: list[Gap] = []
+    count = 0
+    for since in range(start, end, _PIECE):
+        expected = stage.plans.timeline.expected(since, min(since + _PIECE, end))
+        runs = expected.is_to_run
+        jobs.append(expected.jobs[runs])
+        instants.append(expected.instants[runs])
+        gaps += expected.gaps
+        count += len(instants[-1])
+        if count > INSTANTS_MAX:
+            raise WindowError(f"more than {INSTANTS_MAX:,} instants are due in that time; simulate a shorter one")
+    all_jobs, all_instants = np.concatenate(jobs), np.concatenate(instants)
+    order = np.lexsort((all_jobs, all_instants))
+    return Runs(all_jobs[order], all_instants[order]), tuple(dict.fromkeys(gaps))
+
+
+class _Part(NamedTuple):
+    """Rows of a part of the window."""
+
+    jobs: Numbers
+    instants: Numbers
+    course: Course
+    is_recovery: Which
+    counts: Numbers
+
+
+class _Segment:
+    """A time in which a node is there."""
+
+    def __init__(self, stage: Stage, runs: Runs, memory: Memory, hear: Callable[[float], None]) -> None:
+        self._stage, self._runs, self._memory, self._hear = stage, runs, memory, hear
+        self._first = 0
+        """What comes before is part of what was made up for."""
+        none = np.zeros(0, np.int64)
+        self._made = _Part(none, none, Course.empty(0), none.astype(np.bool_), none)
+        self._live = Course.empty(0)
+        self._gone = np.zeros(0, np.bool_)
+
+    def make_up(self, backlog: Backlog) -> int:
+        """Make up for an outage, and say when that is done."""
+        performance = self._stage.play(self._runs, backlog=backlog, is_enough=self._is_made_up())
+        rows = performance.rows
+        self._first = performance.size
+        course = Course.of(performance, 0)
+        running = np.flatnonzero(course.ends == NEVER)
+        for place in running.tolist():
+            alone = self._stage.alone(rows[place].job)
+            course.ends[place] = course.starts[place] + alone.lasting
+            course.states[place] = CODES[alone.state]
+        is_recovery = np.array([row.is_recovery for row in rows], np.bool_)
+        self._made = _Part(
+            np.array([row.job for row in rows], np.int64),
+            np.array([row.instant for row in rows], np.int64),
+            course,
+            is_recovery,
+            np.array([1 if row.window is None else row.window.count for row in rows], np.int64),
+        )
+        return int(course.ends[is_recovery].max(initial=backlog.end))
+
+    def _is_made_up(self) -> Enough:
+        """Whether nothing is left of a backlog, and no family touches itself."""
+        runs = self._runs
+        families = family_numbers(self._stage, np.unique(runs.jobs))
+        family_of = dict(zip(np.unique(runs.jobs).tolist(), families.tolist(), strict=True))
+        of_runs = np.array([family_of[job] for job in runs.jobs.tolist()], np.int64)
+
+        def is_enough(now: int, rows: Sequence[OccurrenceRow]) -> bool:
+            if any(row.is_recovery for row in rows):
+                return False
+            for row in rows:
+                alone, family = self._stage.alone(row.job), family_of.get(row.job, 0)
+                if alone.is_restless or row.started_at is None:
+                    return False
+                low, high = np.searchsorted(runs.instants, (now, row.started_at + alone.lasting), "right")
+                if family and (of_runs[low:high] == family).any():
+                    return False
+            return True
+
+        return is_enough
+
+    def go_on(self) -> None:
+        """Everything that is due after that."""
+        rest = Runs(self._runs.jobs[self._first :], self._runs.instants[self._first :])
+        self._live = Episodes(
+            self._stage, rest, memory=self._memory, others=self._made.course, hear=self._hear
+        ).decide()
+
+    def cut_off(self, at: int) -> tuple[Wanted, ...]:
+        """The node goes: what it runs is orphaned; and what is to be made up for, from what it ran and what waited."""
+        rest = self._all()
+        starts, ends, states = rest.course
+        wanted = []
+        gone = np.zeros(len(rest.jobs), np.bool_)
+        for place in np.flatnonzero(ends > at).tolist():
+            plan = self._stage.plan(JobNumber(int(rest.jobs[place])))
+            config = plan.terms.config.job
+            has_begun = starts[place] != NEVER and starts[place] < at
+            is_again = config.on_orphan is OnOrphan.RERUN
+            ends[place] = at
+            if has_begun and not is_again:
+                states[place] = CODES[OccurrenceState.ORPHANED]
+            elif not has_begun and config.recovery.strategy is Recovery.MARK_AS_MISSED:
+                starts[place], states[place] = NEVER, CODES[OccurrenceState.MISSED]
+            else:
+                gone[place] = True
+                instant = int(rest.instants[place])
+                waits = overlap_of_recovery(config.overlap) is Overlap.QUEUE
+                wanted.append(
+                    Wanted(
+                        Key(instant, plan.number, Kind.SCHEDULED),
+                        plan.version,
+                        plan.due_at(instant),
+                        OccurrenceState.QUEUED if waits else OccurrenceState.PRERUN,
+                        is_recovery=True,
+                        priority=config.priority,
+                        reason="recovered: its node went before it ended",
+                    )
+                )
+        self._gone = gone
+        return tuple(wanted)
+
+    def _all(self) -> _Part:
+        live = len(self._live.starts)
+        made = self._made
+        jobs = np.concatenate([made.jobs, self._runs.jobs[self._first :]])
+        instants = np.concatenate([made.instants, self._runs.instants[self._first :]])
+        pairs = zip(made.course, self._live, strict=True)
+        course = Course(*(np.concatenate(pair) for pair in pairs))
+        self._made = _Part(
+            jobs,
+            instants,
+            course,
+            np.concatenate([made.is_recovery, np.zeros(live, np.bool_)]),
+            np.concatenate([made.counts, np.ones(live, np.int64)]),
+        )
+        self._live, self._first = Course.empty(0), len(self._runs)
+        return self._made
+
+    def result(self) -> _Part:
+        """All rows of it."""
+        whole = self._all()
+        if not self._gone.any():
+            return whole
+        keep = ~self._gone
+        course = Course(*(column[keep] for column in whole.course))
+        return _Part(whole.jobs[keep], whole.instants[keep], course, whole.is_recovery[keep], whole.counts[keep])
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    jobs = np.concatenate([part.jobs for part in parts])
+    instants = np.concatenate([part.instants for part in parts])
+    order = np.lexsort((jobs, instants))
+    course = Course(*(np.concatenate(columns)[order] for columns in zip(*(part.course for part in parts), strict=True)))
+    return _Part(
+        jobs[order],
+        instants[order],
+        course,
+        np.concatenate([part.is_recovery for part in parts])[order],
+        np.concatenate([part.counts for part in parts])[order],
+    )

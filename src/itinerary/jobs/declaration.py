@@ -1,0 +1,307 @@
+"""What a program declares: jobs with their tasks, checked line by line as they are written.
+
+    app.job("etl", every("15m"), …)      a Declaration: name, schedule, overrides
+    @etl.task, etl.shell(…), …           its tasks, in this order
+    @etl.on_start, etl.requires(…)       who is told, and what must be so first
+
+Whatever can be known when a line is read is checked there, so that an error has that line in its traceback: overrides
+and the level they stand at, the schedule and whether it is complete, what a task runs, the signature of a function.
+
+A declaration becomes a `Definition` when a node starts. That is JSON: functions are in it by name. What only the start
+can know is filled in then, the anchor of a bare duration (S4) above all.
+
+The defaults that the program has for all jobs (`[defaults]`, the time zone at the top) go into the definition of each
+job that does not set them itself. From then on the store has them, and no node looks at its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from typing import Any, Final, Protocol
+
+from itinerary.errors import ConfigError, ScheduleError
+from itinerary.executors import Registry, read_task
+from itinerary.executors.async_iteration import ITERATED
+from itinerary.executors.definitions import FUNCTION_EXECUTORS, TASK_KEYS
+from itinerary.executors.pods.definition import in_order
+from itinerary.executors.task_policy import TaskPolicy
+from itinerary.jobs.function_names import described, is_shared, stored_name, title_of
+from itinerary.model.codec import to_json
+from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
+from itinerary.model.definition import Definition, Requirement
+from itinerary.model.ids import job_id, task_id
+from itinerary.model.job import Task
+from itinerary.model.overrides import NOTHING, Level, Overrides, left_unset, read_overrides
+from itinerary.model.text import shown
+from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
+
+__all__ = ["DEFINITION_MAX", "Declaration", "Declared", "Rules", "pod_of"]
+
+DEFINITION_MAX: Final = 256 * 1024
+"""The longest definition, in bytes of JSON (Q4)."""
+TASKS_MAX: Final = 1_000
+_ITERATED_TASK: Final = "loop"
+
+
+class Rules:
+    """What declarations are checked against: the registry of functions, and the settings above all jobs; and the zone
+    data that a zone is entered from when a job needs it for the first time."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        defaults: Overrides,
+        shares: Mapping[str, int],
+        zone_data: ZoneData | None = None,
+        env: Mapping[str, object] | None = None,
+        policy: TaskPolicy | None = None,
+    ) -> None:
+        """`zone_data`: None is the packaged one. `env`: variables of every command. `policy`: what tasks may do."""
+        self.policy = TaskPolicy() if policy is None else policy
+        self.env = {} if env is None else dict(env)
+        self.registry, self.defaults, self.shares = registry, defaults, shares
+        self.zone_data = packaged_zone_data() if zone_data is None else zone_data
+        self._names: dict[int, tuple[Callable[..., Any], str]] = {}
+
+    def named(self, function: Callable[..., Any], where: str) -> str:
+        """Make a function known, and return the name that definitions call it by. Many jobs may share one function, and
+        its signature is read once. `where` is the place that it is declared in: `job/task`."""
+        if not is_shared(function):
+            return self.registry.register(function, stored_name(function, where))
+        known = self._names.get(id(function))
+        if known is None:
+            name = self.registry.register(function, stored_name(function, where))
+            known = self._names[id(function)] = function, name  # held, so that its identity stays its own
+        return known[1]
+
+
+class Declared(Protocol):
+    """What is needed of a declaration to bring it into a store."""
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+
+    def zone_names(self) -> frozenset[str]:
+        """The zones that it needs."""
+
+    def body(self, registered_at: int) -> str:
+        """The JSON that a store keeps; `registered_at` is in seconds."""
+
+
+class Declaration:
+    """A job as the program has declared it so far."""
+
+    def __init__(self, rules: Rules, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
+        self._rules, self.name, self._id = rules, name, job_id(name)
+        if not isinstance(schedule, Schedule):
+            raise ConfigError(
+                f"job {name!r}: {shown(schedule)} is not a schedule; give cron(…), every(…), once(…) or another one"
+            )
+        self.schedule = schedule
+        self.overrides = self._read(overrides, Level.JOB)
+        config = self._config_under(rules.defaults)
+        self.defaults, self.timezone = rules.defaults, config.timezone
+        for limit in self.overrides.limits or ():
+            if limit not in rules.shares:
+                raise ConfigError(
+                    f"job {name!r}: limits: nobody says how many shares {limit!r} has; set limits = {{{limit} = 5}}"
+                )
+        self._tasks: list[Task] = []
+        self._requires: list[Requirement] = []
+        self._on_start: list[str] = []
+        self._on_complete: list[str] = []
+        self.bound(registered_at=0).require_ready()
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether it has tasks of its own; else its runs are what `async for` makes of them."""
+        return bool(self._tasks)
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether one of its tasks runs in a pod."""
+        return any(task.outlives_its_node for task in self._tasks)
+
+    @property
+    def functions(self) -> Iterator[str]:
+        """The functions that it names: of tasks, conditions, actions and hooks."""
+        for task in self._tasks:
+            executor = resolve(settings=self.defaults, job=self.overrides, task=task.overrides).executor
+            if "python" in task.definition and executor in (*FUNCTION_EXECUTORS, "pod"):
+                yield str(task.definition["python"])
+        for requirement in self._requires:
+            yield from (name for name in (requirement.python, requirement.action) if name is not None)
+        yield from (*self._on_start, *self._on_complete)
+
+    def under(self, defaults: Overrides) -> Declaration:
+        """Return the same declaration under other defaults. Raises ConfigError if the two contradict each other."""
+        config = self._config_under(defaults)
+        for task in self._tasks:
+            where = f"job {self.name!r}, task {task.name!r}"
+            self._check_timeouts(resolve(settings=defaults, job=self.overrides, task=task.overrides), where)
+        other = copy(self)
+        other.defaults, other.timezone = defaults, config.timezone
+        return other
+
+    def _config_under(self, defaults: Overrides) -> EffectiveConfig:
+        config = resolve(settings=defaults, job=self.overrides)
+        self._check_timeouts(config, f"job {self.name!r}")
+        return config
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def add_function(
+        self,
+        function: Callable[..., Any],
+        overrides: Mapping[str, object],
+        name: str | None,
+        pod: Mapping[str, object] | None = None,
+    ) -> None:
+        """One more task: a function, in a `pod` if there is one."""
+        title = title_of(function) if name is None else name
+        if title is None:
+            raise ConfigError(
+                f"job {self.name!r}: {described(function)} has no name that its task could have; give one: "
+                'task(function, name="load")'
+            )
+        definition: dict[str, object] = {"python": self._rules.named(function, f"{self.name}/{title}")}
+        if pod is not None:
+            definition["pod"] = dict(pod)
+        self.add_task(title, definition, overrides)
+
+    def add_task(self, name: str, definition: Mapping[str, object], overrides: Mapping[str, object]) -> None:
+        """One more task, at the end."""
+        if any(task.name == name for task in self._tasks):
+            raise ConfigError(f"job {self.name!r} has a task {name!r} already; give this one another name")
+        if len(self._tasks) == TASKS_MAX:
+            raise ConfigError(f"job {self.name!r} has {TASKS_MAX} tasks, and more are not allowed; make it two jobs")
+        where = f"job {self.name!r}, task {name!r}"
+        definition = self._with_env(definition)
+        read = self._read(overrides, Level.TASK, where)
+        effective = resolve(settings=self.defaults, job=self.overrides, task=read)
+        self._check_timeouts(effective, where)
+        try:
+            self._rules.policy.check(read_task(definition, effective.executor, self._rules.registry))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+        self._tasks.append(
+            Task(
+                id=task_id(self._id, name),
+                name=name,
+                order=len(self._tasks),
+                definition=dict(definition),
+                overrides=read,
+            )
+        )
+
+    def _with_env(self, definition: Mapping[str, object]) -> Mapping[str, object]:
+        """A command with the variables of all commands; its own come first."""
+        own = definition.get("env", {})
+        if not self._rules.env or "shell" not in definition or not isinstance(own, Mapping):
+            return definition
+        merged = {**definition, "env": {**self._rules.env, **own}}
+        return {key: merged[key] for key in (*TASK_KEYS["shell"], *merged) if key in merged}
+
+    def add_requirement(self, given: Mapping[str, object]) -> None:
+        """One more thing that must be so before an occurrence runs. Functions among it are named."""
+        values: dict[str, Any] = {
+            key: self._rules.named(value, f"{self.name}/requires.{len(self._requires) + 1}.{key}")
+            if callable(value)
+            else value
+            for key, value in given.items()
+        }
+        try:
+            requirement = Requirement(**{key: value for key, value in values.items() if value is not None})
+            for name in (requirement.python, requirement.action):
+                if name is not None:
+                    read_task({"python": name}, "auto", self._rules.registry)
+            if requirement.http is not None:
+                read_task({"http": requirement.http})
+        except (ConfigError, TypeError) as error:
+            raise ConfigError(f"job {self.name!r}: {error}") from error
+        self._requires.append(requirement)
+
+    def add_hook(self, function: Callable[..., Any] | str, *, is_start: bool) -> None:
+        """Somebody who is told of each start, or of each end: a function, or the name of one."""
+        hooks = self._on_start if is_start else self._on_complete
+        if isinstance(function, str):
+            hooks.append(self._rules.registry.check(function))
+            return
+        _check_takes_one(self.name, function)
+        kind = "on_start" if is_start else "on_complete"
+        hooks.append(self._rules.named(function, f"{self.name}/{kind}.{len(hooks) + 1}"))
+
+    @staticmethod
+    def _check_timeouts(config: EffectiveConfig, where: str) -> None:
+        try:
+            check_timeouts(config)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+
+    def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:
+        if not overrides:
+            return NOTHING
+        try:
+            return read_overrides(overrides, level)
+        except ConfigError as error:
+            raise ConfigError(f"{where or f'job {self.name!r}'}: {error}") from error
+
+    # -- the whole ---------------------------------------------------------------------------------------------------
+
+    def bound(self, registered_at: int) -> Schedule:
+        """The schedule with everything filled in; `registered_at` is in seconds."""
+        try:
+            return self.schedule.bind(Binding(self.name, self.timezone, registered_at))
+        except ScheduleError as error:
+            raise ScheduleError(f"job {self.name!r}: {error}") from error
+
+    def zone_names(self) -> frozenset[str]:
+        """The zones that it needs."""
+        return self.schedule.zone_names(self.timezone)
+
+    def definition(self, registered_at: int) -> Definition:
+        """What is stored."""
+        tasks = tuple(self._tasks)
+        if not tasks:
+            run = {"python": ITERATED}
+            tasks = (Task(id=task_id(self._id, _ITERATED_TASK), name=_ITERATED_TASK, order=0, definition=run),)
+        return Definition(
+            schedule=self.bound(registered_at).to_json(),
+            overrides=self.overrides,
+            tasks=tasks,
+            requires=tuple(self._requires),
+            on_start=tuple(self._on_start),
+            on_complete=tuple(self._on_complete),
+            defaults=left_unset(self.defaults, self.overrides),
+        )
+
+    def body(self, registered_at: int) -> str:
+        """The same as the JSON that a store keeps."""
+        encoded = to_json(self.definition(registered_at))
+        if len(encoded) > DEFINITION_MAX:
+            raise ConfigError(
+                f"job {self.name!r}: its definition is {len(encoded)} bytes of JSON, {DEFINITION_MAX} are allowed"
+            )
+        return encoded.decode()
+
+
+def pod_of(image: str | None, more: Mapping[str, Any] | None) -> dict[str, object] | None:
+    """What is said of the pod of a function; None: it runs in none."""
+    if image is None and more is None:
+        return None
+    return in_order({**({} if image is None else {"image": image}), **(more or {})})
+
+
+def _check_takes_one(job: str, function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigError(
+            f"job {job!r}: {name} is told of a start or an end, so it takes one argument, the occurrence or the report"
+        ) from error
+    except ValueError:
+        return  # its signature cannot be read, and then the registry refuses it

@@ -1,0 +1,55 @@
+"""Options of a job, a task or all jobs, one by one: the first mistake must not hide the second.
+
+Each is read by itself, as `read_overrides` reads them all. What belongs together, such as a recovery strategy and its
+bounds, is read together once its parts are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.errors import ConfigError
+from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.toml_positions import Path
+from itinerary.model.overrides import LEAVES, Level, Overrides, read_overrides
+from itinerary.model.policies import RecoveryPolicy, Retry
+
+__all__ = ["checked_options", "option_names"]
+
+_GROUPS: Final[Mapping[str, type[msgspec.Struct]]] = {"retry": Retry, "recovery": RecoveryPolicy}
+
+
+def option_names(level: Level) -> tuple[str, ...]:
+    """The options that may be set at a level."""
+    return tuple(dict.fromkeys(leaf.partition(".")[0] for leaf, levels in LEAVES.items() if level in levels))
+
+
+def checked_options(problems: Problems, path: Path, table: Mapping[str, Any], level: Level) -> dict[str, Any]:
+    """Those of a table's options that are right; what is wrong with the others is added to the problems."""
+    return {key: value for key, value in table.items() if _is_right(problems, path, key, value, level)}
+
+
+def _is_right(problems: Problems, path: Path, key: str, value: Any, level: Level) -> bool:
+    before = len(problems.found)
+    if key not in Overrides.__struct_fields__:
+        problems.add((*path, key), unknown_key(key, option_names(level)))
+    elif key in _GROUPS and isinstance(value, dict):
+        fields = _GROUPS[key].__struct_fields__
+        for field, inner in value.items():
+            if field in fields:
+                _read(problems, path, {key: {field: inner}}, level)
+            else:
+                problems.add((*path, key, field), unknown_key(field, fields))
+    if len(problems.found) == before:
+        _read(problems, path, {key: value}, level)
+    return len(problems.found) == before
+
+
+def _read(problems: Problems, path: Path, table: Mapping[str, Any], level: Level) -> None:
+    try:
+        read_overrides(table, level)
+    except ConfigError as error:
+        problems.blame(path, table, str(error))

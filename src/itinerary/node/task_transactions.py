@@ -1,0 +1,70 @@
+"""A task's own transaction (D6), between the loop, which lends the occurrence's next write, and the store.
+
+    the loop                                   here                                   the store
+    everything before it is written   ◄── TransactionOpened
+    Loan(success, failure)            ──►      transaction(success, failure)   ──►    statements, success, COMMIT
+    goes on writing                   ◄── TransactionEnded(committed, writes)
+
+Exactly one side writes at any time: while the loan is out the loop holds back what it would write of this occurrence.
+So whatever happens, the end is told: that it committed, that it did not, or that it did not and the store wrote the
+failure in its place, which is a write of its own (protocol rule 24).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from itinerary.core.loop.messages import Message, TransactionEnded, TransactionOpened
+from itinerary.core.loop.replies import Loan, Told
+from itinerary.errors import CommitInDoubt, TransactionError
+from itinerary.model.attempts import AttemptKey
+from itinerary.ports import Store, TaskTransaction
+from itinerary.runtime.node import Node
+
+__all__ = ["transaction_factory"]
+
+
+def transaction_factory(
+    store: Store, node: Callable[[], Node]
+) -> Callable[[AttemptKey, float], AbstractAsyncContextManager[TaskTransaction]]:
+    """What gives a task its transaction. `node` is asked when one is opened, since executors are made before it."""
+
+    @asynccontextmanager
+    async def transaction(attempt: AttemptKey, timeout: float) -> AsyncIterator[TaskTransaction]:  # noqa: ASYNC109 - the store's
+        here = node()
+        loan = await _borrow(here, attempt)
+        assert here.number is not None, "a node that runs tasks has joined"
+        committed, writes = False, 0
+        try:
+            async with store.transaction(here.number, loan.success, loan.failure, timeout=timeout) as opened:
+                yield opened
+            committed, writes = True, 1
+        except TransactionError as error:
+            writes = 1 if isinstance(error.__cause__, CommitInDoubt) else 0
+            raise
+        finally:
+            await _tell(here, TransactionEnded(attempt, committed, writes))
+
+    return transaction
+
+
+async def _borrow(node: Node, attempt: AttemptKey) -> Loan:
+    def opened(reply: asyncio.Future[Loan | Told]) -> Message:
+        return TransactionOpened(attempt, reply)
+
+    answer = await node.ask(opened)
+    if isinstance(answer, Told):
+        raise TransactionError(f"no transaction for this attempt: {answer.why}")
+    return answer
+
+
+async def _tell(node: Node, ended: TransactionEnded) -> None:
+    """The loan goes back, even when the task is being cancelled: until then nothing is written of its occurrence."""
+    telling = asyncio.ensure_future(node.inbox.deliver(ended))
+    try:
+        await asyncio.shield(telling)
+    except asyncio.CancelledError:
+        await telling
+        raise

@@ -1,0 +1,139 @@
+"""Adjusting one run that has not started: new values for its configuration, over those that it has (L6, O2, C8).
+
+    read the row ─► lay the new values over its overrides ─► write, if nobody has adjusted it since
+                                                             else read it again
+
+A run that waits keeps its place: only what it will start with changes. The row keeps who adjusted it, when, why, and
+which values were set. A start that does not know of the new values is refused by the store, so a node can never begin a
+run with the old ones after this has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from itinerary.errors import ConfigError, NodeError, NotThere
+from itinerary.model.codec import from_json, to_json
+from itinerary.model.definition import Definition
+from itinerary.model.overrides import LEAVES, NOTHING, Level, Overrides, laid_over, leaves_set, read_overrides
+from itinerary.model.queries import ByRef
+from itinerary.model.rows import OccurrenceRow
+from itinerary.model.run_request import Adjusted, details_with
+from itinerary.model.states import FINAL
+from itinerary.model.text import shown
+from itinerary.model.writes import Adjustment, Refusal, Refused
+from itinerary.operations.job_changes import ROUNDS_MAX
+from itinerary.ports import Store
+from itinerary.read.run_lookup import Finder, Run, RunLike
+from itinerary.read.timeline_view import View
+from itinerary.schedules.instants import shown_instant
+from itinerary.schedules.suggestions import did_you_mean
+
+__all__ = ["ADJUSTABLE", "AdjustedRun", "Permit", "adjust", "options_of"]
+
+Permit: TypeAlias = Callable[[Definition, Overrides], None]
+"""Asked with the definition of a run and the values that a caller sets on it; raises an error to refuse them."""
+
+ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if Level.OCCURRENCE in levels)
+"""The keys that one run may set."""
+
+
+class AdjustedRun(msgspec.Struct, frozen=True):
+    """A run with the values that are set on it."""
+
+    run: Run
+    values: Mapping[str, Any]
+    """Every value that is set on this run, by its key: `{"priority": 9, "retry.max_retries": 3}`."""
+
+
+async def adjust(
+    store: Store,
+    view: View,
+    finder: Finder,
+    by: str,
+    wanted: RunLike,
+    options: Mapping[str, object],
+    reason: str | None,
+    permit: Permit | None = None,
+) -> AdjustedRun:
+    """Set these values on a run that has not started.
+
+    Raises:
+        PermissionDeniedError: `permit` refuses a value.
+        ConfigError: A value is not allowed, or there is none.
+        NotThere: The run is not known.
+        NodeError: The run has started or ended.
+    """
+    given = read_overrides(options, Level.OCCURRENCE)
+    if given == NOTHING:
+        raise ConfigError(f"nothing is to be adjusted; give one of {', '.join(ADJUSTABLE)}")
+    run = await finder.find(store, view, wanted)
+    for _ in range(ROUNDS_MAX):
+        row = (await store.read(ByRef((run.ref,)))).get(run.ref)
+        if row is None:
+            raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+        stored = NOTHING if row.overrides is None else from_json(Overrides, row.overrides)
+        overrides = laid_over(stored, given)
+        values = dict(leaves_set(overrides))
+        _check_waits(run, row)
+        if overrides == stored:
+            return AdjustedRun(run, values)
+        definition = view.timeline.definition(row.job, row.version)
+        if permit is not None:
+            permit(definition, given)
+        definition.config(occurrence=overrides)
+        request = Adjustment(
+            run.ref,
+            to_json(overrides).decode(),
+            row.adjustments,
+            details_with(row.details, Adjusted(by, view.now(), dict(leaves_set(given)), reason)),
+        )
+        (answer,) = await store.control(view.node, [request])
+        if not isinstance(answer, Refused):
+            await view.adjusted(row, request.overrides, row.adjustments + 1)
+            return AdjustedRun(run, values)
+        if answer.why is not Refusal.ADJUSTED:
+            fresh = (await store.read(ByRef((run.ref,)))).get(run.ref)
+            _check_waits(run, row if fresh is None else fresh)
+            raise NodeError(f"{run} was not adjusted: {answer.why}")
+    raise NodeError(f"{run} was not adjusted: others adjust it all the time; try again")
+
+
+def _check_waits(run: Run, row: OccurrenceRow) -> None:
+    """Raise NodeError if a run has started or ended."""
+    if row.status in FINAL:
+        raise NodeError(f"{run} has ended already, {row.status}; replay it, and adjust the replay while it waits")
+    if row.started_at is not None:
+        raise NodeError(
+            f"{run} has started already, at {shown_instant(row.started_at)}, and keeps what it was started with; "
+            "cancel it and replay it, or change the job"
+        )
+
+
+# -- what people type --------------------------------------------------------------------------------------------------
+
+
+def options_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read `key=value` texts: `priority=9`, `task_timeout=5m`, `retry.max_retries=3`. Raises ConfigError."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, text = (part.strip() for part in pair.partition("="))
+        if not sign or not key or not text:
+            raise ConfigError(f"{shown(pair)} sets nothing; write key=value: priority=9, task_timeout=5m")
+        if key not in ADJUSTABLE:
+            hint = did_you_mean(key, ADJUSTABLE, otherwise=f"there are {', '.join(ADJUSTABLE)}")
+            raise ConfigError(f"{shown(key)} cannot be adjusted; {hint}")
+        group, _, field = key.rpartition(".")
+        (options.setdefault(group, {}) if group else options)[field] = _value(text)
+    return options
+
+
+def _value(text: str) -> object:
+    """A number or a list as JSON has it; anything else is text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

@@ -1,0 +1,489 @@
+"""Declared jobs meet stored ones because somebody asks for it: shown first (plan), then done (apply).
+
+    not stored, or removed            new
+    stored, and declared otherwise    changed: its next version, made from the newest
+    stored, and declared the same     the same, and nothing is entered
+    stored, and no longer declared    kept, stopped or removed, if the same source declared it (see `undeclared`)
+    stored, and never declared here   another: it stays as it is, unless it is named to be removed
+
+A node that starts holds what is declared against what was declared last, and leaves alone what people have updated
+since (`registering`). Whoever applies a file means the file: it is held against what is in force, and an update that
+the file does not have is taken back, which the plan shows.
+
+Everything is entered in one transaction, zone data and removals too: either all of it counts, or none. If somebody
+else changes the timeline meanwhile it is read, and decided again. Applied twice, it is one change.
+
+The comparison of many jobs takes a while, so it runs in a thread: the event loop of the caller does other things.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from itinerary.core.timeline.definitions import read_definition, read_schedule
+from itinerary.core.timeline.reconcile_unstarted import judge_by
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.core.timeline.zone_history import lacking_entries
+from itinerary.errors import ConfigError, ItineraryError, NodeError, WindowError
+from itinerary.jobs.declaration import Declared
+from itinerary.jobs.registration import anchor_of, declared_request, is_same
+from itinerary.jobs.undeclared import (
+    Home,
+    is_stopped,
+    settling_entry,
+    source_entry,
+    source_of,
+    start_entry,
+    was_undeclared,
+)
+from itinerary.jobs.version_diff import DefaultDifference, default_differences, differ_in_defaults_only, differences
+from itinerary.model.policies import Undeclared, UpdatePolicy
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
+from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.version_subject import VersionSubject
+from itinerary.model.writes import BATCH_MAX
+from itinerary.operations.idempotency import RequestKey
+from itinerary.operations.job_changes import ROUNDS_MAX
+from itinerary.operations.job_updates import Beginning, Change, Diff, Terms, is_removed
+from itinerary.ports import Store
+from itinerary.read.timeline_view import StoreView
+from itinerary.schedules import ZoneData
+from itinerary.schedules.durations import SECOND, DurationLike
+
+__all__ = ["Application", "AppliedDefault", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
+
+_WINDOW = "1d"
+"""How far ahead instants are compared, if nobody says."""
+_NOW = Beginning()
+
+
+class Outcome(StrEnum):
+    """What becomes of a job."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+    REMOVED = "removed"
+    STOPPED = "stopped"
+    """Its source no longer declares it."""
+    STARTED = "started"
+    """It was stopped because its source no longer declared it, and is declared again."""
+
+
+class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one job."""
+
+    job: str
+    outcome: Outcome
+    version: int
+    schedule: str
+    """In words, as it is from then on."""
+    differences: tuple[str, ...] = ()
+    """What the new version says otherwise."""
+    diff: Diff | None = None
+    """Which instants that adds, removes and keeps; None if it is the same."""
+    why: str | None = None
+    """Why a job is stopped, started or removed."""
+
+
+class AppliedDefault(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that changes because the defaults of all jobs change."""
+
+    key: str
+    before: str
+    """The value and its level before: `0 (built in)`, `2 (defaults)`."""
+    after: str
+    jobs: int
+    """How many jobs have this change."""
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """What applying comes to."""
+
+    jobs: tuple[AppliedJob, ...]
+    defaults: tuple[AppliedDefault, ...] = ()
+    """What the defaults change in jobs that are in the store already; each of these jobs gets its next version."""
+    others: tuple[str, ...]
+    """Jobs of the store that are not declared here, and stay as they are."""
+    undeclared: tuple[str, ...] = ()
+    """Those of the others that the same source declared earlier, and that are kept."""
+    is_applied: bool
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is, or would be, entered."""
+        return any(job.outcome is not Outcome.SAME for job in self.jobs)
+
+    def count(self, outcome: Outcome) -> int:
+        """How many jobs come to that."""
+        return sum(job.outcome is outcome for job in self.jobs)
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How somebody wants it done."""
+
+    policy: UpdatePolicy
+    reason: str | None = None
+    window: int | DurationLike | None = None
+    """How far ahead instants are compared: so many, or so long."""
+    remove: tuple[str, ...] = ()
+    """Jobs that are to be removed."""
+    home: Home | None = None
+    """The source of what is declared, and what becomes of jobs that it no longer declares."""
+    instants_max: int | None = None
+    """How many instants may be compared in all; more is a WindowError. None: any number."""
+
+
+async def apply_jobs(
+    store: Store,
+    declared: Mapping[str, Declared],
+    wish: Wish,
+    *,
+    by: str,
+    zone_data: ZoneData,
+    is_plan: bool,
+    key: RequestKey | None = None,
+    view: StoreView | None = None,
+) -> Application:
+    """Bring the store to what is declared, or say what that would change. With a key that has been applied already, it
+    is said what that came to. `view` is somebody's who has read the timeline."""
+    view = await StoreView.of(store) if view is None else view
+    for _ in range(ROUNDS_MAX):
+        if key is not None and (made := _made_before(view.timeline, key)):
+            plan = await asyncio.to_thread(_Plan, view, declared, wish, by, zone_data, key, made)
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=True)
+        plan = await asyncio.to_thread(_Plan, view, declared, wish, by, zone_data, key)
+        if is_plan or not plan.entries:
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=False)
+        if len(plan.entries) > BATCH_MAX:
+            raise ConfigError(
+                f"{len(plan.entries)} jobs and zones would change, and one transaction has room for {BATCH_MAX}; "
+                "apply several smaller files, or start a node with this one"
+            )
+        answers = await store.amend(plan.entries, judge_by(view.timeline))
+        denied = [answer for answer in answers if isinstance(answer, Denied)]
+        for answer in denied:
+            if answer.why is Denial.UNKNOWN:
+                raise NodeError(f"job {answer.job!r} could not be changed: {answer.why}")
+        await view.read()
+        if not denied:
+            return await asyncio.to_thread(plan.told, view.timeline, is_applied=True)
+    raise NodeError("nothing was applied: the timeline changes all the time; try again")
+
+
+def _made_before(timeline: Timeline, key: RequestKey) -> dict[str, EntryRow]:
+    """What a request has entered already, by the names of the jobs."""
+    found = ((row.name, key.made(timeline.entries(row.number))) for row in timeline.jobs.values())
+    return {name: entry for name, entry in found if entry is not None}
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """What is to become of one job."""
+
+    row: JobRow
+    outcome: Outcome
+    entry: NewEntry | None
+    body: str
+    before: str | None
+    more: tuple[NewEntry, ...] = ()
+    """Entries that are made with it: it starts again, or has another source."""
+
+    @property
+    def first(self) -> NewEntry | None:
+        """The entry that says what becomes of it."""
+        if self.entry is not None or self.outcome is Outcome.SAME:
+            return self.entry
+        return self.more[0]
+
+
+class _Plan:
+    """What would be entered now, and what that means."""
+
+    def __init__(
+        self,
+        view: StoreView,
+        declared: Mapping[str, Declared],
+        wish: Wish,
+        by: str,
+        zone_data: ZoneData,
+        key: RequestKey | None = None,
+        made: Mapping[str, EntryRow] | None = None,
+    ) -> None:
+        """`made` is what the same request has entered before, if it has: then it is that again, and nothing is new."""
+        self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
+        self._key, self._made = key, made
+        window = _WINDOW if wish.window is None and wish.policy is not UpdatePolicy.WINDOWED else wish.window
+        self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
+        self._zone_data = zone_data
+        self._rows = {row.name: row for row in self._timeline.jobs.values()}
+        self._jobs = [self._planned(declaration, place) for place, declaration in enumerate(declared.values(), 1)]
+        self._jobs += [self._removal(name, declared) for name in dict.fromkeys(wish.remove)]
+        undeclared = self._undeclared(declared)
+        is_kept = wish.home is None or wish.home.undeclared in (None, Undeclared.KEEP)
+        self._jobs += [] if is_kept else [self._settled(row) for row in undeclared]
+        planned = {job.row.name for job in self._jobs}
+        self._kept = tuple(row.name for row in undeclared if row.name not in planned)
+        self._others = tuple(
+            row.name
+            for row in self._timeline.jobs.values()
+            if row.name not in planned and not is_removed(self._timeline, row)
+        )
+        self._zones = self._lacking(self._zones_needed(declared))
+
+    @property
+    def entries(self) -> list[NewEntry]:
+        """Everything that is to be entered; nothing, if nothing changes."""
+        made = [entry for job in self._jobs for entry in (job.entry, *job.more) if entry is not None]
+        return [*self._zones, *made] if made else []
+
+    def _zones_needed(self, declared: Mapping[str, Declared]) -> Iterable[str]:
+        changed = [job.row.name for job in self._jobs if job.entry is not None and job.row.name in declared]
+        return {zone for name in changed for zone in declared[name].zone_names()}
+
+    def _planned(self, declaration: Declared, place: int) -> _Planned:
+        row = self._rows.get(declaration.name)
+        if row is not None and self._made is not None:
+            return self._as_made(row, self._made.get(row.name))
+        if row is None:
+            number = JobNumber(max(self._timeline.jobs, default=0) + place)
+            row = JobRow(number, declaration.name, self._now, 0, self._now)
+            body = declaration.body(self._now // SECOND)
+            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
+        row, stored = self._newest(row)
+        body = declaration.body(anchor_of(stored, row))
+        if is_removed(self._timeline, row):
+            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
+        if is_same(stored, body):
+            more = self._more(row, has_version=False)
+            is_started = any(entry.kind is EntryKind.START for entry in more)
+            return _Planned(row, Outcome.STARTED if is_started else Outcome.SAME, None, body, stored, more)
+        zones = self._zone_rows(self._lacking(declaration.zone_names()))
+        beginning = self._terms.beginning(self._timeline, row, self._now, body, zones)
+        version = self._version(row, body, beginning, stored)
+        return _Planned(row, Outcome.CHANGED, version, body, stored, self._more(row, has_version=True))
+
+    def _lacking(self, names: Iterable[str]) -> list[NewEntry]:
+        """Entries of the zones among these that have never been entered."""
+        revision = self._timeline.revision
+        return lacking_entries(self._timeline.zones, self._zone_data, names, by=self._by, revision=revision)
+
+    def _zone_rows(self, zones: Iterable[NewEntry]) -> list[EntryRow]:
+        """The rows that entries of zones would be."""
+        return [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(zones)]
+
+    def _more(self, row: JobRow, *, has_version: bool) -> tuple[NewEntry, ...]:
+        """What else is entered for a declared job: that it starts again, and which source it has."""
+        home, entries = self._wish.home, self._timeline.entries(row.number)
+        if home is None:
+            return ()
+        more = []
+        if was_undeclared(entries):
+            more.append(start_entry(row.name, home.source, by=self._by, revision=self._timeline.revision))
+        if not has_version and source_of(entries) != home.source:
+            more.append(source_entry(row.name, home.source, by=self._by, revision=self._timeline.revision))
+        return tuple(more)
+
+    def _undeclared(self, declared: Mapping[str, Declared]) -> list[JobRow]:
+        """Jobs that the same source declared earlier, that are not declared now, and that still run."""
+        home = self._wish.home
+        if home is None or self._made is not None:
+            return []
+        return [
+            row
+            for row in self._timeline.jobs.values()
+            if row.name not in declared
+            and row.name not in self._wish.remove
+            and source_of(self._timeline.entries(row.number)) == home.source
+            and not is_removed(self._timeline, row)
+            and (home.undeclared is Undeclared.REMOVE or not is_stopped(self._timeline.entries(row.number)))
+        ]
+
+    def _settled(self, row: JobRow) -> _Planned:
+        """An undeclared job, stopped or removed."""
+        assert self._wish.home is not None, "undeclared jobs have a source"
+        row, stored = self._newest(row)
+        body = stored or ""
+        entry = settling_entry(row.name, self._wish.home, by=self._by, revision=self._timeline.revision)
+        outcome = Outcome.REMOVED if entry.kind is EntryKind.REMOVE else Outcome.STOPPED
+        return _Planned(row, outcome, entry, body, body)
+
+    def _as_made(self, row: JobRow, made: EntryRow | None) -> _Planned:
+        """What became of a job when this was asked for the first time."""
+        earlier = [
+            entry for entry in self._timeline.entries(row.number) if made is None or entry.revision < made.revision
+        ]
+        bodies = [entry.body or "" for entry in earlier if entry.kind is EntryKind.VERSION]
+        before = bodies[-1] if bodies else None
+        if made is None:
+            return _Planned(self._newest(row)[0], Outcome.SAME, None, before or "", before)
+        standing = [entry.kind for entry in earlier if entry.kind in (EntryKind.VERSION, EntryKind.REMOVE)]
+        is_new = not standing or standing[-1] is EntryKind.REMOVE
+        entry = NewEntry(job=row.name, kind=made.kind, request=made.request, by=made.entered_by)
+        if made.kind is EntryKind.REMOVE:
+            return _Planned(row, Outcome.REMOVED, entry, before or "", before)
+        outcome = Outcome.NEW if is_new else Outcome.CHANGED
+        return _Planned(row, outcome, entry, made.body or "", None if is_new else before)
+
+    def _newest(self, row: JobRow) -> tuple[JobRow, str | None]:
+        """A job as its newest entry leaves it: its row may have been read before that was made."""
+        newest = self._timeline.newest(row.number)
+        return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
+
+    def _version(self, row: JobRow, body: str, beginning: Beginning = _NOW, stored: str | None = None) -> NewEntry:
+        return NewEntry(
+            job=row.name,
+            kind=EntryKind.VERSION,
+            request=self._request(declared_request(body, row.version)),
+            by=self._by,
+            effective_from=beginning.effective_from,
+            from_version=row.version,
+            revision=self._timeline.revision,
+            subject=VersionSubject("" if self._wish.home is None else self._wish.home.source, beginning.first_at).text,
+            body=body,
+            reason=_why(stored, body) if self._wish.reason is None else self._wish.reason,
+        )
+
+    def _request(self, what: str) -> str:
+        return what if self._key is None else self._key.request(what)
+
+    def _removal(self, name: str, declared: Mapping[str, Declared]) -> _Planned:
+        row = self._rows.get(name)
+        if name in declared:
+            raise ConfigError(f"job {name!r} is to be removed, and is declared here; take one of the two back")
+        if row is None:
+            raise ConfigError(f"job {name!r} is to be removed, and is not in the store; see how it is spelt")
+        if self._made is not None:
+            return self._as_made(row, self._made.get(name))
+        row, stored = self._newest(row)
+        body = stored or ""
+        if is_removed(self._timeline, row):
+            return _Planned(row, Outcome.SAME, None, body, body)
+        entry = NewEntry(
+            job=name,
+            kind=EntryKind.REMOVE,
+            request=f"remove/{uuid4()}" if self._key is None else self._key.request("remove"),
+            by=self._by,
+            revision=self._timeline.revision,
+            reason=self._wish.reason,
+        )
+        return _Planned(row, Outcome.REMOVED, entry, body, body)
+
+    # -- what it means -----------------------------------------------------------------------------------------------
+
+    def told(self, timeline: Timeline, *, is_applied: bool) -> Application:
+        """What becomes of each job; `timeline` has the entries in it if they have been made."""
+        numbers = {row.name: row for row in timeline.jobs.values()}
+        zones = [] if is_applied else self._zone_rows(self._zones)
+        jobs, count = [], 0
+        for job in self._jobs:
+            diff, first = None, job.first
+            if first is not None and is_applied:
+                row = numbers[job.row.name]
+                made = next(entry for entry in timeline.entries(row.number) if entry.request == first.request)
+                diff = self._diff(row, timeline.entries_for(row.number), made, is_applied=True)
+            elif first is not None:
+                version = job.row.version + (first.kind is EntryKind.VERSION)
+                made = self._as_if(first, job.row.number, len(zones), version)
+                more = [
+                    self._as_if(entry, job.row.number, len(zones) + place, version)
+                    for place, entry in enumerate(job.more, 1)
+                    if entry is not first
+                ]
+                entries = (*timeline.entries_for(job.row.number), *zones, made, *more)
+                diff = self._diff(job.row, entries, made, is_applied=False)
+            jobs.append(_told(job, diff))
+            count += 0 if diff is None else len(diff.added) + len(diff.removed) + len(diff.kept)
+            if self._wish.instants_max is not None and count > self._wish.instants_max:
+                raise WindowError(
+                    f"the comparison holds more than {self._wish.instants_max:,} instants, the most that a request may "
+                    "ask for; give a shorter window or fewer jobs, or use `itinerary plan`"
+                )
+        return Application(
+            jobs=tuple(jobs),
+            defaults=_defaults(self._jobs),
+            others=self._others,
+            undeclared=self._kept,
+            is_applied=is_applied,
+        )
+
+    def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
+        """The row that an entry would be."""
+        effective_from = self._now if entry.effective_from is None else entry.effective_from
+        return EntryRow(
+            self._timeline.revision + 1,
+            line,
+            number,
+            entry.kind,
+            entry.request,
+            effective_from,
+            self._now,
+            self._by,
+            version,
+            entry.subject,
+            entry.body,
+            entry.reason,
+        )
+
+    def _diff(self, row: JobRow, entries: Sequence[EntryRow], made: EntryRow, *, is_applied: bool) -> Diff | None:
+        try:
+            diff = self._terms.diff(row, tuple(entries), made, is_applied=is_applied)
+        except ItineraryError:
+            return None  # what is stored cannot be enumerated here; that is no reason not to replace it
+        return diff if made.kind is EntryKind.VERSION else replace(diff, from_version=diff.version)
+
+
+def _why(stored: str | None, body: str) -> str:
+    """Say what was applied, where the person who applied it gives no reason."""
+    try:
+        is_default = stored is not None and differ_in_defaults_only(read_definition(stored), read_definition(body))
+    except ItineraryError:
+        return "applied"  # what is stored cannot be read here, and is replaced
+    return "applied: the defaults of all jobs changed" if is_default else "applied"
+
+
+def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
+    return AppliedJob(
+        job=job.row.name,
+        outcome=job.outcome,
+        version=job.row.version if diff is None else diff.version,
+        schedule=_in_words(job.body),
+        differences=() if job.before is None or job.before == job.body else _differences(job.before, job.body),
+        diff=diff,
+        why=None if job.first is None or job.first.kind is EntryKind.VERSION else job.first.reason,
+    )
+
+
+def _defaults(jobs: Iterable[_Planned]) -> tuple[AppliedDefault, ...]:
+    """Count what the defaults change, over all jobs."""
+    counts: Counter[DefaultDifference] = Counter()
+    for job in jobs:
+        if job.outcome is Outcome.CHANGED and job.before is not None:
+            try:
+                found = default_differences(read_definition(job.before), read_definition(job.body))
+            except ItineraryError:
+                continue  # what is stored cannot be read here; the job's own differences say so
+            counts.update(one for one in found if not one.is_of_job)
+    return tuple(
+        AppliedDefault(key=one.key, before=one.before, after=one.after, jobs=count) for one, count in counts.items()
+    )
+
+
+def _in_words(body: str) -> str:
+    try:
+        return str(read_schedule(body))
+    except ItineraryError:
+        return "a schedule that cannot be read here"
+
+
+def _differences(before: str, after: str) -> tuple[str, ...]:
+    try:
+        return differences(read_definition(before), read_definition(after))
+    except ItineraryError as error:
+        return (f"what is stored cannot be read here, and is replaced: {error}",)

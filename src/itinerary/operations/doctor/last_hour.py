@@ -1,0 +1,153 @@
+"""The last hour: runs that failed, runs that were orphaned, and alerts that no receiver has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from itinerary.config.alerts import reachable
+from itinerary.config.configuration import Configuration
+from itinerary.model.queries import Events, Recent
+from itinerary.model.rows import JobNumber, OccurrenceRow
+from itinerary.model.states import OccurrenceState
+from itinerary.observe.incidents import ALERTS_STREAM, Alert, Incidents
+from itinerary.observe.webhooks import receiver_of
+from itinerary.operations.doctor.findings import Finding, Level
+from itinerary.read.snapshot import Ground
+from itinerary.schedules.durations import SECOND, format_duration
+
+__all__ = ["SINCE", "alerts", "failures", "orphans", "recent_runs", "undelivered"]
+
+SINCE: Final = 3_600 * SECOND
+"""How far back the doctor looks."""
+_JOBS_AT_ONCE: Final = 1_000
+_ROWS_MAX: Final = 100_000
+_RUNS_MAX: Final = 50
+"""How many of its last runs are looked at for each job; fewer if there are very many jobs."""
+_NAMED_MAX: Final = 5
+_OWED_FOR: Final = 60 * SECOND
+"""How long an alert may be on its way."""
+_PAGE: Final = 1_000
+_FAILED: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE})
+_DECISIVE: Final = _FAILED | {OccurrenceState.ORPHANED, OccurrenceState.COMPLETED}
+
+
+async def recent_runs(ground: Ground) -> dict[JobNumber, list[OccurrenceRow]]:
+    """The runs of each job that ended within the last hour, the last first."""
+    jobs = [row.number for row in ground.named()]
+    limit = max(1, min(_RUNS_MAX, _ROWS_MAX // max(len(jobs), 1)))
+    found: dict[JobNumber, list[OccurrenceRow]] = {}
+    for first in range(0, len(jobs), _JOBS_AT_ONCE):
+        page = await ground.store.read(Recent(tuple(jobs[first : first + _JOBS_AT_ONCE]), limit))
+        for job, rows in page.items():
+            if ended := [row for row in rows if (row.ended_at or 0) >= ground.now - SINCE]:
+                found[job] = ended
+    return found
+
+
+def failures(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) -> list[Finding]:
+    """Which jobs failed within the last hour, and whether they have succeeded since."""
+    still, over = _split(runs, _FAILED)
+    found = []
+    if still:
+        words = f"failed in the last hour, and has not succeeded since: {_counted(ground, still)}"
+        found.append(Finding("failures", Level.WRONG, words, _explain(ground, still)))
+    if over:
+        words = f"failed in the last hour, and has succeeded since: {_counted(ground, over)}"
+        found.append(Finding("failures", Level.DOUBTFUL, words, _history(ground, over)))
+    return found or [Finding("failures", Level.WELL, "no run failed in the last hour")]
+
+
+def orphans(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) -> list[Finding]:
+    """Which jobs lost a run with its node within the last hour."""
+    still, over = _split(runs, frozenset({OccurrenceState.ORPHANED}))
+    found = []
+    for lost, level, since in ((still, Level.WRONG, "has not succeeded"), (over, Level.DOUBTFUL, "has succeeded")):
+        if lost:
+            words = f"lost a run with its node in the last hour, and {since} since: {_counted(ground, lost)}"
+            advice = '`itinerary replay RUN` runs it again; a job with `on_orphan = "rerun"` does so by itself'
+            found.append(Finding("orphans", level, words, advice))
+    return found or [Finding("orphans", Level.WELL, "no run was lost with its node in the last hour")]
+
+
+async def alerts(ground: Ground, configuration: Configuration) -> list[Finding]:
+    """Whether every receiver can be reached, and has every alert."""
+    if not configuration.alert_urls:
+        return [Finding("alerts", Level.WELL, "no receiver is set (alert_urls), so none is sent")]
+    found = await undelivered(ground, configuration)
+    for tested in await reachable(configuration):
+        if tested.why is not None:
+            advice = "correct alert_urls, allow_hosts or the secret; `itinerary alert --test` tries it"
+            found.append(Finding("alerts", Level.WRONG, tested.sentence, advice))
+    return found or [Finding("alerts", Level.WELL, "every receiver can be reached, and has every alert")]
+
+
+async def undelivered(ground: Ground, configuration: Configuration) -> list[Finding]:
+    """Find alerts that a receiver has not got, and those that were given up within a day."""
+    receivers = [receiver_of(url).name for url in configuration.alert_urls]
+    log = Incidents()
+    while True:
+        page = await ground.store.read(Events(ALERTS_STREAM, log.sequence, limit=_PAGE))
+        log.take(page, receivers)
+        if len(page) < _PAGE:
+            break
+    owed = {
+        alert.alert: alert
+        for receiver in receivers
+        for alert in log.owed_to(receiver)
+        if ground.now - alert.at_microseconds > _OWED_FOR
+    }
+    given_up = [alert for alert in log.given_up if ground.now - alert.at_microseconds < 24 * SINCE]
+    found = []
+    if owed:
+        words = f"{_many(owed.values())} not arrived, the oldest for {_since(ground, owed.values())}"
+        advice = "`itinerary alert --test` says why; a node with alert_urls tries again for a day"
+        found.append(Finding("alerts", Level.WRONG, words, advice))
+    if given_up:
+        words = f"{_many(given_up)} not arrived, and will not be sent again"
+        found.append(Finding("alerts", Level.WRONG, words, "`itinerary alert --test` says why"))
+    return found
+
+
+def _many(owed: Iterable[Alert]) -> str:
+    jobs = [alert.job for alert in owed]
+    names = ", ".join(sorted(set(jobs))[:_NAMED_MAX])
+    return f"1 alert (of {names}) has" if len(jobs) == 1 else f"{len(jobs):,} alerts (of {names}) have"
+
+
+def _since(ground: Ground, owed: Iterable[Alert]) -> str:
+    return format_duration((ground.now - min(alert.at_microseconds for alert in owed)) // SECOND * SECOND)
+
+
+def _split(
+    runs: Mapping[JobNumber, Sequence[OccurrenceRow]], states: frozenset[OccurrenceState]
+) -> tuple[Counter[JobNumber], Counter[JobNumber]]:
+    """How many runs of each job ended so: of jobs that have not succeeded since, and of jobs that have."""
+    still: Counter[JobNumber] = Counter()
+    over: Counter[JobNumber] = Counter()
+    for job, rows in runs.items():
+        if not (count := sum(row.status in states for row in rows)):
+            continue
+        newest = next(row for row in rows if row.status in _DECISIVE)
+        (over if newest.status is OccurrenceState.COMPLETED else still)[job] = count
+    return still, over
+
+
+def _counted(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    most = jobs.most_common()
+    names = ", ".join(f"{ground.timeline.jobs[job].name} ({count:,})" for job, count in most[:_NAMED_MAX])
+    return f"{names} and {len(most) - _NAMED_MAX:,} more jobs" if len(most) > _NAMED_MAX else names
+
+
+def _explain(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    return f"`itinerary explain {_most_counted(ground, jobs)}` says why, and what to do"
+
+
+def _history(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    """Advice for a job that has succeeded since: `explain` is about its last run, which is not the one that failed."""
+    return f"`itinerary history {_most_counted(ground, jobs)}` shows the runs that failed, and why"
+
+
+def _most_counted(ground: Ground, jobs: Counter[JobNumber]) -> str:
+    return ground.timeline.jobs[jobs.most_common(1)[0][0]].name

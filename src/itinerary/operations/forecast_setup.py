@@ -1,0 +1,39 @@
+"""The forecast of declared jobs: on a store of its own, that is gone afterwards (U5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from itinerary.config.configuration import Configuration
+from itinerary.config.log_setup import engine_log
+from itinerary.forecast import Takes, staged, takes_in
+from itinerary.forecast.simulator import Stage
+from itinerary.jobs.declaration import Declaration
+from itinerary.jobs.registration import register
+from itinerary.ports import Store
+from itinerary.schedules import ZoneData
+from itinerary.stores.urls import open_store
+
+__all__ = ["stage_for"]
+
+
+async def stage_for(
+    configuration: Configuration,
+    declared: Mapping[str, Declaration],
+    zone_data: ZoneData,
+    start: int,
+    said: Mapping[str, int],
+    history: str | None,
+) -> tuple[Stage, Takes]:
+    """A stage for declared jobs, as if they were registered at that moment. `said` is how long whole jobs take, and
+    `history` the URL of a store that knows how long tasks took."""
+    seen: dict[tuple[str, str], int] = {}
+    if history is not None:
+        async with open_store(history) as store:
+            seen = await takes_in(store, declared)
+    takes = Takes(said, seen)
+
+    async def declare(store: Store) -> None:
+        await register(store, declared, by="forecast", log=engine_log(), zone_data=zone_data)
+
+    return await staged(declare, start, settings=configuration.settings, takes=takes), takes

@@ -1,0 +1,155 @@
+"""What people ask of a running node, carried out on the engine's loop: the one place that does it.
+
+Everything that changes something is durable before it is a message (protocol rule 25): a pause is an entry on the
+timeline, a trigger is a row, a cancellation stands in its occurrence. Then the node is told, so that it need not wait
+for its next look. Who asked, when and why is kept with it (S12). None of that needs a node, and it is done elsewhere:
+
+    changes     pause, resume, stop, start, remove, skip       updates     versions       requests    runs
+
+All methods run on the engine's loop; see `engine` for how others get here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from itinerary.core.loop.events import Began, Finished, News
+from itinerary.core.loop.messages import ActiveAsked, JobAsked, Message, OccurrenceAsked, StatisticsAsked
+from itinerary.core.loop.replies import ActiveOccurrence, JobStanding, LoopStatistics
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import NotThere
+from itinerary.jobs.declaration import Rules
+from itinerary.model import queries
+from itinerary.model.queries import Details
+from itinerary.model.report import Report
+from itinerary.model.report_builder import report_of
+from itinerary.model.rows import JobRow, Ref
+from itinerary.model.states import FINAL
+from itinerary.operations.job_changes import Changes
+from itinerary.operations.job_updates import Updates
+from itinerary.operations.run_requests import Requests
+from itinerary.ports import Store
+from itinerary.read.run_lookup import Finder, RunLike
+from itinerary.read.timeline_view import NodeView
+from itinerary.runtime.node import Node
+
+__all__ = ["Desk", "NodeStatistics"]
+
+_LOOK_AGAIN_AFTER: Final = 1.0
+"""How long whoever waits for an occurrence that another node may end waits between two looks, in seconds."""
+
+
+class NodeStatistics(msgspec.Struct, frozen=True):
+    """How a node is: its loop, its inbox, and what is not written yet (L6)."""
+
+    loop: LoopStatistics
+    sent: int
+    received: int
+    timeouts: int
+    depth: int
+    deepest: int
+    unwritten_updates: int
+    unwritten_statistics: int
+
+
+class Desk:
+    """Requests of people, for one node."""
+
+    def __init__(self, store: Store, node: Node, by: str, rules: Rules) -> None:
+        self._store, self._node = store, node
+        self._view, self._finder = NodeView(store, node), Finder()
+        self._waiting: dict[Ref, set[asyncio.Event]] = {}
+        self.changes = Changes(store, self._view, by)
+        self.updates = Updates(store, self._view, by, rules, lambda: node.settings.update_policy)
+        self.requests = Requests(store, self._view, by, self._finder)
+
+    @property
+    def timeline(self) -> Timeline:
+        """As far as this node has read it. It never changes, so any thread may look at it."""
+        return self._view.timeline
+
+    def now(self) -> int:
+        """The store's time, as far as it is known here."""
+        return self._view.now()
+
+    def job(self, name: str) -> JobRow:
+        """The job of that name, from any thread. Raises NotThere where there is none."""
+        return self._view.job(name)
+
+    def hear(self, news: Sequence[News]) -> None:
+        """What the loop tells of."""
+        self._finder.note([item for item in news if type(item) is Began or type(item) is Finished])
+        for item in news:
+            if isinstance(item, Finished):
+                for event in self._waiting.get(item.ref, ()):
+                    event.set()
+
+    async def is_running(self, name: str) -> bool:
+        """Whether some occurrence has started and is not final: a question to the store, never to memory."""
+        rows = await self._store.read(queries.Active(self.job(name).number))
+        return any(row.started_at is not None for row in rows)
+
+    async def wait(self, wanted: RunLike) -> Report:
+        """What an occurrence comes to, when it has."""
+        run = await self._finder.find(self._store, self._view, wanted)
+        event = asyncio.Event()
+        self._waiting.setdefault(run.ref, set()).add(event)
+        try:
+            while True:
+                event.clear()
+                details = await self._store.read(Details((run.ref,)))
+                if not details:
+                    raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+                if details[0].row.status in FINAL:
+                    return report_of(run.job, details[0])
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN_AFTER):
+                        await event.wait()
+                except TimeoutError:
+                    continue  # another node may have ended it
+        finally:
+            self._waiting[run.ref].discard(event)
+            if not self._waiting[run.ref]:
+                del self._waiting[run.ref]
+
+    async def active(self) -> list[ActiveOccurrence]:
+        """What this node has in hand."""
+
+        def asked(reply: asyncio.Future[list[ActiveOccurrence]]) -> Message:
+            return ActiveAsked(reply)
+
+        return await self._node.ask(asked)
+
+    async def occurrence(self, wanted: RunLike) -> ActiveOccurrence | None:
+        """What this node's loop knows of one occurrence; None if it does not have it."""
+        run = await self._finder.find(self._store, self._view, wanted)
+
+        def asked(reply: asyncio.Future[ActiveOccurrence | None]) -> Message:
+            return OccurrenceAsked(run.ref, reply)
+
+        return await self._node.ask(asked)
+
+    async def standing(self, name: str) -> JobStanding | None:
+        """What this node's loop knows of one job; None if no version of it is in force."""
+        number = self.job(name).number
+
+        def asked(reply: asyncio.Future[JobStanding | None]) -> Message:
+            return JobAsked(number, reply)
+
+        return await self._node.ask(asked)
+
+    async def statistics(self) -> NodeStatistics:
+        """How this node is."""
+
+        def asked(reply: asyncio.Future[LoopStatistics]) -> Message:
+            return StatisticsAsked(reply)
+
+        loop = await self._node.ask(asked)
+        inbox, backlog = self._node.inbox.statistics, self._node.backlog
+        return NodeStatistics(
+            loop, inbox.sent, inbox.received, inbox.timeouts, inbox.depth, inbox.deepest, backlog[0], backlog[1]
+        )

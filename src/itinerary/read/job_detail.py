@@ -1,0 +1,144 @@
+"""One job whole: what is in force, where each value of its configuration came from, its versions, and what waits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from itinerary.core.timeline.history import Stretch
+from itinerary.errors import ItineraryError
+from itinerary.model.definition import Definition
+from itinerary.model.job import Task
+from itinerary.model.overrides import Level
+from itinerary.model.rows import EntryKind, JobRow
+from itinerary.model.states import OccurrenceState
+from itinerary.read.jobs import ACTIVE_COUNTED_MAX, JobSeen, Looker
+from itinerary.read.runs import RunSeen, SettingSeen, active_runs, history_page, settings_seen, why_waiting
+from itinerary.read.snapshot import Ground, at, moment
+
+__all__ = ["ChangeSeen", "JobDetail", "TaskDeclared", "WaitingSeen", "job_detail"]
+
+_CHANGES_MAX: Final = 10
+_ACTIVE_MAX: Final = 1_000
+"""The most that is looked at of what has not ended."""
+
+
+class TaskDeclared(msgspec.Struct, frozen=True):
+    """A task, as it is declared."""
+
+    name: str
+    runs: Any
+    """What it runs, as it is stored."""
+    configuration: tuple[SettingSeen, ...]
+    """What it sets for itself."""
+
+
+class ChangeSeen(msgspec.Struct, frozen=True):
+    """One entry on the job's timeline."""
+
+    kind: EntryKind
+    version: int
+    effective_from: datetime | None
+    entered_at: datetime | None
+    by: str
+    reason: str | None
+
+
+class WaitingSeen(msgspec.Struct, frozen=True):
+    """Something that has not ended, and why it waits, if it does."""
+
+    run: RunSeen
+    why: str | None
+
+
+class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """One job with everything."""
+
+    seen: JobSeen
+    registered_at: datetime | None
+    next_runs: tuple[datetime, ...]
+    tasks: tuple[TaskDeclared, ...]
+    requires: tuple[str, ...]
+    on_start: tuple[str, ...]
+    on_complete: tuple[str, ...]
+    configuration: tuple[SettingSeen, ...]
+    changes: tuple[ChangeSeen, ...]
+    """The last changes, newest first."""
+    more_changes: int
+    active: tuple[WaitingSeen, ...]
+    """What has begun, and then what waits, the longest due first."""
+    more_active: int
+    runs: tuple[RunSeen, ...]
+    """The last that ended."""
+
+
+async def job_detail(
+    ground: Ground, job: JobRow, *, limit: int = 5, counted_max: int = ACTIVE_COUNTED_MAX
+) -> JobDetail:
+    """A job with everything; of runs and instants at most so many. Of a longer line not all is counted."""
+    seen = await (await Looker.at(ground, job.number, counted_max)).seen(job)
+    page = await history_page(ground, job, limit=limit)
+    active = await _waiting(ground, job)
+    stretch, definition = _in_force(ground, job)
+    entries = sorted(ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True)
+    return JobDetail(
+        seen=seen,
+        registered_at=moment(job.registered_at),
+        next_runs=_next_runs(ground, job, limit),
+        tasks=() if definition is None else tuple(_task(task, definition) for task in definition.tasks),
+        requires=() if definition is None else tuple(f"{one}, else {one.on_unmet}" for one in definition.requires),
+        on_start=() if definition is None else definition.on_start,
+        on_complete=() if definition is None else definition.on_complete,
+        configuration=()
+        if stretch is None or definition is None
+        else tuple(settings_seen(definition.config(), ground.source(job.number, stretch.version))),
+        changes=tuple(
+            ChangeSeen(
+                entry.kind,
+                entry.version,
+                moment(entry.effective_from),
+                moment(entry.entered_at),
+                entry.entered_by,
+                entry.reason,
+            )
+            for entry in entries[:_CHANGES_MAX]
+        ),
+        more_changes=max(len(entries) - _CHANGES_MAX, 0),
+        active=tuple(active[:limit]),
+        more_active=max(len(active) - limit, 0),
+        runs=page.runs,
+    )
+
+
+def _in_force(ground: Ground, job: JobRow) -> tuple[Stretch | None, Definition | None]:
+    """What is in force, if it can be read; its state says so where it cannot."""
+    try:
+        stretch = ground.stretch(job.number)
+        definition = None if stretch is None else stretch.definition
+    except ItineraryError:
+        return None, None
+    return stretch, definition
+
+
+def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
+    try:
+        found = ground.next_runs(job.number, count)
+    except ItineraryError:
+        return ()
+    return tuple(at(instant) for instant in found)
+
+
+def _task(task: Task, definition: Definition) -> TaskDeclared:
+    rows = definition.config(task=task.overrides).rows()
+    own = tuple(SettingSeen(*row) for row in rows if row.source is Level.TASK)
+    return TaskDeclared(task.name, dict(task.definition), own)
+
+
+async def _waiting(ground: Ground, job: JobRow) -> list[WaitingSeen]:
+    rows = await active_runs(ground, job, limit=_ACTIVE_MAX)
+    line = [row for row in rows if row.state is OccurrenceState.QUEUED]
+    begun = [row for row in reversed(rows) if row.started_at is not None]
+    others = [row for row in reversed(rows) if row.started_at is None]
+    return [WaitingSeen(row, why_waiting(row, line)) for row in (*begun, *others)]

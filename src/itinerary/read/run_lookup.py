@@ -1,0 +1,172 @@
+"""Single occurrences: what they are called, where their rows are, and what came of them.
+
+    Run             what `trigger` gives back: the job, the key, the id of D1
+    find            from a Run, an id or a run id (`etl:1767225600`, `etl:1767225600.replay-1`) to the row
+
+An id is a hash and leads back to nothing. Most ids that are looked up are new: from a trigger, from a report, from a
+task's context. So what this node has seen last is remembered, then what is active is looked through, and then the whole
+history (see `id_search`): an occurrence is found for as long as its row is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from itinerary.core.loop.events import Began, Finished
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import NotThere
+from itinerary.model.ids import OccurrenceId, job_id
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import Active, ByKey, ByRef
+from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
+from itinerary.model.text import shown
+from itinerary.ports import Store
+from itinerary.read.run_id_search import key_of_id
+from itinerary.read.timeline_view import View
+from itinerary.schedules.durations import SECOND
+from itinerary.stores.paging import Read, occurrences_of
+
+__all__ = ["Finder", "Run", "RunLike", "row_of_run_id"]
+
+_REMEMBERED_MAX: Final = 10_000
+_DIGITS_MAX: Final = 18
+_SECONDS_DIGITS_MAX: Final = 12
+_NAMED_MAX: Final = 5
+"""How many of several occurrences with one run id are named."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One occurrence, as its job knows it."""
+
+    job: str
+    key: Key
+    ref: Ref
+    """Its number in the store."""
+
+    @property
+    def id(self) -> OccurrenceId:
+        """The id that everybody computes alike."""
+        return self.key.id(job_id(self.job))
+
+    @property
+    def run_id(self) -> str:
+        """How people are told of it: `etl:1767225600`, or `etl:1767225600.replay-1`."""
+        return self.key.run_id(self.job)
+
+    def __str__(self) -> str:
+        return self.run_id
+
+
+RunLike: TypeAlias = Run | UUID | str
+"""An occurrence, its id (as text, too), its run id, or its number in the store, as text."""
+
+
+class Finder:
+    """Finds occurrences by what people call them. Used on the engine's loop only."""
+
+    def __init__(self) -> None:
+        self._seen: deque[Run | Began | Finished] = deque(maxlen=_REMEMBERED_MAX)
+        self._search = asyncio.Lock()
+        """One search of the whole history at a time: each takes what a core can give."""
+
+    def note(self, seen: Sequence[Run | Began | Finished]) -> None:
+        """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
+        self._seen.extend(seen)
+
+    async def find(self, store: Store, view: View, wanted: RunLike) -> Run:
+        """Return the occurrence that is meant. Raises NotThere where there is none, or it is no longer kept."""
+        match wanted:
+            case Run():
+                return wanted
+            case UUID():
+                return await self._by_id(store, view, wanted)
+            case str() if (identity := _as_id(wanted)) is not None:
+                return await self._by_id(store, view, identity)
+            case str() if (number := _as_number(wanted)) is not None:
+                return await _by_number(store, view.timeline, number)
+            case str():
+                return await _by_run_id(store, view.timeline, wanted)
+
+    async def _by_id(self, store: Store, view: View, wanted: UUID) -> Run:
+        timeline = view.timeline
+        for item in reversed(self._seen):
+            if item.key.id(job_id(item.job)) == wanted:
+                return Run(item.job, item.key, item.ref)
+        for row in await store.read(Active()):
+            job = timeline.jobs.get(row.job)  # one that was not there a moment ago is not known yet
+            if job is not None and row.key.id(job_id(job.name)) == wanted:
+                return Run(job.name, row.key, row.ref)
+        async with self._search:
+            key = await key_of_id(store.read, timeline.jobs, wanted, view.now())
+        kept = None if key is None else (await store.read(ByKey((key,)))).get(key)
+        if kept is None:
+            raise NotThere(
+                f"there is no occurrence {wanted} in {store.url}, or it is no longer kept; "
+                "see `itinerary history JOB` for what is"
+            )
+        return Run(timeline.jobs[kept.job].name, kept.key, kept.ref)
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _as_number(text: str) -> Ref | None:
+    """The number that lists print: 412, or #412."""
+    digits = text.removeprefix("#")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX
+    return Ref(int(digits)) if is_number else None
+
+
+async def _by_number(store: Store, timeline: Timeline, wanted: Ref) -> Run:
+    row = (await store.read(ByRef((wanted,)))).get(wanted)
+    if row is None:
+        raise NotThere(f"there is no occurrence with the number {wanted} in the store, or it is no longer kept")
+    return Run(timeline.jobs[row.job].name, row.key, row.ref)
+
+
+async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
+    name, _, rest = wanted.rpartition(":")
+    seconds, _, replay = rest.partition(".")
+    number = next((row.number for row in timeline.jobs.values() if row.name == name), None)
+    if number is None or not _is_seconds(seconds):
+        raise NotThere(f"{shown(wanted)} is not the run id of a job that there is; it looks like 'etl:1767225600'")
+    row = await row_of_run_id(store.read, name, number, wanted)
+    if row is None:
+        what = f"replay {shown(replay)}" if replay else "occurrence"
+        raise NotThere(f"job {name!r} has no {what} at {seconds} (seconds since the epoch), or it is no longer kept")
+    return Run(name, row.key, row.ref)
+
+
+async def row_of_run_id(read: Read, name: str, job: JobNumber, wanted: str) -> OccurrenceRow | None:
+    """Return the occurrence of a job that a run id names; None if there is none.
+
+    The one that was due by the schedule comes first. A run that a person asked for has the run id of the second in
+    which it was asked for. Raises NotThere if there are several of those.
+    """
+    seconds = wanted.rpartition(":")[2].partition(".")[0]
+    if not _is_seconds(seconds):
+        return None
+    instant = int(seconds) * SECOND
+    key = Key(instant, job, Kind.SCHEDULED)
+    if key.run_id(name) == wanted and (row := (await read(ByKey((key,)))).get(key)) is not None:
+        return row
+    others = [row for row in await occurrences_of(read, job, instant) if row.key.run_id(name) == wanted]
+    if len(others) > 1:
+        numbers = ", ".join(str(one.ref) for one in others[:_NAMED_MAX])
+        more = ", …" if len(others) > _NAMED_MAX else ""
+        raise NotThere(f"{len(others)} occurrences have this run id; name one by its number: {numbers}{more}")
+    return others[0] if others else None
+
+
+def _is_seconds(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _SECONDS_DIGITS_MAX

@@ -1,0 +1,361 @@
+"""A job's occurrences, as people look at them; and one of them with everything that is known of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from itinerary.core.recovery.pause import held_row
+from itinerary.errors import ItineraryError, NotThere
+from itinerary.model.codec import from_json
+from itinerary.model.config import EffectiveConfig, FrozenConfig
+from itinerary.model.occurrence import Kind
+from itinerary.model.overrides import Level
+from itinerary.model.queries import PAGE_MAX, Active, Detail, Details, History, Nodes
+from itinerary.model.report_builder import task_times
+from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref, TaskRow
+from itinerary.model.run_request import Asked, read_adjusted, read_asked
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.read.run_lookup import Run
+from itinerary.read.snapshot import Ground, moment, seconds
+
+__all__ = [
+    "AdjustmentSeen",
+    "AttemptSeen",
+    "HistoryPage",
+    "RunDetail",
+    "RunSeen",
+    "SettingSeen",
+    "StepSeen",
+    "TaskSeen",
+    "WindowSeen",
+    "active_runs",
+    "history_page",
+    "is_waiting",
+    "run_detail",
+    "run_seen",
+    "settings_seen",
+    "why_waiting",
+]
+
+_CALLS_MAX: Final = 50
+"""How many pages are read to fill one: each looks at ten thousand occurrences for a rare state."""
+
+
+class WindowSeen(msgspec.Struct, frozen=True):
+    """The instants that one row answers for."""
+
+    start: datetime | None
+    end: datetime | None
+    count: int
+
+
+class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """One occurrence in a line."""
+
+    id: UUID
+    number: Ref
+    """Its number in the store, by which it is found at once."""
+    run: str
+    job: str
+    kind: Kind
+    is_recovery: bool
+    version: int
+    instant: datetime | None
+    state: OccurrenceState
+    started_at: datetime | None
+    ended_at: datetime | None
+    late_seconds: float | None
+    """From its instant to its start; None if it never started, or its instant is not what it was started for."""
+    took_seconds: float | None
+    node: str | None
+    reason: str | None
+    window: WindowSeen | None
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of a job's occurrences, the newest first, and where the next page begins."""
+
+    job: str
+    active: tuple[RunSeen, ...]
+    """What has not ended; on the first page only."""
+    runs: tuple[RunSeen, ...]
+    next: int | None
+    """What `--before` takes; None if there are no more."""
+
+
+class StepSeen(msgspec.Struct, frozen=True):
+    """One line of the audit trail."""
+
+    at: datetime | None
+    before: OccurrenceState | None
+    after: OccurrenceState
+    node: str | None
+    why: str | None
+
+
+class AttemptSeen(msgspec.Struct, frozen=True):
+    """One try of a task."""
+
+    number: int
+    status: TaskState
+    started_at: datetime | None
+    ended_at: datetime | None
+    took_seconds: float | None
+    error: str | None
+    output: str | None
+
+
+class TaskSeen(msgspec.Struct, frozen=True):
+    """One task of an occurrence."""
+
+    name: str
+    status: TaskState
+    retries: int
+    cancelled_by: str | None
+    reason: str | None
+    result: msgspec.Raw | None
+    attempts: tuple[AttemptSeen, ...]
+    place: int
+    """Its place in the job, by which the store knows it."""
+    started_at: datetime | None = None
+    """When its first attempt began."""
+    ended_at: datetime | None = None
+    """When its last attempt ended; None while it runs, and if nobody saw the end."""
+    took_seconds: float | None = None
+    """From its start to its end, waits between attempts included."""
+
+
+class SettingSeen(msgspec.Struct, frozen=True):
+    """One value of a configuration, and who set it."""
+
+    key: str
+    value: str
+    source: Level
+    declared_in: str | None = None
+    """Of a value that the defaults of all jobs set: the file or program whose defaults these are, if it is known."""
+
+    @property
+    def set_by(self) -> str:
+        """Where the value comes from, in words: `job`, `defaults of /srv/jobs.toml`."""
+        if self.source is not Level.SETTINGS:
+            return str(self.source)
+        return "defaults" if self.declared_in is None else f"defaults of {self.declared_in}"
+
+
+def settings_seen(config: EffectiveConfig, declared_in: str | None) -> list[SettingSeen]:
+    """Each value of a configuration. `declared_in` is the file or program whose defaults are part of it."""
+    return [SettingSeen(*row, declared_in if row.source is Level.SETTINGS else None) for row in config.rows()]
+
+
+class AdjustmentSeen(msgspec.Struct, frozen=True):
+    """Values that somebody set on a run before it started."""
+
+    at: datetime | None
+    by: str
+    reason: str | None
+    values: dict[str, Any]
+
+    @property
+    def words(self) -> str:
+        """The values in a line: `priority=9, retry.max_retries=3`."""
+        return ", ".join(f"{key}={value}" for key, value in self.values.items())
+
+
+class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """One occurrence with everything."""
+
+    run: RunSeen
+    due_at: datetime | None
+    priority: int
+    cancelled_by: str | None
+    asked: Asked | None
+    """Who wanted it, if somebody did."""
+    adjusted: tuple[AdjustmentSeen, ...]
+    """What was set on it before it started, by whom and why."""
+    trail: tuple[StepSeen, ...]
+    tasks: tuple[TaskSeen, ...]
+    configuration: tuple[SettingSeen, ...]
+    """What it was started with."""
+
+
+async def history_page(
+    ground: Ground,
+    job: JobRow,
+    *,
+    limit: int,
+    before: int | None = None,
+    states: frozenset[OccurrenceState] = frozenset(),
+) -> HistoryPage:
+    """A page of a job's history."""
+    names = await _node_names(ground)
+    rows: list[OccurrenceRow] = []
+    following = before
+    for _ in range(_CALLS_MAX):
+        page = await ground.store.read(History(job.number, following, min(limit - len(rows), PAGE_MAX), states))
+        rows += page.rows
+        following = page.next
+        if following is None or len(rows) >= limit:
+            break
+    active = [] if before is not None else await active_runs(ground, job, limit=limit, states=states)
+    runs = tuple(run_seen(row, job, names) for row in rows)
+    return HistoryPage(job=job.name, active=tuple(active), runs=runs, next=following)
+
+
+async def active_runs(
+    ground: Ground, job: JobRow, *, limit: int, states: frozenset[OccurrenceState] = frozenset()
+) -> list[RunSeen]:
+    """What of a job is due and has not ended, the newest first; what is claimed for later only if that is asked for."""
+    names = await _node_names(ground)
+    found = await ground.store.read(Active(job.number, limit=limit))
+    rows = sorted(found, key=lambda row: (row.due_at, row.ref), reverse=True)
+    if states:
+        shown = [row for row in rows if row.status in states]
+    else:
+        shown = [row for row in rows if row.started_at is not None or is_waiting(row, ground.now)]
+    return [_with_hold(run_seen(row, job, names), row, ground) for row in shown]
+
+
+def _with_hold(seen: RunSeen, row: OccurrenceRow, ground: Ground) -> RunSeen:
+    """An occurrence with the pause that holds it as the reason, if one does."""
+    pause = held_row(ground.timeline, row, ground.now)
+    return seen if pause is None else msgspec.structs.replace(seen, reason=f"held: its job is {pause}")
+
+
+def is_waiting(row: OccurrenceRow, now: int) -> bool:
+    """Whether it should have begun, and has not: it is due, or stands in line."""
+    return row.due_at <= now or row.status is not OccurrenceState.PRERUN
+
+
+def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -> RunSeen:
+    """A row, as people look at it."""
+    run = Run(job.name, row.key, row.ref)
+    window = row.window
+    return RunSeen(
+        id=run.id,
+        number=row.ref,
+        run=run.run_id,
+        job=job.name,
+        kind=row.kind,
+        is_recovery=row.is_recovery,
+        version=row.version,
+        instant=moment(row.instant),
+        state=row.status,
+        started_at=moment(row.started_at),
+        ended_at=moment(row.ended_at),
+        late_seconds=seconds(row.instant, row.started_at) if row.kind is Kind.SCHEDULED else None,
+        took_seconds=seconds(row.started_at, row.ended_at),
+        node=None if row.owner is None else nodes.get(row.owner, f"node {row.owner}"),
+        reason=row.reason,
+        window=None if window is None else WindowSeen(moment(window.start), moment(window.end), window.count),
+    )
+
+
+async def run_detail(ground: Ground, run: Run) -> RunDetail:
+    """An occurrence with everything. Raises NotThere if it is no longer kept."""
+    found = await ground.store.read(Details((run.ref,)))
+    if not found:
+        raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+    names = await _node_names(ground)
+    detail, job = found[0], ground.timeline.jobs[found[0].row.job]
+    return RunDetail(
+        run=run_seen(detail.row, job, names),
+        due_at=moment(detail.row.due_at),
+        priority=detail.row.priority,
+        cancelled_by=detail.row.cancelled_by,
+        asked=read_asked(detail.row.details),
+        adjusted=tuple(
+            AdjustmentSeen(moment(one.at), one.by, one.reason, one.values) for one in read_adjusted(detail.row.details)
+        ),
+        trail=tuple(
+            StepSeen(
+                moment(line.at),
+                line.before,
+                line.after,
+                None if line.node is None else names.get(line.node, f"node {line.node}"),
+                line.why,
+            )
+            for line in detail.transitions
+        ),
+        tasks=tuple(_tasks(detail, ground)),
+        configuration=tuple(_configuration(detail, ground)),
+    )
+
+
+def _tasks(detail: Detail, ground: Ground) -> list[TaskSeen]:
+    """Its tasks with their attempts. One that has only begun may have no row yet, and then its job says its name."""
+    attempts: defaultdict[int, list[AttemptRow]] = defaultdict(list)
+    for attempt in detail.attempts:
+        attempts[attempt.place].append(attempt)
+    tasks = {task.place: task for task in detail.tasks}
+    declared = _declared(ground, detail.row.job, detail.row.version)
+    for place in sorted(attempts.keys() - tasks.keys()):
+        name = declared[place] if place < len(declared) else f"task {place}"
+        tasks[place] = TaskRow(detail.row.ref, place, name, attempts[place][-1].status)
+    return [_task(task, attempts[place], detail.row.started_at) for place, task in sorted(tasks.items())]
+
+
+def _task(row: TaskRow, attempts: Sequence[AttemptRow], occurrence_started_at: int | None) -> TaskSeen:
+    start, end = task_times(row.status, attempts, occurrence_started_at)
+    return TaskSeen(
+        row.name,
+        row.status,
+        row.retries,
+        row.cancelled_by,
+        row.reason,
+        None if row.result is None else msgspec.Raw(row.result.encode()),
+        tuple(_attempt(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.number)),
+        row.place,
+        moment(start),
+        moment(end),
+        seconds(start, end),
+    )
+
+
+def _declared(ground: Ground, job: JobNumber, version: int) -> list[str]:
+    try:
+        tasks = ground.timeline.definition(job, version).tasks
+    except ItineraryError:
+        return []
+    return [task.name for task in sorted(tasks, key=lambda task: task.order)]
+
+
+def _attempt(row: AttemptRow) -> AttemptSeen:
+    took = seconds(row.started_at, row.ended_at)
+    return AttemptSeen(
+        row.number, row.status, moment(row.started_at), moment(row.ended_at), took, row.error, row.output
+    )
+
+
+def _configuration(detail: Detail, ground: Ground) -> list[SettingSeen]:
+    if detail.config is None:
+        return []
+    try:
+        config = from_json(FrozenConfig, detail.config).job
+    except ItineraryError:  # of another release
+        return []
+    return settings_seen(config, ground.source(detail.row.job, detail.row.version))
+
+
+async def _node_names(ground: Ground) -> dict[NodeNumber, str]:
+    return {row.number: row.name for row in await ground.store.read(Nodes())}
+
+
+def why_waiting(row: RunSeen, line: Sequence[RunSeen]) -> str | None:
+    """Why an occurrence that is due does not run, in words; None if it does. `line` are those of its job that stand in
+    line, the newest first."""
+    match row.state:
+        case OccurrenceState.RUNNING | OccurrenceState.CONTAINER_CREATING | OccurrenceState.TERMINATING:
+            return None
+        case OccurrenceState.QUEUED:
+            why = "" if row.reason is None else f": {row.reason}"
+            return f"it stands in line for its job's turn, at place {len(line) - line.index(row)}{why}"
+        case OccurrenceState.PRERUN:
+            return row.reason or "it is due, and no node has taken it up"
+        case _:
+            return row.reason

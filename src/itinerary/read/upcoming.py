@@ -1,0 +1,165 @@
+"""What is due in the next hours: how often each job is, when first, and how it is spread over the time.
+
+Nobody needs a list of three million instants. Jobs are counted, and only those that are shown are enumerated instant by
+instant; what is left out is one sum. A window with more instants than one call may return is taken in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.core.timeline.expected import Expected
+from itinerary.errors import WindowError
+from itinerary.model.rows import JobNumber
+from itinerary.read.snapshot import Ground, at
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["GapSeen", "Upcoming", "UpcomingJob", "growing", "upcoming"]
+
+Numbers: TypeAlias = NDArray[np.int64]
+INSTANTS_MAX: Final = 1_000
+"""The most instants of one job that are listed."""
+_GAPS_MAX: Final = 100
+_FIRST_PART: Final = 60 * SECOND
+
+
+class UpcomingJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What one job has before it."""
+
+    job: str
+    timezone: str
+    runs: int
+    skipped: int
+    """How many instants will be passed over, since it is paused or somebody has said so."""
+    first_at: datetime
+    counts: tuple[int, ...]
+    """How many are to run in each part of the window, from the first to the last; if none is, how many are skipped."""
+    instants: tuple[datetime, ...]
+    """The first of those that are to run."""
+
+
+class GapSeen(msgspec.Struct, frozen=True):
+    """A job of which nobody can say when it is due, and why not."""
+
+    job: str
+    reason: str
+
+
+class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
+    """What is due in `[start, end)`."""
+
+    start: datetime
+    end: datetime
+    parts: int
+    jobs: tuple[UpcomingJob, ...]
+    """Those that are due first."""
+    more_jobs: int
+    more_runs: int
+    more_counts: tuple[int, ...]
+    """How many of the others are to run in each part of the window."""
+    gaps: tuple[GapSeen, ...]
+
+
+def growing(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Divide a window into parts, each as long as all before it. A count that is kept on the way exceeds a limit after
+    about twice as many instants, however long the window is."""
+    since, until = start, start + _FIRST_PART
+    while since < end:
+        yield since, min(until, end)
+        since, until = until, until + (until - start)
+
+
+def upcoming(
+    ground: Ground,
+    span: int,
+    *,
+    parts: int,
+    pattern: str | None = None,
+    limit: int = 20,
+    start: int | None = None,
+    check_count: Callable[[int], None] = lambda _: None,
+) -> Upcoming:
+    """Count what is due.
+
+    Args:
+        ground: The store's timeline and time.
+        span: For how long from `start` on.
+        parts: Into how many parts of equal length the time is divided, to count in each.
+        pattern: Only jobs whose names fit.
+        limit: How many jobs are listed one by one; the others are one sum.
+        start: From when on; None: from now on.
+        check_count: Called with the number of instants so far, as it grows. An error that it raises ends the count.
+    """
+    start = ground.now if start is None else start
+    end, total = start + span, 0
+    wanted = None if pattern is None else [row.number for row in ground.named(pattern)]
+    size = 1 + max(ground.timeline.jobs, default=0)
+    runs, skipped = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    first = np.full(size, end, np.int64)
+    everything = np.zeros(parts, np.int64)
+    gaps: dict[JobNumber, str] = {}
+    for some in (some for since, until in growing(start, end) for some in _windows(ground, since, until, wanted)):
+        total += len(some)
+        check_count(total)
+        runs += np.bincount(some.jobs[some.is_to_run], minlength=size)
+        skipped += np.bincount(some.jobs[~some.is_to_run], minlength=size)
+        np.minimum.at(first, some.jobs, some.instants)
+        everything += _counts(some.instants[some.is_to_run], start, span, parts)
+        gaps |= {gap.job: gap.reason for gap in some.gaps}
+    due = np.flatnonzero(runs + skipped)
+    order = due[np.lexsort((due, first[due]))]
+    chosen = [JobNumber(int(job)) for job in order[:limit]]
+    shown = [_job(ground, job, start, span, parts, int(runs[job]), int(skipped[job])) for job in chosen]
+    others = order[limit:]
+    left = everything - sum((np.array(job.counts, np.int64) for job in shown if job.runs), np.zeros(parts, np.int64))
+    return Upcoming(
+        start=at(start),
+        end=at(end),
+        parts=parts,
+        jobs=tuple(shown),
+        more_jobs=len(others),
+        more_runs=int(runs[others].sum()),
+        more_counts=tuple(left.tolist()) if len(others) else (),
+        gaps=tuple(GapSeen(ground.timeline.jobs[job].name, why) for job, why in list(gaps.items())[:_GAPS_MAX]),
+    )
+
+
+def _windows(ground: Ground, start: int, end: int, jobs: Collection[JobNumber] | None) -> Iterator[Expected]:
+    """What is expected in the window: at once, or in as many parts as it takes."""
+    try:
+        found = ground.timeline.expected(start, end, None if jobs is None else list(jobs))
+    except WindowError:
+        if end - start <= SECOND:
+            raise
+        middle = start + (end - start) // 2 // SECOND * SECOND
+        middle = middle if middle > start else start + (end - start) // 2
+        yield from _windows(ground, start, middle, jobs)
+        yield from _windows(ground, middle, end, jobs)
+        return
+    yield found
+
+
+def _counts(instants: Numbers, start: int, span: int, parts: int) -> Numbers:
+    places = np.minimum((instants - start) * parts // span, parts - 1)
+    return np.bincount(places, minlength=parts).astype(np.int64)
+
+
+def _job(ground: Ground, job: JobNumber, start: int, span: int, parts: int, runs: int, skipped: int) -> UpcomingJob:
+    found = list(_windows(ground, start, start + span, [job]))
+    instants = np.concatenate([some.instants for some in found])
+    to_run = np.concatenate([some.instants[some.is_to_run] for some in found])
+    return UpcomingJob(
+        job=ground.timeline.jobs[job].name,
+        timezone=ground.zone_of(ground.stretch(job)),
+        runs=runs,
+        skipped=skipped,
+        first_at=at(int(instants[0])),
+        counts=tuple(_counts(to_run if runs else instants, start, span, parts).tolist()),
+        instants=tuple(at(instant) for instant in to_run[:INSTANTS_MAX].tolist()),
+    )

@@ -1,0 +1,89 @@
+"""A desk as the program has declared it: its name, its settings, its functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from itinerary.errors import ConfigError, IdentityError
+from itinerary.model.text import check_name, shown
+from itinerary.records.batches import Batch, Record
+from itinerary.records.event_types import check_verification
+from itinerary.records.settings import DeskSettings
+from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
+
+__all__ = ["ONE_PARTITION", "DeskDeclaration", "ZoneLike"]
+
+ZoneLike: TypeAlias = str | Callable[[str], str] | None
+"""The time zone of all partitions, or a function that says which one a partition has; None: that of the settings."""
+
+ONE_PARTITION: Final = "all"
+"""The partition of a desk that has no others."""
+
+
+class DeskDeclaration:
+    """What was declared so far."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: DeskSettings,
+        *,
+        partition_by: str | None = None,
+        timezone: ZoneLike = None,
+        zones: ZoneSource = packaged_zone,
+    ) -> None:
+        """`zones` is where the tables of time zones come from."""
+        try:
+            self.name = check_name("desk name", name)
+            self.partition_by = None if partition_by is None else check_name("partition_by", partition_by)
+        except IdentityError as error:
+            raise ConfigError(str(error)) from error
+        if "/" in name:
+            raise ConfigError(f"desk name {shown(name)} has a '/'; call it without")
+        if partition_by in ("kind", "record", "key", "data", "target_time", "check_time", "verification"):
+            raise ConfigError(f"desk {name!r}: partition_by={partition_by!r} is a field of events; choose another name")
+        self.settings = settings
+        self._timezone, self._zones = timezone, zones
+        if not callable(timezone):
+            zones(UTC_NAME if timezone is None else timezone)  # an unknown one is told of here
+        self.handler: Callable[[Batch], Any] | None = None
+        self.verifications: dict[str, Callable[[Record], Any]] = {}
+        self.alert_hooks: list[Callable[[str], Any]] = []
+
+    def set_handler(self, function: Callable[[Batch], Any]) -> None:
+        """Who takes batches."""
+        if self.handler is not None:
+            raise ConfigError(f"desk {self.name!r} has a handler already; one desk has one")
+        self._check(function, "a batch")
+        self.handler = function
+
+    def set_verification(self, kind: str, function: Callable[[Record], Any]) -> None:
+        """Who verifies records, of that kind of verification."""
+        check_verification(kind)
+        if kind in self.verifications:
+            raise ConfigError(f"desk {self.name!r} has a handler for verification {kind!r} already")
+        self._check(function, "a record")
+        self.verifications[kind] = function
+
+    def add_alert(self, function: Callable[[str], Any]) -> None:
+        """Who is told when the event store is away for long, and when it is back."""
+        self._check(function, "a message")
+        self.alert_hooks.append(function)
+
+    def zone_of(self, partition: str) -> Zone:
+        """The time zone of a partition. Raises whatever the program's function raises."""
+        name = self._timezone(partition) if callable(self._timezone) else self._timezone
+        return self._zones(UTC_NAME if name is None else name)
+
+    def _check(self, function: object, what: str) -> None:
+        if not callable(function):
+            raise ConfigError(f"desk {self.name!r}: {shown(function)} is not a function")
+        try:
+            inspect.signature(function).bind(None)
+        except TypeError as error:
+            name = getattr(function, "__qualname__", repr(function))
+            raise ConfigError(f"desk {self.name!r}: {name} takes one argument, {what}") from error
+        except ValueError:
+            return  # its signature cannot be read: a function that is not written in Python

@@ -1,0 +1,58 @@
+"""Who works at a desk: each node holds a seat, which is a lease like any other (E8).
+
+Balance depends on this and nothing else does. A node that is alive and does not get to renew its seat is not counted
+on; one that comes is counted on by the others from their next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from itinerary.errors import NodeError
+from itinerary.model.queries import Partitions
+from itinerary.model.rows import NodeNumber, PartitionRow
+from itinerary.records.environment import Ground
+from itinerary.records.store_retry import Outage
+
+__all__ = ["Seats", "present"]
+
+_SEATS_MAX: Final = 1_000
+
+
+def present(seats: Sequence[PartitionRow], now: int) -> set[NodeNumber]:
+    """The nodes that hold a seat."""
+    return {row.holder for row in seats if row.holder is not None and row.lease_until > now}
+
+
+class Seats:
+    """The seats of one desk, of which this node has one."""
+
+    def __init__(self, stream: str, ground: Ground, outage: Outage, lease_for: int) -> None:
+        self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
+        self._mine: str | None = None
+
+    async def sit_down(self) -> Sequence[PartitionRow]:
+        """Take a seat, or keep it. Returns all seats as they were just before."""
+        store = self._ground.store
+        rows = await self._outage.ask(lambda: store.read(Partitions(self._stream)), "read seats")
+        now = self._ground.clock.now()
+        free = [row.partition for row in rows if row.holder is None or row.lease_until <= now]
+        for seat in dict.fromkeys([*([] if self._mine is None else [self._mine]), *free, *map(str, range(_SEATS_MAX))]):
+            if await self._is_taken(seat):
+                self._mine = seat
+                return rows
+        raise NodeError(f"all {_SEATS_MAX} seats of {self._stream} are taken, and more nodes are not allowed")
+
+    async def stand_up(self) -> None:
+        """Give the seat back: the node ends."""
+        seat, self._mine = self._mine, None
+        if seat is not None:
+            await self._ground.store.lease(self._ground.node, self._stream, [seat], 0)
+
+    async def _is_taken(self, seat: str) -> bool:
+        ground = self._ground
+        leases = await self._outage.ask(
+            lambda: ground.store.lease(ground.node, self._stream, [seat], self._lease_for), "take a seat"
+        )
+        return bool(leases)

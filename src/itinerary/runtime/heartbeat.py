@@ -1,0 +1,236 @@
+"""The watcher: says that the node is there, and hears what others want of it (L12, protocol rules 16, 25).
+
+A heartbeat is one round trip, and its answer has all that a node must hear regularly: the store's time, the revision of
+the timeline, mail about its own occurrences, the other nodes. Between two heartbeats it listens: whatever is told on a
+topic of this node brings the next heartbeat forward, so a request reaches the node at once.
+
+Mail is thrown away first, and what it was about is read afterwards: a request that comes in between is in what is read
+then, or is new mail.
+
+Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a
+node with room, and those that lie unstarted since `takeover_after`; and what began on a node that is gone.
+
+Others take this node for dead when the store has not heard it during a whole timeout. A little before that could be so,
+the loop is told: work that others would run again must not run here then (protocol rule 18). The time counts from when
+the last heartbeat that was answered set out: the store has heard it then, or later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from itinerary.core.loop.messages import (
+    ClockDoubted,
+    ClockJumped,
+    JobChanged,
+    RowsRead,
+    TouchLost,
+    TouchRegained,
+    WorkOffered,
+)
+from itinerary.errors import StoreError
+from itinerary.model.heartbeat import Beat
+from itinerary.model.queries import ByRef, Open
+from itinerary.model.rows import NodeNumber, Ref
+from itinerary.model.settings import Settings
+from itinerary.ports import Store
+from itinerary.runtime.clock import StoreClock
+from itinerary.runtime.clock_jumps import ONLY_DOUBTED, WAS_SET, WENT_BACK, ClockJumps
+from itinerary.runtime.inbox import Inbox
+from itinerary.runtime.rescuer import MISSES_MAX
+from itinerary.runtime.store_outages import StoreAbsences
+from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.suspend_detection import Standstill
+from itinerary.runtime.sweeper import LOOKS
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["Calls", "Watcher"]
+
+TIMELINE_TOPIC: Final = "timeline"
+_DOUBT_INTERVAL: Final = 0.1
+"""Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
+_OFFERS_MAX: Final = 500
+
+
+class Calls(NamedTuple):
+    """Whom a watcher calls."""
+
+    on_beat: Callable[[Beat, bool], Awaitable[None]]
+    """With the answer to each heartbeat, and whether this node was out of touch before it."""
+    on_look: Callable[[int, int], None]
+    """With each look for work: what time it is, and up to where everything is decided."""
+    about: Callable[[], str]
+    """For what others should know of this node."""
+
+
+class Watcher:
+    """A node's eyes and ears."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: NodeNumber,
+        settings: Settings,
+        clock: StoreClock,
+        inbox: Inbox,
+        *,
+        calls: Calls,
+        log: Any,
+    ) -> None:
+        self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
+        self._calls, self._log = calls, log
+        self._standstill = Standstill(clock, settings.node_heartbeat_interval)
+        self.jumps = ClockJumps()
+        self.absences = StoreAbsences()
+        self._unanswered_at: int | None = None
+        """Since when the store does not answer, by its own time."""
+        self._told: str | None = None
+        self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
+        self._failures = 0
+        self._heard_at = clock.elapsed()
+        self._is_silent = False
+        self._is_called = asyncio.Event()
+        self._asked: list[Ref] = []
+        self._revision = -1
+
+    def look(self, refs: Sequence[Ref]) -> None:
+        """Read these occurrences, now."""
+        self._asked += refs
+        self._is_called.set()
+
+    async def greet(self) -> None:
+        """Say that the node is there, and hear who else is, before it claims anything."""
+        await self._beat()
+
+    async def run(self) -> None:
+        """Watch, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat_for_ever(), name="heartbeat")
+            group.create_task(self._listen(), name="listening")
+            group.create_task(self._look_for_work(), name="looking for work")
+            group.create_task(self._mind_the_silence(), name="minding the silence")
+
+    # -- heartbeats and mail -----------------------------------------------------------------------------------------
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            await self._beat()
+            usual = self._settings.node_heartbeat_interval / SECOND
+            try:
+                async with asyncio.timeout(_DOUBT_INTERVAL if self._clock.is_in_doubt else usual):
+                    await self._is_called.wait()
+            except TimeoutError:
+                pass
+            self._is_called.clear()
+
+    async def _beat(self) -> None:
+        beat = await self._heard()
+        asked, self._asked = self._asked, []
+        if beat.mail:
+            await self._heard(beat.mail)
+        if refs := tuple(dict.fromkeys((*beat.mail, *asked))):
+            rows = await self._patience.ask(lambda: self._store.read(ByRef(refs)), "mail")
+            await self._inbox.deliver(RowsRead(list(rows.values())))
+
+    async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
+        """One heartbeat, and what its answer means to everybody."""
+        asked_at = self._clock.elapsed()
+        beat = await self._patience.ask(lambda: self._speak(seen), "heartbeat")
+        if self._is_silent:
+            self._is_silent = False
+            await self._inbox.deliver(TouchRegained())
+        await self._set_clock(beat.now, asked_at)
+        if beat.revision != self._revision:
+            self._revision = beat.revision
+            await self._inbox.deliver(JobChanged(beat.revision))
+        await self._calls.on_beat(beat, self._patience.failures > self._failures)
+        self._failures = self._patience.failures
+        return beat
+
+    async def _speak(self, seen: Sequence[Ref]) -> Beat:
+        asked_at, asked_now, about = self._clock.elapsed(), self._clock.now(), self._calls.about()
+        try:
+            beat = await self._store.beat(self._node, seen, None if about == self._told else about)
+        except StoreError:
+            self._unanswered()
+            raise
+        if self._clock.elapsed() - asked_at > self._settings.node_heartbeat_interval and self._unanswered_at is None:
+            self._unanswered_at = asked_now  # it hung, and was answered on another connection
+        self._answered()
+        self._heard_at, self._told = asked_at, about
+        return beat
+
+    def _unanswered(self) -> None:
+        if self._unanswered_at is None:
+            self._unanswered_at = self._clock.now()
+
+    def _answered(self) -> None:
+        if self._unanswered_at is not None:
+            self.absences.note(self._unanswered_at, self._clock.now())
+            self._unanswered_at = None
+
+    async def _mind_the_silence(self) -> None:
+        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left; and
+        notice, between two looks, when time has passed without this node."""
+        interval = self._settings.node_heartbeat_interval
+        while True:
+            silent_for = self._clock.elapsed() - self._heard_at
+            if silent_for >= (MISSES_MAX - 1) * interval and not self._is_silent:
+                self._is_silent = True
+                await self._inbox.deliver(TouchLost(silent_for))
+            await self._standstill.turn()
+
+    async def _set_clock(self, store_now: int, asked_at: int) -> None:
+        before, was_in_doubt = self._clock.now(), self._clock.is_in_doubt
+        jumped = self._clock.observe(store_now, asked_at)
+        is_in_doubt = self._clock.is_in_doubt
+        if jumped:
+            self._standstill.forget()
+            await self._jumped(jumped, WAS_SET)
+        elif was_in_doubt and not is_in_doubt:
+            await self._inbox.deliver(ClockJumped(0, ONLY_DOUBTED))
+        elif is_in_doubt and not was_in_doubt:
+            self._is_called.set()  # the next measurements decide
+            await self._inbox.deliver(ClockDoubted(store_now - before))
+        if went_back_by := self._clock.went_back_by():
+            await self._jumped(went_back_by, WENT_BACK, is_absorbed=True)
+        if not is_in_doubt and (stood_still := self._standstill.take()) is not None:
+            await self._jumped(stood_still.lasted, stood_still.why, is_absorbed=True)
+
+    async def _jumped(self, by: int, why: str, *, is_absorbed: bool = False) -> None:
+        """Have it known here, and, with the next heartbeat, to everybody."""
+        self.jumps.note(self._clock.now(), by, why)
+        self._is_called.set()
+        await self._inbox.deliver(ClockJumped(by, why, is_absorbed))
+
+    async def _listen(self) -> None:
+        """What is told brings the next heartbeat forward."""
+        mine = {TIMELINE_TOPIC, f"mail/{self._node}"}
+        while True:
+            try:
+                async for topics in self._store.watch():
+                    if topics & mine:
+                        self._is_called.set()
+            except StoreError as error:
+                self._log.warning("watch.interrupted", error=str(error), hint="heartbeats go on, and find out later")
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / LOOKS)
+
+    # -- work for anybody --------------------------------------------------------------------------------------------
+
+    async def _look_for_work(self) -> None:
+        query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX, self._settings.grace_period)
+        while True:
+            try:
+                asked_at = self._clock.elapsed()
+                offers = await self._store.read(query)
+                await self._set_clock(offers.now, asked_at)
+            except StoreError as error:
+                self._unanswered()
+                self._log.debug("watch.no_offers", error=str(error))
+            else:
+                self._calls.on_look(offers.now, offers.watermark)
+                if offers.rows:
+                    await self._inbox.send(WorkOffered(offers.rows))
+            await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / LOOKS)

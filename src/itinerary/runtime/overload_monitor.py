@@ -1,0 +1,142 @@
+"""Looks every few seconds whether the node keeps up with what is due, and says so if it does not.
+
+What is measured: the oldest run that is due and has not started, and, since the last look, how often no slot was free,
+how long the loop's thread ran or was ready to run, how much CPU the process used and waited for, and how long a call to
+the store was in progress. `core.loop.overload` judges these figures.
+
+This part runs on the loop that it judges. If that loop does not turn at all, `/health/live` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from itinerary.core.loop.events import FellBehind
+from itinerary.core.loop.overload import LOOK_EVERY, Measured, Overload
+from itinerary.core.loop.scheduler import Scheduler
+from itinerary.model.overload import Behind
+from itinerary.runtime.clock import StoreClock
+from itinerary.runtime.outcome_events import Tell
+from itinerary.runtime.store_use import StoreUse
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import shown_instant
+
+__all__ = ["CpuUsed", "KeepingUp", "cpu_of_thread", "measure_cpu", "measure_nothing"]
+
+_SAMPLES: Final = 5
+"""How often between two looks the slots are looked at."""
+_THREADS: Final = Path("/proc/self/task")
+
+
+class CpuUsed(NamedTuple):
+    """CPU time so far, in microseconds."""
+
+    thread: int = 0
+    """Of one thread, with the time in which it was ready to run and had to wait for a core."""
+    process: int = 0
+    waited: int = 0
+    """How long threads of the process were ready to run and had to wait for a core; 0 where the system does not say."""
+
+
+async def measure_cpu() -> CpuUsed:
+    """Measure the thread of the calling loop, and its process. Files are read in another thread."""
+    return await asyncio.to_thread(cpu_of_thread, threading.get_native_id(), time.thread_time_ns() // 1_000)
+
+
+async def measure_nothing() -> CpuUsed:
+    """Measure nothing: for a node whose time is not real."""
+    return CpuUsed()
+
+
+def cpu_of_thread(thread_id: int, ran: int) -> CpuUsed:
+    """Read how much CPU a thread and this process have used, and how long they waited for it.
+
+    Args:
+        thread_id: The thread, as the system numbers it.
+        ran: For how many microseconds it ran, for a system that does not say how long it waited.
+    """
+    process = time.process_time_ns() // 1_000
+    try:
+        thread, threads = sum(_schedstat(_THREADS / str(thread_id))), list(_THREADS.iterdir())
+    except (OSError, ValueError):  # not on Linux
+        return CpuUsed(ran, process)
+    waited = 0
+    for one in threads:
+        with suppress(OSError, ValueError):  # it has just ended
+            waited += _schedstat(one)[1]
+    return CpuUsed(thread, process, waited)
+
+
+def _schedstat(thread: Path) -> tuple[int, int]:
+    """Return for how many microseconds a thread ran, and waited for a core."""
+    ran, waited, *_ = (thread / "schedstat").read_text("ascii").split()
+    return int(ran) // 1_000, int(waited) // 1_000
+
+
+class KeepingUp:
+    """Looks at one node, on its loop."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: StoreClock,
+        use: StoreUse,
+        log: Any,
+        tell: Tell,
+        cpu: Callable[[], Awaitable[CpuUsed]] = measure_cpu,
+    ) -> None:
+        self._scheduler, self._clock, self._use, self._log, self._tell = scheduler, clock, use, log, tell
+        self._cpu, self._overload = cpu, Overload()
+
+    @property
+    def behind(self) -> Behind | None:
+        """How far the node is behind; None: it keeps up. May be read from any thread."""
+        return self._overload.behind
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            cpu = await self._cpu()
+            began, used, full = self._clock.elapsed(), self._use.total, 0
+            for _ in range(_SAMPLES):
+                await asyncio.sleep(LOOK_EVERY / _SAMPLES / SECOND)
+                full += self._scheduler.lacks_slots
+            after = await self._cpu()
+            passed = max(self._clock.elapsed() - began, 1)
+            overdue = self._scheduler.overdue(self._clock.now())
+            self._judge(
+                Measured(
+                    overdue.oldest_due_at,
+                    overdue.runs,
+                    slots=full / _SAMPLES,
+                    loop=(after.thread - cpu.thread) / passed,
+                    process=(after.process - cpu.process) / passed,
+                    waited=(after.waited - cpu.waited) / passed,
+                    store=(self._use.total - used) / passed,
+                )
+            )
+
+    def _judge(self, measured: Measured) -> None:
+        before = self._overload.behind
+        said = self._overload.look(self._clock.now(), measured)
+        if isinstance(said, Behind):
+            self._log.warning(
+                "node.behind",
+                by_seconds=said.by // SECOND,
+                since=shown_instant(said.since),
+                waiting=said.waiting,
+                bottleneck=said.bottleneck.value,
+                hint=said.advice,
+            )
+        elif said is not None:
+            self._log.info(
+                "node.on_time_again", lasted_seconds=said.lasted // SECOND, worst_seconds=said.worst // SECOND
+            )
+        if before is not None or self._overload.behind is not None:
+            self._tell((FellBehind(self._overload.behind),))

@@ -1,0 +1,262 @@
+"""What goes wrong in a simulated world besides single calls, as it happens: crashes, outages, signals, a full disk.
+
+    CRASH, FREEZE, HOLD_UP     a process is gone, stands still, or only its event loop does
+    OUTAGE, FULL               the store answers nobody, or refuses every write
+    CUT_OFF, HANG              the store does not hear one node, or never answers one of its connections
+    SHUTDOWN, SIGTERM          a node is asked to end: while it runs; at any moment, its start and its shutdown included
+    JUMP                       a machine's clock is set
+    CANCEL, TRIGGER            people want something
+
+Each lasts as long as it was drawn to, and all of them are over when the world heals. A node that gets SIGTERM must have
+ended in time, whatever it was busy with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from itinerary.model.settings import Settings
+from itinerary.schedules.durations import SECOND
+from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.heartbeat_gaps import Silence
+from itinerary.simulate.history import History
+from itinerary.simulate.interference import Disturbances
+from itinerary.simulate.loop import VirtualLoop
+from itinerary.simulate.machines import Machine
+from itinerary.simulate.operators import People
+from itinerary.simulate.options import Trouble, TroubleKind
+from itinerary.simulate.processes import Process, ProcessState
+from itinerary.simulate.rng import dice_for
+from itinerary.simulate.store import Network
+from itinerary.simulate.violations import Rule, Violations
+
+__all__ = ["STANDING_STILL", "Scene", "Troubles"]
+
+STANDING_STILL: Final = (ProcessState.FROZEN, ProcessState.HELD_UP)
+_AT_ONCE: Final = 0.3
+"""So many crashes are followed by a start at once, of the same name on the same machine."""
+_SOON: Final = 5.0
+"""Seconds after which a node that has crashed is started again, to be struck in its start."""
+_LEAVE_FOR: Final = 5.0
+"""Seconds that a node has, after its grace period, to say that it is gone."""
+
+
+class Scene(msgspec.Struct):
+    """What troubles happen to."""
+
+    loop: VirtualLoop
+    clock: StoreClock
+    network: Network
+    history: History
+    disturbances: Disturbances
+    silence: Silence
+    people: People
+    violations: Violations
+    settings: Settings
+    seed: int
+    crashed: Callable[[Process, int], None]
+    """Who is to know that a process has crashed, and when."""
+
+
+class Troubles:
+    """Makes them happen, and sees to it that they end."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.machines: Sequence[Machine] = ()
+        self.are_over = False
+        """The world heals: nothing more goes wrong."""
+        self._of_the_world: dict[TroubleKind, Callable[[Machine, Trouble], None]] = {
+            TroubleKind.OUTAGE: self._outage,
+            TroubleKind.FULL: self._fill_the_disk,
+            TroubleKind.SIGTERM: self._sigterm,
+            TroubleKind.JUMP: self._jump,
+            TroubleKind.CANCEL: self._cancel,
+            TroubleKind.TRIGGER: self._trigger,
+        }
+        self._of_a_process: dict[TroubleKind, Callable[[Machine, Process, Trouble], None]] = {
+            TroubleKind.CRASH: self._crash_or_freeze,
+            TroubleKind.FREEZE: self._crash_or_freeze,
+            TroubleKind.HOLD_UP: self._held_up,
+            TroubleKind.HANG: self._hang,
+            TroubleKind.CUT_OFF: self._cut_off,
+            TroubleKind.SHUTDOWN: self._shutdown,
+        }
+        """What only a process that runs can suffer."""
+
+    def make(self, trouble: Trouble) -> None:
+        """Let something happen."""
+        if self.are_over:
+            return
+        machine = self.machines[trouble.node]
+        process = machine.process
+        whom = "world" if process is None else process.incarnation
+        self._scene.history.note(whom, str(trouble.kind), f"{trouble.lasts:.6f} s")
+        if trouble.kind in self._of_the_world:
+            self._of_the_world[trouble.kind](machine, trouble)
+        elif process is not None and process.state is ProcessState.RUNNING:
+            self._of_a_process[trouble.kind](machine, process, trouble)
+
+    def end(self) -> None:
+        """End all that is still going on."""
+        self.are_over = True
+        network = self._scene.network
+        self._end_outage()
+        network.cut_off.clear()
+        network.stuck.clear()
+        for machine in self.machines:
+            machine.restart_soon()
+            if machine.process is None:
+                machine.boot()
+            elif machine.process.state in STANDING_STILL:
+                self._scene.loop.thaw(machine.process)
+
+    def _until(self, trouble: Trouble) -> tuple[int, int]:
+        """From now to its end, by the store's clock."""
+        at = self._scene.clock()
+        return at, at + round(trouble.lasts * SECOND)
+
+    # -- the store ---------------------------------------------------------------------------------------------------
+
+    def _outage(self, _machine: Machine, trouble: Trouble) -> None:
+        self._scene.network.is_down = True
+        self._nobody_is_heard(trouble)
+
+    def _fill_the_disk(self, _machine: Machine, trouble: Trouble) -> None:
+        """Let the store refuse every write. No heartbeat is written then, so no node can be heard of."""
+        self._scene.network.happened[TroubleKind.FULL] += 1
+        self._scene.network.is_full = True
+        self._nobody_is_heard(trouble)
+
+    def _nobody_is_heard(self, trouble: Trouble) -> None:
+        at, over_at = self._until(trouble)
+        self._scene.silence.store_goes(at)
+        self._scene.disturbances.note(at, over_at, None)
+        self._scene.loop.call_later(trouble.lasts, self._end_outage)
+
+    def _end_outage(self) -> None:
+        self._scene.network.is_down = self._scene.network.is_full = False
+        self._scene.silence.store_is_back(self._scene.clock())
+
+    def _cut_off(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+        self._scene.disturbances.note(*self._until(trouble), process)
+        self._scene.network.cut_off[process] = None
+        self._scene.loop.call_later(trouble.lasts, self._scene.network.cut_off.pop, process, None)
+
+    def _hang(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+        """Let one of a node's connections hang: calls of one kind, for a while."""
+        assert trouble.lane is not None, "a connection has a use"
+        self._scene.network.happened[TroubleKind.HANG] += 1
+        self._scene.network.stuck[process] = trouble.lane
+        self._scene.loop.call_later(trouble.lasts, self._scene.network.stuck.pop, process, None)
+
+    # -- people and clocks -------------------------------------------------------------------------------------------
+
+    def _cancel(self, _machine: Machine, _trouble: Trouble) -> None:
+        self._scene.people.cancel()
+
+    def _trigger(self, _machine: Machine, _trouble: Trouble) -> None:
+        self._scene.people.trigger(self._scene.clock())
+
+    def _jump(self, machine: Machine, trouble: Trouble) -> None:
+        at, then = self._until(trouble)
+        machine.clock.jump(then - at)
+        if machine.process is not None:
+            self._scene.disturbances.note_bewildered(at, at, machine.process)
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def _crash_or_freeze(self, machine: Machine, process: Process, trouble: Trouble) -> None:
+        strike = partial(self._strike, machine, process, trouble)
+        if trouble.in_a_call:
+            self._scene.network.ambushes[process] = strike
+        else:
+            strike()
+
+    def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
+        """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
+        if machine.process is not process or process.state is not ProcessState.RUNNING or self.are_over:
+            return
+        self._scene.history.note(process.incarnation, f"{trouble.kind}!")
+        if trouble.kind is TroubleKind.FREEZE:
+            self._stand_still(process, trouble.lasts, self._scene.loop.freeze)
+        else:
+            now = self._scene.clock()
+            self._scene.disturbances.note(now, None, process)
+            self._scene.crashed(process, now)
+            at_once = dice_for(self._scene.seed, "restarts at once", trouble.at).random() < _AT_ONCE
+            machine.crash(0.0 if at_once else trouble.lasts)
+
+    def _held_up(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+        self._scene.network.happened[TroubleKind.HOLD_UP] += 1
+        self._stand_still(process, trouble.lasts, self._scene.loop.hold_up)
+
+    def hold_up_by_result(self, process: Process, lasts: float) -> None:
+        """A result is so huge that the loop of its node is busy with it for a while."""
+        if process.state is ProcessState.RUNNING:
+            self._scene.network.happened["huge result"] += 1
+            self._scene.history.note(process.incarnation, "is held up", f"by a huge result, {lasts:.6f} s")
+            self._stand_still(process, lasts, self._scene.loop.hold_up)
+
+    def _stand_still(self, process: Process, lasts: float, stop: Callable[[Process], None]) -> None:
+        scene, now = self._scene, self._scene.clock()
+        scene.disturbances.note(now, now + round(lasts * SECOND), process)
+        scene.disturbances.note_bewildered(now, now + round(lasts * SECOND), process)
+        stop(process)
+        scene.loop.call_later(lasts, self._thaw, process, context=scene.network.context)
+
+    def _thaw(self, process: Process) -> None:
+        if process.state in STANDING_STILL:
+            self._scene.loop.thaw(process)
+
+    # -- signals -----------------------------------------------------------------------------------------------------
+
+    def _shutdown(self, machine: Machine, _process: Process, trouble: Trouble) -> None:
+        machine.ask_to_end(trouble.lasts)
+
+    def _sigterm(self, machine: Machine, trouble: Trouble) -> None:
+        """Send SIGTERM when the node has made so many calls: from now on, or in its next start."""
+        aim = partial(self._count_down, machine, trouble, trouble.calls, trouble.again_after)
+        process = machine.process
+        if process is None or (trouble.in_start and process.state is ProcessState.RUNNING):
+            machine.at_boot = aim
+            if process is not None:
+                self._scene.disturbances.note(self._scene.clock(), None, process)
+                machine.crash(_SOON)
+        else:
+            aim(process)
+
+    def _count_down(
+        self, machine: Machine, trouble: Trouble, calls: int, again_after: int | None, process: Process
+    ) -> None:
+        scene = self._scene
+
+        def strike() -> None:
+            if machine.process is not process or self.are_over:
+                return
+            scene.network.happened["sigterm in a start" if machine.is_starting else "sigterm"] += 1
+            scene.history.note(process.incarnation, "SIGTERM")
+            scene.loop.call_later(self._ends_within(), self._must_have_ended, machine, process, scene.clock())
+            machine.signal(trouble.lasts)
+            if again_after is not None:
+                self._count_down(machine, trouble, again_after, None, process)
+
+        scene.network.countdowns[process] = calls, strike
+
+    def _ends_within(self) -> float:
+        """The seconds that a node has to end: its grace periods, a little to say so, and a call that is under way."""
+        settings = self._scene.settings
+        graces = (settings.shutdown_grace_period + settings.kill_grace) / SECOND
+        return graces + _LEAVE_FOR + 2 * self._scene.network.fates.weather.longest
+
+    def _must_have_ended(self, machine: Machine, process: Process, signalled_at: int) -> None:
+        scene = self._scene
+        if machine.process is not process or scene.disturbances.was_bewildered(process, signalled_at, scene.clock()):
+            return
+        scene.network.happened["sigterm ignored"] += 1
+        message = f"{process.incarnation} got SIGTERM at {signalled_at}, and has not ended"
+        scene.violations.add(Rule.OBEYED, message, scene.clock())

@@ -1,0 +1,198 @@
+"""Claiming: the race to create an occurrence's row (protocol rules 2, 4 and 6).
+
+The row's name is (instant, job, kind, request); whoever creates it has won. Created and read are two calls: an earlier
+try of the same asker, whose answer was lost, may be committing at this moment, and its rows are the asker's too.
+
+**What the sweep has come to is the sweep's** (protocol rule 19). It reads what exists below the end of its plan, and
+decides about the rest, often in one row for a whole window of instants. A claim that comes late, of a node that was
+frozen or cut off, would put a second row into that window, or would bring back what was removed long ago. So below the
+end of the plan, or the watermark if there is no plan, nothing by schedule is created any more: the race for those
+instants is over and the sweep has won it. Who claims is told what every loser is told. Its rows are nobody's, and
+offered to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from itinerary.model.audit_trail import is_plainly_made
+from itinerary.model.occurrence import Kind
+from itinerary.model.rows import (
+    ActiveRow,
+    BooksRow,
+    CauseRow,
+    JobNumber,
+    Key,
+    NodeNumber,
+    OccurrenceRow,
+    Ref,
+    SweepRow,
+    TransitionRow,
+    WaitingRow,
+    WindowRow,
+)
+from itinerary.model.states import FINAL, OccurrenceState, advance
+from itinerary.model.writes import Claimed, Refusal, Wanted
+from itinerary.stores.ledger.history import append
+from itinerary.stores.ledger.indexes import is_open
+from itinerary.stores.ledger.overlap_queue import line_row
+from itinerary.stores.ledger.unit_of_work import clean
+from itinerary.stores.tables import (
+    ACTIVE,
+    BOOKS,
+    CAUSES,
+    JOBS,
+    LINES,
+    OCCURRENCES,
+    SLOTS,
+    SWEEP,
+    TRANSITIONS,
+    WAITING,
+    WINDOWS,
+)
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["THE_ONE", "claim", "create", "is_prepared", "prepare", "revision_of", "triggers_of"]
+
+THE_ONE = (0,)
+"""The key of a table with one row."""
+_NO_REF = Ref(0)
+
+
+def is_prepared(tx: Transaction) -> bool:
+    """True if the store has the rows that there is one of."""
+    return bool(tx.get(BOOKS, [THE_ONE]))
+
+
+def prepare(tx: Transaction) -> None:
+    """Write the rows that there is one of, into a store that is new: everything is decided up to now."""
+    if not is_prepared(tx):
+        tx.gate(exclusive=True)
+        tx.add(SWEEP, [SweepRow(0, tx.now())])
+        tx.add(BOOKS, [BooksRow(0)])
+
+
+def revision_of(tx: Transaction) -> int:
+    """The timeline's revision, read behind the gate."""
+    return tx.get(BOOKS, [THE_ONE])[THE_ONE].revision
+
+
+def claim(
+    tx: Transaction, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+) -> list[Claimed] | Refusal:
+    """Create what is wanted and not there yet. Returns what belongs to `owner`, created now or by an earlier try.
+
+    With `owner` None the rows are nobody's (triggers, replays), and all of them come back, whoever made them. With
+    `revision` None the asker does not depend on the timeline.
+    """
+    tx.gate()
+    if revision is not None and revision_of(tx) != revision:
+        return Refusal.MOVED
+    wanted = _as_first_asked(tx, wanted)
+    created = create(tx, owner, _not_swept(tx, wanted))
+    rows = created
+    if len(created) < len(wanted):
+        names = {tuple(item.key) for item in wanted}.difference(OCCURRENCES.names_of(created))
+        found = tx.named(OCCURRENCES, names).values() if names else ()
+        rows = created + [row for row in found if owner is None or (row.owner == owner and row.sequence == 0)]
+    return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in rows]
+
+
+def _as_first_asked(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+    """A trigger is known by its request key, whenever it was asked for (D1): it has the instant of the first request
+    with that key. Of two that come at once one writes the cause, and the other waits for it, and reads it."""
+    asked = {_cause(item.key): item for item in wanted if item.key.kind is Kind.TRIGGER}
+    if not asked:
+        return wanted
+    causes = [CauseRow(*cause, item.key.instant) for cause, item in sorted(asked.items())]
+    made = {(row.stream, row.cause): row for row in tx.add(CAUSES, causes)}
+    first = made | tx.get(CAUSES, asked.keys() - made.keys())
+    return [
+        replace(item, key=item.key._replace(instant=first[_cause(item.key)].sequence))
+        if item.key.kind is Kind.TRIGGER
+        else item
+        for item in wanted
+    ]
+
+
+def _cause(key: Key) -> tuple[str, str]:
+    return triggers_of(key.job), key.request
+
+
+def triggers_of(job: JobNumber) -> str:
+    """The stream that the causes of a job's triggers stand under. It has no events: their rows are the occurrences."""
+    return f"itinerary/triggers/{job}"
+
+
+def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+    """What the sweep has not come to. A plan never lies ahead of the store's clock, so what is claimed ahead of its
+    instant, which is nearly everything, needs no look at it. Before the first job was registered nothing was expected,
+    and no sweep has decided anything."""
+    now = tx.now()
+    if not any(item.key.instant < now and item.key.kind.is_by_schedule for item in wanted):
+        return wanted
+    sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
+    end = sweep.watermark if sweep.plan_to is None else sweep.plan_to
+    start = min((job.registered_at for job in tx.scan(JOBS, limit=1)), default=end)
+    return [item for item in wanted if not (item.key.kind.is_by_schedule and start <= item.key.instant < end)]
+
+
+def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:
+    """Create the rows that are not there yet, with all that belongs to a new one; the gate is passed already."""
+    now = tx.now()
+    created = tx.add(OCCURRENCES, [_row(item, owner, now) for item in wanted])
+    if not created:
+        return created
+    if lines := [_born(row) for row in created if not is_plainly_made(row)]:
+        tx.insert(TRANSITIONS, lines)
+    queued = OccurrenceState.QUEUED
+    unended = [row for row in created if row.ended_at is None]
+    if active := [ActiveRow(row.job, row.ref, row.due_at) for row in unended if row.status is not queued]:
+        tx.insert(ACTIVE, active)
+    if in_line := [line_row(row) for row in unended if row.status is queued]:
+        tx.insert(LINES, in_line)
+    if owner is not None:
+        tx.expect(SLOTS, {(row.job,) for row in created})  # they will be locked when it starts, and then time is short
+    if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:
+        tx.insert(WAITING, waiting)
+    if windows := [WindowRow(row.window_end, row.ref) for row in created if row.window_end is not None]:
+        tx.insert(WINDOWS, windows)
+    if ended := [row for row in created if row.ended_at is not None]:
+        append(tx, ended)
+    return created
+
+
+def _born(row: OccurrenceRow) -> TransitionRow:
+    """The first line of a row's audit trail."""
+    return TransitionRow(row.ref, 0, 0, None, row.status, row.created_at, row.created_by, row.reason)
+
+
+def _row(item: Wanted, owner: NodeNumber | None, now: int) -> OccurrenceRow:
+    key, window = item.key, item.window
+    assert key.kind is not Kind.RECOVERY, "recovery has the key of scheduled"
+    is_final = advance(None, item.status) in FINAL
+    return OccurrenceRow(
+        _NO_REF,
+        key.instant,
+        key.job,
+        key.kind,
+        key.request,
+        item.version,
+        item.due_at,
+        item.is_recovery,
+        item.priority,
+        now,
+        owner,
+        item.status,
+        None if item.status is OccurrenceState.QUEUED else owner,
+        1,
+        ended_at=now if is_final else None,
+        overrides=item.overrides,
+        details=item.details,
+        window_start=None if window is None else window.start,
+        window_end=None if window is None else window.end,
+        window_count=None if window is None else window.count,
+        reason=clean(item.reason),
+    )

@@ -1,0 +1,248 @@
+"""Reading: every query of `model.queries`, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from itinerary.model import queries as q
+from itinerary.model.audit_queries import Inspect, Pointers
+from itinerary.model.audit_trail import all_attempts, whole_trail
+from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.stores.ledger.audit_reads import inspect, pointers
+from itinerary.stores.ledger.claim import THE_ONE, revision_of
+from itinerary.stores.ledger.events import homes_of
+from itinerary.stores.ledger.history import history, recent
+from itinerary.stores.ledger.indexes import is_for_the_sweep
+from itinerary.stores.ledger.last_runs import last_runs
+from itinerary.stores.ledger.tokens import all_tokens, token_named, token_of
+from itinerary.stores.tables import (
+    ACTIVE,
+    ATTEMPTS,
+    CONFIGS,
+    ENTRIES,
+    EVENTS,
+    JOBS,
+    LINES,
+    MAIL,
+    NODES,
+    OCCURRENCES,
+    PARTITIONS,
+    SHARES,
+    SLOTS,
+    STATISTICS,
+    STREAMS,
+    SWEEP,
+    TASKS,
+    TRANSITIONS,
+    WAITING,
+)
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["answer"]
+
+_ACTIVE_MAX = 1_000_000
+_OWN_MAX = 20
+"""How many of its own late occurrences a node is shown when it looks for work."""
+_UNSTARTED = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
+_OF_ONE_MAX = 100_000
+"""The most tasks, attempts or transitions of one occurrence."""
+
+
+def answer(tx: Transaction, query: q.Query[q.Answer]) -> q.Answer:
+    """The answer to a query."""
+    return cast("q.Answer", _ANSWERS[type(query)](tx, query))
+
+
+def _standing(tx: Transaction, _: q.Standing) -> q.Status:
+    return q.Status(tx.now(), revision_of(tx), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
+
+
+def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
+    rows = tx.scan(ENTRIES, low=(query.after + 1,), limit=query.limit)
+    if len(rows) < query.limit:
+        return rows
+    last = rows[-1].revision  # its end may be missing: what is left of it is read whole, however long
+    return [row for row in rows if row.revision < last] + tx.scan(ENTRIES, (last,), limit=_OF_ONE_MAX)
+
+
+def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
+    prefix = () if query.job is None else (query.job,)
+    if query.due_before is None:
+        refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
+        if query.with_lines and len(refs) < query.limit:
+            refs += [row.ref for row in tx.scan(LINES, prefix, limit=query.limit - len(refs))]
+        return _by_ref(tx, refs)
+    due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
+    due.sort(key=lambda row: row.due_at)
+    rows = _by_ref(tx, [row.ref for row in due[: query.limit]])
+    if query.with_lines:
+        in_line = _by_ref(tx, [row.ref for row in tx.scan(LINES, prefix, limit=query.limit)])
+        rows += [row for row in in_line if row.due_at < query.due_before]
+    return sorted(rows, key=lambda row: row.due_at)[: query.limit]
+
+
+def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
+    return _by_ref(tx, [row.ref for row in tx.scan(WAITING, high=(query.due_before,), limit=query.limit)])
+
+
+def _open(tx: Transaction, query: q.Open) -> q.Offers:
+    now, watermark = tx.now(), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
+    waiting = _waiting(tx, q.Waiting(now, query.limit))
+    if len(waiting) == query.limit:
+        # A backlog, which is long due, must not hide what is due now.
+        newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
+        seen = {row.ref for row in waiting}
+        waiting += _by_ref(tx, [row.ref for row in newest if row.ref not in seen])
+    rows = (*waiting, *_left_lying(tx, query, now - query.takeover_after))
+    old = now - query.grace_period
+    if any(row.due_at < old for row in rows):
+        rows = tuple(row for row in rows if row.due_at >= old or not is_for_the_sweep(row, watermark))
+    return q.Offers(now, watermark, rows)
+
+
+def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
+    """What others have claimed and not started. What runs for long is due for long too, and comes first: if there is
+    nothing else among the first, all are looked at.
+
+    A few of the node's own come last, the oldest and the youngest. The node knows them, unless a claim was made whose
+    answer never came, and the node then stopped asking because the timeline had moved on: that row has a living owner
+    who has never heard of it.
+    """
+    due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < due_before)
+    found: list[OccurrenceRow] = []
+    own: list[OccurrenceRow] = []
+    for some in (due[: query.limit], due[query.limit :]):
+        rows = _by_ref(tx, [ref for _, ref in some]) if some else []
+        own += [row for row in rows if row.owner == query.node and row.status in _UNSTARTED and row.started_at is None]
+        found = [row for row in rows if _is_left_lying(row, query.node)]
+        if found:
+            break
+    return [*found[: query.limit], *own[: _OWN_MAX // 2], *own[max(_OWN_MAX // 2, len(own) - _OWN_MAX // 2) :]]
+
+
+def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
+    if row.started_at is not None:
+        return row.owner is None
+    return row.status in _UNSTARTED and row.owner not in (None, node)
+
+
+def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
+    """Everything that is due and not final is looked at, a page at a time: what has not begun, or has time left, is
+    most of it."""
+    now = tx.now()
+    due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < now)
+    expired: list[OccurrenceRow] = []
+    for first in range(0, len(due), q.PAGE_MAX):
+        for row in _by_ref(tx, [ref for _, ref in due[first : first + q.PAGE_MAX]]):
+            if row.expires_at is not None and row.expires_at <= now and len(expired) < query.limit:
+                expired.append(row)
+    return q.Overtime(now, tuple(expired), tuple(_stuck(tx, query.limit)))
+
+
+def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
+    """Who stands in line first, where nobody is in the slot, or somebody who has ended."""
+    lines: dict[JobNumber, OccurrenceRow] = {row.job: row for row in _by_ref(tx, _first_in_line(tx, limit))}
+    slots = tx.get(SLOTS, [(job,) for job in lines])
+    holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
+    running = {slot.job for slot in slots.values() if (slot.ref,) in holders and _runs(holders[slot.ref,])}
+    return [row for job, row in lines.items() if job not in running]
+
+
+def _first_in_line(tx: Transaction, limit: int) -> list[Ref]:
+    """The first of each line. Lines may be long: the rest of each is passed over."""
+    found: list[Ref] = []
+    low: tuple[int, ...] = ()
+    while len(found) < limit and (first := tx.scan(LINES, low=low, limit=1)):
+        found.append(first[0].ref)
+        low = (first[0].job + 1,)
+    return found
+
+
+def _runs(row: OccurrenceRow) -> bool:
+    return row.status not in FINAL
+
+
+def _by_ref(tx: Transaction, refs: Sequence[Ref]) -> list[OccurrenceRow]:
+    found = tx.get(OCCURRENCES, [(ref,) for ref in refs])
+    return [found[ref,] for ref in refs if (ref,) in found]
+
+
+def _made(tx: Transaction, query: q.Made) -> list[OccurrenceRow]:
+    if query.after is None:
+        return tx.scan(OCCURRENCES, limit=1, newest_first=True)
+    return tx.scan(OCCURRENCES, low=(query.after + 1,), limit=query.limit)
+
+
+def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
+    low = (query.start,) if query.begin is None else tuple(query.begin)
+    return [Key(*name) for name in tx.names(OCCURRENCES, low=low, high=(query.end,), limit=query.limit)]
+
+
+def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
+    rows = _by_ref(tx, query.refs)
+    configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
+    details = []
+    for row in rows:
+        config = row.own_config if row.config is None else configs[row.config,].body
+        tasks = tuple(tx.scan(TASKS, (row.ref,), limit=_OF_ONE_MAX))
+        lines = tx.scan(TRANSITIONS, (row.ref,), limit=_OF_ONE_MAX)
+        attempts = all_attempts(row, lines, tx.scan(ATTEMPTS, (row.ref,), limit=_OF_ONE_MAX))
+        details.append(q.Detail(row, config, tasks, attempts, whole_trail(row, lines)))
+    return details
+
+
+def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:
+    low = (query.after + 1,)
+    if query.partition is None:
+        return tx.scan(EVENTS, (query.stream,), low=low, limit=query.limit, by_name=True)
+    return tx.scan(EVENTS, (query.stream, query.partition), low=low, limit=query.limit)
+
+
+_ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
+    q.Standing: _standing,
+    q.Entries: _entries,
+    q.Jobs: lambda tx, query: tx.scan(JOBS, low=(query.after + 1,), limit=query.limit),
+    q.JobsByName: lambda tx, query: {
+        row.name: row for row in tx.named(JOBS, [(name,) for name in query.names]).values()
+    },
+    q.History: history,
+    q.Recent: lambda tx, query: recent(tx, query.jobs, query.limit, query.ended_before),
+    q.Active: _active,
+    q.Waiting: _waiting,
+    q.Open: _open,
+    q.Overdue: _overdue,
+    q.Made: _made,
+    q.Decided: _decided,
+    q.ByKey: lambda tx, query: {
+        row.key: row for row in tx.named(OCCURRENCES, [tuple(key) for key in query.keys]).values()
+    },
+    q.ByRef: lambda tx, query: {row.ref: row for row in _by_ref(tx, query.refs)},
+    q.Details: _details,
+    q.LastRuns: lambda tx, query: last_runs(tx, query.refs),
+    q.Nodes: lambda tx, query: tx.scan(NODES, limit=query.limit, newest_first=True),
+    q.Mail: lambda tx, query: [row.ref for row in tx.scan(MAIL, (query.node,), limit=query.limit)],
+    q.Statistics: lambda tx, query: tx.scan(
+        STATISTICS,
+        (query.node,),
+        low=(query.since,),
+        high=() if query.until is None else (query.until,),
+        limit=query.limit,
+        newest_first=query.newest_first,
+    ),
+    q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
+    q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
+    q.Events: _events,
+    q.EventsAt: lambda tx, query: {
+        row.sequence: row
+        for row in tx.named(EVENTS, {(query.stream, sequence) for sequence in query.sequences}).values()
+    },
+    q.Homes: lambda tx, query: homes_of(tx, query.stream, query.records),
+    q.Streams: lambda tx, query: tx.scan(STREAMS, () if query.stream is None else (query.stream,), limit=query.limit),
+    q.Tokens: lambda tx, _: all_tokens(tx),
+    q.TokenOf: lambda tx, query: token_of(tx, query.digest),
+    q.TokenNamed: lambda tx, query: token_named(tx, query.name),
+    Inspect: inspect,
+    Pointers: pointers,
+}

@@ -1,0 +1,445 @@
+"""The start of an occurrence: the one write that must never happen twice (protocol rules 7 and 13 to 15).
+
+In one transaction, for each of a batch:
+
+    is it still there to be started?      due by the store's clock, not cancelled, not begun, mine by owner and fence,
+                                          or free to be taken: nobody's, waiting for anybody, or left lying.
+                                          If it was claimed, its instant is older than the grace period and no sweep
+                                          has decided that instant, it is left to the sweep, and thereby to the
+                                          recovery strategy of its job (protocol rule 17)
+    is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says; but what is
+                                          merely late queues behind a run that got the slot only after it was due. If
+                                          nothing proves that the run in the slot still runs, it waits (`owners`)
+    do its limits have a share left?      else it waits as `pending`, and keeps nothing but a slot it was handed
+    then it has begun                     slot, shares, tasks, attempts, state and audit are written together
+
+Finding oneself in the slot is success: the slot was handed to it while it stood in line. A batch is worked off in the
+order of keys, so of two occurrences of one job the earlier one gets it. After a short absence some instants of a job
+are late at the same time: the first of them runs, and the others, which overlapped nothing when they were due, run
+behind it, one after another.
+
+A job's slot is a row that is always there, so that whoever finds it taken can lock it and stand in line: there is no
+moment at which the one who runs ends unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from itinerary.model.audit_trail import is_plain_start, unsaid_attempts
+from itinerary.model.policies import Overlap
+from itinerary.model.reasons import (
+    Reason,
+    ReasonKind,
+    lacks_share,
+    overlaps,
+    queues_for,
+    read_reason,
+    replaced_by,
+    unsure_of,
+    waits_for,
+)
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
+from itinerary.stores.ledger.claim import THE_ONE, revision_of
+from itinerary.stores.ledger.indexes import is_for_the_sweep, is_open
+from itinerary.stores.ledger.limits import held_shares, lacking_limit
+from itinerary.stores.ledger.overlap_owner import Owners
+from itinerary.stores.ledger.overlap_queue import LINE_MAX, stand_in_line
+from itinerary.stores.ledger.unit_of_work import Pages, whose
+from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["start"]
+
+_STEPS: Final = {state: Step(state) for state in OccurrenceState}
+_PENDING: Final = _STEPS[OccurrenceState.PENDING]
+# Ten thousand starts look at these, and to get at a member of an enumeration takes as long as to make a small object.
+_PRERUN: Final = OccurrenceState.PRERUN
+_ALLOW: Final = Overlap.ALLOW
+_REPLACE: Final = Overlap.REPLACE
+_ATTEMPTS_MAX: Final = 10_000
+_ENDED_BY_ITSELF: Final = FINAL - {OccurrenceState.ORPHANED}
+
+
+def start(
+    tx: Transaction,
+    owner: NodeNumber,
+    revision: int,
+    starts: Sequence[Start],
+    takeover_after: int,
+    configs: Mapping[str, int],
+) -> list[Started | Refused]:
+    """Begin what can be begun; every request is answered, in order. `configs` are the numbers of configurations."""
+    tx.gate()
+    if revision_of(tx) != revision:
+        return _moved(tx, owner, starts)
+    return _Starting(tx, owner, starts, takeover_after, configs).answers()
+
+
+class _Starting:
+    """One batch of starts. It is narrowed down step by step; what falls out on the way has been answered."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        owner: NodeNumber,
+        starts: Sequence[Start],
+        takeover_after: int,
+        configs: Mapping[str, int],
+    ) -> None:
+        self.tx, self.owner, self.takeover_after, self.configs = tx, owner, takeover_after, configs
+        self.order = [request.ref for request in starts]
+        self.starts = {request.ref: request for request in starts}
+        self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
+        self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
+        self.owners = Owners(self.pages)
+        self.answer: dict[Ref, Started | Refused] = {}
+        self.newest: dict[JobNumber, OccurrenceRow] = {}
+        """The last one of each job that would replace others."""
+        self.lines: dict[JobNumber, list[OccurrenceRow]] = {}
+        """Who stood in line when it was looked at, and who joined since."""
+
+    def answers(self) -> list[Started | Refused]:
+        """Decide about each, then write everything."""
+        self._begin_each(self._ready())
+        self.pages.save()
+        return [self._as_it_came(self.answer[ref]) for ref in self.order]
+
+    def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
+        """An answer as it is in the end: what waited may have been replaced by another of the same batch."""
+        row = self.pages.rows.get(answer.ref)
+        if isinstance(answer, Started) or row is None or row.status not in FINAL:
+            return answer
+        return self._hindered(row, self.starts[answer.ref]) or answer
+
+    def _refuse(self, row: OccurrenceRow, why: Refusal, by: str) -> None:
+        self.answer[row.ref] = Refused(row.ref, why, by)
+
+    # -- is it still there to be started? ----------------------------------------------------------------------------
+
+    def _ready(self) -> list[OccurrenceRow]:
+        """The rows that only limits and slots can still hold up, in the order of their keys."""
+        ready = []
+        rows, owner, now = self.pages.rows, self.owner, self.pages.now
+        for ref, request in self.starts.items():
+            row = rows.get(ref)
+            if row is None:
+                self.answer[ref] = Refused(ref, Refusal.GONE)
+            elif (
+                not _is_as_claimed(row, request, owner, now)  # nearly always it is
+                and (answer := self._hindered(row, request)) is not None
+            ):
+                self.answer[ref] = answer
+            elif request.skip is not None:
+                self._skip(row, request.skip)
+            elif self._is_overdue(row, request):
+                self._refuse(row, Refusal.OVERDUE, "the recovery strategy of its job decides")
+            else:
+                ready.append(row)
+        return sorted(ready, key=OCCURRENCES.name_of)
+
+    def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
+        mine = row.owner == self.owner and request.fence in (None, row.fence)
+        refusal: tuple[Refusal, str] | None = None
+        if (begun := _begun(row, self.owner, request)) is not None:
+            return begun
+        if row.status is OccurrenceState.SKIPPED:
+            refusal = Refusal.SKIPPED, row.reason or ""
+        elif row.cancelled_by is not None and row.started_at is None:
+            refusal = Refusal.CANCELLED, row.cancelled_by
+        elif row.started_at is not None or row.status in FINAL:
+            refusal = Refusal.LOST, whose(row)
+        elif row.status is OccurrenceState.QUEUED and (request.fence is not None or _has_moved_on(row, request)):
+            refusal = Refusal.QUEUED, row.reason or ""
+        elif _has_moved_on(row, request):
+            refusal = Refusal.LOST, whose(row)
+        elif self.pages.now < row.due_at:
+            refusal = Refusal.EARLY, str(row.due_at)
+        elif not mine and (request.fence is not None or not self._is_free(row)):
+            refusal = Refusal.LOST, whose(row)
+        elif row.adjustments != request.adjustments:
+            refusal = Refusal.ADJUSTED, row.overrides or ""
+        return None if refusal is None else Refused(row.ref, *refusal)
+
+    def _is_free(self, row: OccurrenceRow) -> bool:
+        """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
+        return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
+
+    def _is_overdue(self, row: OccurrenceRow, request: Start) -> bool:
+        """True if a sweep must decide about an occurrence before it starts: the store was out of reach of all nodes."""
+        if not 0 < request.late_until < self.pages.now:
+            return False  # nearly always
+        return is_for_the_sweep(row, self.tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
+
+    # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
+
+    def _begin_each(self, rows: Sequence[OccurrenceRow]) -> None:
+        """Begin those that may: each gets everything that it needs, or nothing."""
+        pages, starts, begun = self.pages, self.starts, self.pages.rows
+        slots = pages.slots(row.job for row in rows)
+        self.newest = {row.job: row for row in rows if starts[row.ref].overlap is _REPLACE}
+        for ready in rows:
+            row, request = begun[ready.ref], starts[ready.ref]
+            if row.status in FINAL:
+                self._refuse(row, Refusal.SKIPPED, row.reason or "")  # one before it has replaced it
+                continue
+            slot = None if request.overlap is _ALLOW else slots[row.job]
+            if slot is not None and not self._gets(row, slot, request):
+                continue
+            if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
+                self._wait(row, lacking)
+                continue
+            self._begin(row, request, needs_slot=slot is not None)
+
+    def _wait(self, row: OccurrenceRow, limit: str) -> None:
+        if row.status is OccurrenceState.PRERUN:
+            step = Step(OccurrenceState.PENDING, why=lacks_share(limit))
+            self.pages.turn(self._mine(row), (step,))
+        self._refuse(row, Refusal.LIMITED, limit)
+
+    def _mine(self, row: OccurrenceRow) -> OccurrenceRow:
+        """The row as the asker's own; taken from another, it has a higher fence."""
+        return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
+
+    def _gets(self, row: OccurrenceRow, slot: SlotRow, request: Start) -> bool:
+        """Whether it may have the slot: it is free, and nobody stands in line; or it is its own, or is to be."""
+        if row.reason is not None and (why := self._overlapped(row, request)) is not None:
+            self._skip(row, why)
+            return False
+        if slot.ref is None and not slot.has_line:
+            return True  # nearly always
+        return self._is_next(row, slot) or self._gets_after_all(row, request)
+
+    def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
+        """Who stands in line, as it is by now: those before in the batch may have joined it, left it or been called."""
+        if slot.job not in self.lines:
+            self.lines[slot.job] = stand_in_line(self.tx, slot) if slot.has_line else []
+        line = [self.pages.rows.get(row.ref, row) for row in self.lines[slot.job]]
+        line = [row for row in line if row.status is OccurrenceState.QUEUED]
+        self.lines[slot.job] = line
+        return line
+
+    def _is_next(self, row: OccurrenceRow, slot: SlotRow) -> bool:
+        """Whether it is in there already, or nobody is, and nobody stands in line before it."""
+        if slot.ref == row.ref:
+            return True
+        if slot.ref is not None:
+            return False
+        line = self._line(slot)
+        if not line or row.key <= line[0].key:
+            return True
+        self.pages.hand_over(slot, line[0])  # a line that nobody had woken
+        return False
+
+    def _gets_after_all(self, row: OccurrenceRow, request: Start) -> bool:
+        """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
+        slot = self.pages.slots((row.job,))[row.job]
+        assert slot.ref is not None, "what does not get a slot finds somebody in it"
+        in_the_way, holder = overlaps(slot.ref), self._holder(slot.ref)
+        if request.passes_held and holder.started_at is None:
+            self.pages.join_line(self.pages.take_over(self.pages.look_at(slot.ref)), "its job is paused")
+            return True
+        is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
+        others = [other for other in line if not other.is_recovery]
+        is_late = self._is_late(row, request, holder)
+        is_silent = request.overlap is Overlap.REPLACE and self.owners.is_silent(holder)
+        if is_late or request.overlap is Overlap.QUEUE:
+            line_max = LINE_MAX if is_late or request.max_queued is None else request.max_queued
+            if not is_in_line and len(others) >= line_max:
+                self._skip_for(row, holder, f"{in_the_way}, and {len(others)} stand in line already")
+        elif len(others) < len(line) or holder.is_recovery:  # what is due meanwhile queues behind recovery (R2)
+            if request.overlap is Overlap.REPLACE and not is_silent:
+                self._replace_in_line(row, line)
+        elif request.overlap is Overlap.SKIP:
+            self._skip_for(row, holder, in_the_way)
+        elif is_silent:
+            self.pages.ask_to_end(self.pages.look_at(slot.ref), replaced_by(row.ref))  # and nobody in line is skipped
+        elif self._replace(row, slot.ref, line):
+            return True
+        if row.ref not in self.answer:
+            if not is_in_line:
+                why = queues_for(slot.ref) if is_late else waits_for(slot.ref)
+                line.append(self.pages.join_line(self._mine(row), why))
+            self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
+        return False
+
+    def _holder(self, ref: Ref) -> OccurrenceRow:
+        """The one in the slot."""
+        return self.pages.rows.get(ref) or self.tx.get(OCCURRENCES, [(ref,)])[ref,]
+
+    def _is_late(self, row: OccurrenceRow, request: Start, holder: OccurrenceRow) -> bool:
+        """True if it is merely late, and the run in the slot got it only after this one was due. They did not overlap,
+        so this one is not skipped for that run, and does not replace it. The same holds for what waits to learn whether
+        that run is dead, or would have to: it queues at once, so a repeated request gets the same answer."""
+        if self.pages.in_slot_since(holder) < row.due_at:
+            return False
+        if self.pages.now <= request.late_until or _awaited(row) is not None:
+            return True
+        return request.overlap is not _REPLACE and self.owners.doubt(holder, row.due_at) is not None
+
+    def _overlapped(self, row: OccurrenceRow, request: Start) -> str | None:
+        """Why it is skipped after all: the run that it waited to learn about ended by itself, after this one was due.
+        So that one was running then. What counts is when its last attempt ended, by its node: its end may have been
+        written much later, if the store did not answer that node."""
+        awaited = _awaited(row)
+        if awaited is None or awaited.ref is None or request.overlap is _REPLACE:
+            return None
+        other = self.pages.rows.get(awaited.ref) or self.tx.get(OCCURRENCES, [(awaited.ref,)]).get((awaited.ref,))
+        if other is None or other.status not in _ENDED_BY_ITSELF or other.ended_at is None:
+            return None
+        attempts = self.tx.scan(ATTEMPTS, (other.ref,), limit=_ATTEMPTS_MAX)
+        if max((one.ended_at for one in attempts if one.ended_at is not None), default=other.ended_at) < row.due_at:
+            return None
+        return overlaps(other.ref) + (", and the queue was full" if request.overlap is Overlap.QUEUE else "")
+
+    def _skip_for(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
+        """Skip it for the run in its job's slot; but as long as that may be dead, it waits, or stays in line."""
+        doubt = self.owners.doubt(holder, row.due_at)
+        if doubt is None:
+            self._skip(row, why)
+        elif row.status is not OccurrenceState.QUEUED:
+            self._wait_to_learn(row, holder, doubt)
+
+    def _wait_to_learn(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
+        """Let it wait until its holder's node is known to be alive or dead, and ask that node for a heartbeat."""
+        reason = unsure_of(holder.ref, why)
+        if row.status is OccurrenceState.PRERUN:
+            self.pages.turn(self._mine(row), (Step(OccurrenceState.PENDING, why=reason),))
+        elif row.reason != reason:
+            self.pages.change(row, reason=reason)
+        if self.owners.should_be_asked(holder):
+            self.pages.write_to_owner(holder)
+        self._refuse(row, Refusal.UNSURE, reason)
+
+    def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
+        """Behind recovery, too, the newest waits alone; but recovery is not asked to end, and stays in line."""
+        if row.is_recovery:
+            return
+        rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
+        newest = max((row, *rivals), key=lambda other: other.key)
+        why = replaced_by(newest.ref)
+        for other in rivals:
+            if other.ref != newest.ref:
+                self.pages.leave_line(other, why)
+        if newest.ref != row.ref:
+            self._skip(row, why)
+
+    def _replace(self, row: OccurrenceRow, holder: Ref, line: Sequence[OccurrenceRow]) -> bool:
+        """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
+
+        Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
+        replaced like those in line, by the newest of the batch. Nobody is left then that this one would wait for, and
+        it is not sent into a line from which it would be called in the same moment: True.
+        """
+        holds = self.pages.look_at(holder)
+        has_begun = holds.started_at is not None
+        rivals = [*line, row] if has_begun else [*line, self.newest[row.job], holds]
+        newest = max(rivals, key=lambda other: other.key)
+        why = replaced_by(newest.ref)
+        for other in [other for other in line if other.ref not in (row.ref, newest.ref)]:
+            self.pages.leave_line(other, why)
+        if has_begun:
+            self.pages.ask_to_end(holds, why)
+        elif holds.status in FINAL:
+            pass  # another one of the batch has replaced it
+        elif newest.ref == row.ref or newest.ref not in (holder, *self.starts):
+            self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
+        if newest.ref != row.ref:
+            self._skip(row, why)
+        return newest.ref == row.ref and not has_begun
+
+    def _skip(self, row: OccurrenceRow, why: str) -> None:
+        steps = [Step(OccurrenceState.SKIPPED, why=why)]
+        if row.status is OccurrenceState.PENDING:
+            steps.insert(0, Step(OccurrenceState.QUEUED, why=why))  # the table's way from there to skipped
+        self.pages.turn(self._mine(row), steps)
+        self._refuse(row, Refusal.SKIPPED, why)
+
+    # -- then it has begun -------------------------------------------------------------------------------------------
+
+    def _begin(self, row: OccurrenceRow, request: Start, *, needs_slot: bool) -> None:
+        pages, owner = self.pages, self.owner
+        if row.owner != owner:
+            row = self._mine(row)
+        if needs_slot:
+            pages.put_in(row)  # the slot is held under the fence that it starts with
+        self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now, *pages.note_run(row))
+        is_plain = is_plain_start(row, owner, request)
+        attempts = unsaid_attempts(request.attempts) if is_plain else request.attempts
+        if request.limits:
+            row = self._hold(row, request.limits)
+        values: dict[str, Any] = {"started_at": pages.now, "expires_at": pages.now + request.execution_timeout}
+        if row.overrides is None:
+            values["config"] = self.configs[request.config]
+        else:
+            values["own_config"] = request.config
+        if row.reason is not None:
+            values["reason"] = None
+        if is_plain:
+            pages.change(row, status=request.to, sequence=row.sequence + 1, **values)
+        else:
+            step = _STEPS[request.to]
+            pages.turn(row, (step,) if row.status is OccurrenceState.PENDING else (_PENDING, step), **values)
+        pages.begin(row.ref, request.tasks, attempts)
+
+    def _hold(self, row: OccurrenceRow, limits: Sequence[Limit]) -> OccurrenceRow:
+        for limit in limits:
+            self.shares[limit.name] += 1
+        return self.pages.hold(row, [limit.name for limit in limits])
+
+
+def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: int) -> bool:
+    """Whether nothing has happened to it since it was claimed, but that its time has come."""
+    return (
+        row.owner == owner
+        and row.fence == request.fence
+        and row.status is _PRERUN
+        and row.started_at is None
+        and row.cancelled_by is None
+        and now >= row.due_at
+        and row.adjustments == request.adjustments
+    )
+
+
+def _awaited(row: OccurrenceRow) -> Reason | None:
+    """What it waits to learn, if it does: which occurrence may be dead."""
+    reason = None if row.status is not OccurrenceState.PENDING else read_reason(row.reason)
+    return reason if reason is not None and reason.kind is ReasonKind.UNSURE else None
+
+
+def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
+    return request.fence is None and request.seen not in (None, row.fence)
+
+
+def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:
+    """What an earlier try of the same asker has begun, whose answer was lost."""
+    if row.started_at is None or row.status in FINAL or row.owner != owner or request.fence not in (None, row.fence):
+        return None
+    return Started(row.ref, row.fence, row.sequence, row.started_at, knows_last_run=False)
+
+
+def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[Started | Refused]:
+    """The timeline is another by now: ask again. But what an earlier try has begun, runs, whatever the timeline says.
+
+    No such try can be in the middle of it: it would be behind the gate, and the timeline would not have changed.
+    """
+    rows = tx.get(OCCURRENCES, [(request.ref,) for request in starts])
+    answers: list[Started | Refused] = []
+    for request in starts:
+        row = rows.get((request.ref,))
+        begun = None if row is None else _begun(row, owner, request)
+        answers.append(begun or Refused(request.ref, Refusal.MOVED))
+    return answers
+
+
+def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
+    """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (protocol rule
+    11)."""
+    replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE or request.passes_held]
+    if not replacing:
+        return []
+    slots = tx.get(SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})
+    return [slot.ref for slot in slots.values() if slot.ref is not None]

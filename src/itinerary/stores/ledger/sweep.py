@@ -1,0 +1,190 @@
+"""The sweep: one plan at a time, stored before it is worked off (protocol rules 19 and 20).
+
+Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
+the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
+move in one transaction, and the watermark moves with the last of them.
+
+A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
+reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so
+until it has decided, and a window of instants has no row inside it.
+
+Recovery runs are created standing in line for their job's slot, in order (R2). If nobody is in the slot, the first of
+them gets it at once, and each that ends hands it to the next: nodes hear of one at a time, however long the backlog is.
+
+Rows that were claimed before an outage and have not started are part of the backlog (protocol rule 17). The step turns
+them into what was decided, under a higher fence: their owner can start them no more. A row that a compressed window
+covers is removed, so that its instant is answered for once. If one of these rows is not as it was claimed, a person has
+cancelled it, for example. Then the decision is out of date, and the whole step is refused. A rescuer that releases such
+a row changes nothing that the decision depends on. Older rows of the same job, which wait for other reasons, join the
+line with the backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, SweepRow, WindowRow
+from itinerary.model.states import FINAL, OccurrenceState
+from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
+from itinerary.model.writes import Refusal, Step, Wanted
+from itinerary.stores.ledger.claim import THE_ONE, create, revision_of
+from itinerary.stores.ledger.indexes import is_claimed, is_open, is_unstarted
+from itinerary.stores.ledger.overlap_queue import stand_in_line
+from itinerary.stores.ledger.unit_of_work import Pages
+from itinerary.stores.tables import ACTIVE, NODES, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["advance_sweep", "begin_sweep"]
+
+_COLUMNS = ("watermark", "owner", "fence", "step", "plan_from", "plan_to", "cursor")
+
+
+def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) -> SweepPlan | None:
+    """Begin a plan from the watermark to `end`, or find the one that is being worked off, whose owner may be another.
+
+    With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. From one who has left it
+    is taken in any case: who comes an hour later hears of that node no more, and would wait for it for ever. None: all
+    is decided.
+    """
+    tx.gate(exclusive=True)
+    row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+    if row.plan_to is None:
+        end = min(end, tx.now())
+        if end <= row.watermark:
+            return None
+        row = replace(row, owner=by, fence=row.fence + 1, step=0, cursor="", plan_from=row.watermark, plan_to=end)
+        tx.save(SWEEP, [row], _COLUMNS)
+    elif row.owner != by and (seize == row.fence or _has_left(tx, row.owner)):
+        row = replace(row, owner=by, fence=row.fence + 1)
+        tx.save(SWEEP, [row], _COLUMNS)
+    return _plan(row)
+
+
+def _has_left(tx: Transaction, owner: NodeNumber | None) -> bool:
+    row = tx.get(NODES, [(owner,)]).get((owner,))
+    return row is None or row.left_at is not None
+
+
+def _plan(row: SweepRow) -> SweepPlan:
+    assert row.plan_from is not None, "a plan has a beginning"
+    assert row.plan_to is not None, "and an end"
+    assert row.owner is not None, "and somebody who works it off"
+    return SweepPlan(row.plan_from, row.plan_to, row.cursor, row.step, row.owner, row.fence)
+
+
+def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
+    """Do a step of the plan. Returns the plan as it is then, None after the last step, or why it was not done."""
+    tx.gate()
+    if revision_of(tx) != revision:
+        return Refusal.MOVED
+    row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
+    if row.fence != step.fence or (row.owner != by and row.plan_to is not None):
+        return Refusal.LOST
+    if step.step <= row.step:
+        return None if row.plan_to is None else _plan(row)  # an earlier try, whose answer was lost
+    if row.plan_to is None or step.step != row.step + 1:
+        return Refusal.ILLEGAL
+    queues = _jobs_that_queue(step)
+    if step.claimed or step.covered or step.waiting:
+        recovering = _Recovering(tx, by, step)
+        if not recovering.is_as_decided():
+            return Refusal.MOVED
+        recovering.write(queues)
+    create(tx, None, step.wanted)
+    _line_up(tx, queues)
+    _extend(tx, step.extensions)
+    row = replace(row, step=step.step, cursor=step.cursor)
+    if step.is_last:
+        assert row.plan_to is not None, "it was there a moment ago"
+        row = replace(row, watermark=row.plan_to, plan_from=None, plan_to=None, cursor="")
+    tx.save(SWEEP, [row], _COLUMNS)
+    return None if step.is_last else _plan(row)
+
+
+def _jobs_that_queue(step: SweepStep) -> list[JobNumber]:
+    """The jobs whose recovery runs stand in line."""
+    wanted = (*step.wanted, *(item.becomes for item in step.claimed))
+    return sorted({item.key.job for item in wanted if item.status is OccurrenceState.QUEUED})
+
+
+class _Recovering:
+    """What a step does to rows that exist: those that were claimed before an outage, and older ones that wait."""
+
+    def __init__(self, tx: Transaction, by: NodeNumber, step: SweepStep) -> None:
+        self._tx, self._step = tx, step
+        refs = [*(item.ref for item in step.claimed), *step.covered, *step.waiting]
+        self._pages = Pages(tx, refs, by)
+
+    def is_as_decided(self) -> bool:
+        """True if the claimed rows are still as they were claimed: unstarted, and not ended by anybody."""
+        rows = self._pages.rows
+        refs = (*(item.ref for item in self._step.claimed), *self._step.covered)
+        return all(ref in rows and is_claimed(rows[ref]) for ref in refs)
+
+    def write(self, queues: Sequence[JobNumber]) -> None:
+        """Turn the claimed rows into what was decided, let older ones join the line, and remove what is covered."""
+        pages, windows = self._pages, []
+        # All slots now, in the order of their keys (protocol rule 11): what ends needs one too, for the history.
+        slots = pages.slots({*queues, *(row.job for row in pages.rows.values())})
+        for item in self._step.claimed:
+            row = self._become(pages.take_over(pages.rows[item.ref]), item.becomes)
+            if row.window_end is not None:
+                windows.append(WindowRow(row.window_end, row.ref))
+        for ref in self._step.waiting:
+            waiting = pages.rows.get(ref)
+            if waiting is not None and is_unstarted(waiting) and slots[waiting.job].ref != ref:
+                pages.join_line(pages.take_over(waiting), "waits with the recovery backlog of its job")
+        pages.save()
+        if windows:
+            self._tx.put(WINDOWS, windows)
+        if self._step.covered:
+            self._remove([pages.rows[ref] for ref in self._step.covered])
+
+    def _become(self, row: OccurrenceRow, wanted: Wanted) -> OccurrenceRow:
+        pages, window = self._pages, wanted.window
+        if wanted.status is not row.status:
+            row = pages.turn(row, (Step(wanted.status, why=wanted.reason),))
+        if window is not None:
+            row = pages.change(row, window_start=window.start, window_end=window.end, window_count=window.count)
+        return pages.change(row, is_recovery=True) if wanted.is_recovery else row
+
+    def _remove(self, rows: Sequence[OccurrenceRow]) -> None:
+        """Remove rows that have not started: nothing hangs on them but their trail and the indexes."""
+        refs = [(row.ref,) for row in rows]
+        self._tx.remove(ACTIVE, [(row.job, row.ref) for row in rows])
+        self._tx.remove(WAITING, [(row.due_at, row.ref) for row in rows if is_open(row)])
+        self._tx.remove(TRANSITIONS, refs)
+        self._tx.remove(OCCURRENCES, refs)
+
+
+def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
+    """See to it that recovery runs in line are woken: by who is in the slot, or now."""
+    if not jobs:
+        return
+    pages = Pages(tx, (), None)
+    for locked in list(pages.slots(jobs).values()):
+        slot = locked if locked.has_line else pages.lengthen(locked)
+        if slot.ref is None and (line := stand_in_line(tx, slot)):
+            pages.hand_over(slot, line[0])
+    pages.save()
+
+
+def _extend(tx: Transaction, extensions: Sequence[Extension]) -> None:
+    """Move the ends of stretches; one that reaches as far already is left alone."""
+    if not extensions:
+        return
+    pages = Pages(tx, [extension.ref for extension in extensions], None)
+    left, reached = [], []
+    for extension in extensions:
+        row = pages.rows[extension.ref]
+        assert row.window_end is not None, "only a row with a window is extended"
+        assert row.status in FINAL, "only a stretch that was decided is extended"
+        if extension.end > row.window_end:
+            left.append((row.window_end, row.ref))
+            reached.append(WindowRow(extension.end, row.ref))
+            pages.change(row, window_end=extension.end, window_count=extension.count)
+    pages.save()
+    tx.remove(WINDOWS, left)
+    tx.put(WINDOWS, reached)

@@ -1,0 +1,77 @@
+"""A rehearsal: the lives of some made-up occurrences, which are undone.
+
+The first time that a store does something it has to get ready for it: SQLite parses every statement, and asks about all
+its parts, which takes longer than to run it. A node that has been started a moment ago should not be late because of
+that. So it goes through everything once, ahead of time, with as many occurrences as the caller says.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from itinerary.model.occurrence import Kind
+from itinerary.model.policies import Overlap
+from itinerary.model.rows import AttemptRow, EntryKind, Key, TaskRow
+from itinerary.model.states import OccurrenceState, TaskState
+from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted
+from itinerary.stores.ledger.bulk_start import begin
+from itinerary.stores.ledger.claim import claim
+from itinerary.stores.ledger.configs import number_configs
+from itinerary.stores.ledger.nodes import join
+from itinerary.stores.ledger.start import start
+from itinerary.stores.ledger.timeline import amend
+from itinerary.stores.ledger.write import write
+from itinerary.stores.transaction import Transaction
+
+__all__ = ["Rehearsed", "rehearse"]
+
+_NAME: Final = "itinerary.rehearsal"
+_CONFIG: Final = "{}"
+
+
+class Rehearsed(Exception):
+    """Everything went well, and has to be undone."""
+
+
+def rehearse(tx: Transaction, count: int) -> NoReturn:
+    """Claim, start and end so many occurrences, each of a job of its own. Raises Rehearsed, so that nothing stands."""
+    node, now = join(tx, _NAME, _NAME, "{}"), tx.now()
+    entries = [
+        NewEntry(job=f"{_NAME} {number}", kind=EntryKind.VERSION, request=_NAME, by=_NAME, from_version=0, body="{}")
+        for number in range(count)
+    ]
+    entered = [one for one in amend(tx, entries, None) if isinstance(one, Entered)]
+    revision, configs = entered[-1].revision, number_configs(tx, [_CONFIG])
+    for instant, is_plain in ((now, True), (now + 1, False)):  # not before now: that may have been swept
+        wanted = [Wanted(Key(instant, one.job, Kind.SCHEDULED), 1, now) for one in entered]
+        claimed = claim(tx, node, revision, wanted)
+        assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"
+        starts = [_start(one, is_plain=is_plain) for one in claimed]
+        if is_plain:
+            started = begin(tx, node, revision, starts, configs)
+        else:
+            answers = start(tx, node, revision, starts, 0, configs)
+            started = [one for one in answers if isinstance(one, Started)]
+        assert len(started) == count, "nobody is in the way"
+        write(tx, node, [_end(one, now) for one in started])
+    raise Rehearsed
+
+
+def _start(one: Claimed, *, is_plain: bool) -> Start:
+    attempts = (AttemptRow(one.ref, 0, 1, TaskState.RUNNING),)
+    job, instant = one.key.job, one.key.instant
+    return Start(
+        one.ref, one.fence, 0, _CONFIG, 1, Overlap.SKIP, attempts=attempts, job=job, instant=instant, is_plain=is_plain
+    )
+
+
+def _end(one: Started, now: int) -> Change:
+    return Change(
+        one.ref,
+        one.fence,
+        one.sequence + 1,
+        (Step(OccurrenceState.COMPLETED, now),),
+        (TaskRow(one.ref, 0, "main", TaskState.SUCCESS),),
+        (AttemptRow(one.ref, 0, 1, TaskState.SUCCESS, now, now),),
+    )

@@ -1,0 +1,233 @@
+"""How time passes in a rehearsal.
+
+    there is something to do     the loop turns, a second of virtual time after the other
+    there is not                 time is skipped: to the next time that a task waits for, or to a second before the next
+                                 instant, timeout or retry
+
+The loop turns in the thread that calls. Inside a coroutine, where a loop turns already, it turns in a thread of its own
+while the caller waits, so a rehearsal may be used in tests of either kind.
+
+What can go wrong: a skip over something that was due. So it ends before the first of these: an instant of the timeline,
+an alarm of the core, a timer of a task. And nothing is skipped while somebody has to find something out by looking: who
+is dead, what nobody has taken, what is in the mail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from itinerary.api import Itinerary
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ClockError, WindowError
+from itinerary.node.thread import Engine
+from itinerary.schedules.durations import SECOND
+from itinerary.schedules.instants import LATEST
+from itinerary.signal_safe_wait import join_thread
+from itinerary.testing.environment import RehearsalGround
+from itinerary.testing.loop import RehearsalLoop
+
+__all__ = ["Clockwork", "looks_ahead"]
+
+_STEP: Final = SECOND
+"""How far the loop turns before it is looked again whether there is anything to do."""
+_LEAD: Final = SECOND
+"""How long before an instant time is no longer skipped."""
+_REACHES: Final = tuple(hours * 3_600 * SECOND for hours in (24, 720, 9_600, 96_000, 960_000))
+_WAITS_FOR: Final = 86_400 * SECOND
+"""How long an answer may take, in virtual time."""
+_FOREVER: Final = 2**62
+
+
+class _Ahead(NamedTuple):
+    """The instants that are to run in a window, in order, by a timeline."""
+
+    timeline: Timeline
+    start: int
+    end: int
+    instants: list[int]
+
+
+class Clockwork:
+    """The loop of a rehearsal, and who lets it turn."""
+
+    def __init__(self, app: Itinerary, begins_at: int, patience: float) -> None:
+        self._app = app
+        self.loop = RehearsalLoop(patience)
+        self.ground = RehearsalGround(self.loop, begins_at, self._asked)
+        self.engine: Engine | None = None
+        """The one that has started and runs."""
+        self.is_closed = False
+        self._is_turning = False
+        self._ahead: _Ahead | None = None
+
+    # -- letting time pass -------------------------------------------------------------------------------------------
+
+    def go(self, target: int) -> None:
+        """Let everything happen up to a time."""
+        self._turn(lambda: self._go(target, _never))
+
+    def wait(self, is_over: Callable[[], bool], limit: int = _WAITS_FOR) -> None:
+        """Let time pass until something is so, or the limit is reached."""
+        self._turn(lambda: self._go(self.ground.now() + limit, is_over))
+
+    def close(self) -> None:
+        """Take leave of everything that is not over."""
+        self.is_closed = True
+        try:
+            _elsewhere(self.loop.end)
+        finally:
+            self.ground.close()
+
+    def check(self) -> None:
+        """Raise if the clock cannot be moved from here."""
+        self.check_open()
+        if self._is_turning:
+            raise ClockError("the clock is moved by the test, and a task cannot do so while it runs")
+
+    def check_open(self) -> None:
+        """Raise if it is over."""
+        if self.is_closed:
+            raise ClockError("this rehearsal is over; begin another one with itinerary_clock(app)")
+
+    def _asked(self, answer: Future[Any]) -> None:
+        """Somebody asks something of the app: a task, in its thread, while the loop turns; or the test."""
+        if self._is_turning:
+            self.loop.owes(answer)
+        else:
+            self.wait(answer.done)
+
+    def _turn(self, work: Callable[[], None]) -> None:
+        self.check()
+        self._is_turning = True
+        try:
+            _elsewhere(work)
+        finally:
+            self._is_turning = False
+
+    def _go(self, target: int, is_over: Callable[[], bool]) -> None:
+        while True:
+            self.loop.move(self.loop.time(), is_over)  # what takes no time
+            self._complain()
+            if is_over() or self.ground.now() >= target:
+                return
+            self._skip(target)
+            until = min(target, self.ground.now() + _STEP)
+            self.loop.move(self.ground.seconds(until), is_over)
+
+    def _complain(self) -> None:
+        """Raise what a test has to know."""
+        if self.loop.refusal is not None:
+            refusal, self.loop.refusal = self.loop.refusal, None
+            raise refusal
+        if self.engine is not None and self.engine.ended.done() and (failure := self.engine.failure()) is not None:
+            raise failure
+
+    # -- skipping ----------------------------------------------------------------------------------------------------
+
+    def _skip(self, target: int) -> None:
+        """Pass over the time in which there is nothing to do."""
+        now = self.ground.now()
+        until = min(target - self._settling, self._next_due(now, target) - _LEAD, self._next_alarm)
+        if until <= now:
+            return
+        by = min(self.ground.seconds(until), self.loop.next_of_the_test()) - self.loop.time()
+        if by * SECOND <= self._worth_skipping:
+            return
+        self.loop.skip(by)
+        self.ground.skipped += by
+        if self.engine is not None:
+            self.engine.node.clock.move(round(by * SECOND))
+            self.engine.node.builder.rebuild("the test has moved the clock")
+
+    @property
+    def _settling(self) -> int:
+        """How long before the end time is no longer skipped: a sweep comes by in that, and says what was skipped."""
+        settings = self._app.configuration.settings
+        return settings.node_heartbeat_interval + settings.takeover_after + _LEAD
+
+    @property
+    def _worth_skipping(self) -> int:
+        """How much has to be skipped, if anything. Where something runs, it is more than an interval of heartbeats:
+        then the core takes them for asleep, as the node was, and not for dead."""
+        settings = self._app.configuration.settings
+        return 0 if self.ground.engine.is_idle else settings.orchestrator_heartbeat_interval + _LEAD
+
+    @property
+    def _next_alarm(self) -> int:
+        """Until when the node has nothing to do about what is under way: 0 if it has something to do now."""
+        engine = self.engine
+        if self.loop.is_busy or (engine is not None and engine.has_desks):
+            return 0
+        if engine is None:
+            return 0 if self._app.is_running else _FOREVER  # one that is starting is left alone
+        if self.ground.engine.is_idle:
+            return _FOREVER
+        node = engine.node
+        assert node.number is not None, "a node that has started has joined"
+        if node.backlog[0] or not self.ground.engine.is_in_hand(node.number):
+            return 0
+        at = node.scheduler.next_at
+        return _FOREVER if at is None else at - _LEAD
+
+    def _next_due(self, now: int, until: int) -> int:
+        """The next instant that is to run; or a time before which there is none."""
+        if self.engine is None:
+            return _FOREVER
+        timeline, known = self.engine.desk.timeline, self._ahead
+        if known is None or known.timeline is not timeline or not known.start <= now < known.end:
+            known = self._ahead = _looked_ahead(timeline, now, until)
+        place = bisect_right(known.instants, now)
+        return known.instants[place] if place < len(known.instants) else known.end
+
+
+def looks_ahead(now: int) -> Iterator[int]:
+    """How far one looks for something that is to come: not far at first, since most jobs run often."""
+    for reach in _REACHES:
+        yield min(now + reach, LATEST * SECOND)
+
+
+def _looked_ahead(timeline: Timeline, now: int, until: int) -> _Ahead:
+    """The instants after now: as far as something is found, or somebody wants to know, or there are too many that are
+    to be skipped."""
+    found = _Ahead(timeline, now, now + _STEP, [])
+    for end in looks_ahead(now):
+        try:
+            expected = timeline.expected(now + 1, end)
+        except WindowError:
+            return found
+        found = _Ahead(timeline, now, end, sorted(set(expected.instants[expected.is_to_run].tolist())))
+        if found.instants or end > until:
+            return found
+    return found._replace(end=_FOREVER)
+
+
+def _never() -> bool:
+    return False
+
+
+def _elsewhere(work: Callable[[], None]) -> None:
+    """Do something that has the loop turn: here, or, where a loop turns already, in a thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        work()
+        return
+    over: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
+            over.set_exception(error)
+        else:
+            over.set_result(None)
+
+    thread = threading.Thread(target=run, name="itinerary-rehearsal", daemon=True)
+    thread.start()
+    join_thread(thread)
+    over.result()

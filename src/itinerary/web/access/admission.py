@@ -1,0 +1,280 @@
+"""The door: every request comes here first, and nothing is done for it before it has passed.
+
+    headers   too many, too large, twice, unreadable          431, 400
+    method    unknown                                         405
+    host      meant for another server                        421
+    origin    made by a page of another site                  403
+    route     has not said what it needs                      403
+    who       a token, a session, a user of this machine      401, 429, 503
+    how much  more than the rate                              429
+    what      more than the scope                             403
+    proof     a change that is of none of our pages           403
+
+The cheap questions come first, and the body is not read before the last. Each says no with a sentence. A token that is
+given must be good, even where none is needed: who makes a mistake hears of it, and is not taken for somebody else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from itinerary.connections.clients import client_key
+from itinerary.errors import StoreError
+from itinerary.model.scopes import LocalScope, Scope
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import Found, TokenBook
+from itinerary.runtime.clock import boot_time
+from itinerary.web.access import rejections
+from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Rejection, Visit
+from itinerary.web.access.headers import Heads, read_heads
+from itinerary.web.access.hosts import Hosts
+from itinerary.web.access.local import LocalAccess, OwnerOf
+from itinerary.web.access.origins import BROWSER_MARKS, foreign_origin
+from itinerary.web.access.proxies import Proxies
+from itinerary.web.access.rate_limits import Buckets, RateLimits
+from itinerary.web.access.sessions import Session, Sessions
+
+__all__ = ["CSRF_FIELD", "CSRF_HEADER", "Door"]
+
+CSRF_HEADER: Final = "X-CSRF-Token"
+CSRF_FIELD: Final = "_csrf"
+_BEARER: Final = "bearer "
+_JSON: Final = "application/json"
+
+
+class Door:
+    """Says of each request who it is from, or why it is turned away. One for each server, used from one loop."""
+
+    def __init__(  # noqa: PLR0913 - what a server is, and what its operator says
+        self,
+        at: ListenAt,
+        tokens: TokenBook,
+        *,
+        names: Collection[str] = (),
+        proxies: Collection[str] = (),
+        local: LocalScope | None = None,
+        owner_of: OwnerOf | None = None,
+        limits: RateLimits | None = None,
+        key: bytes | None = None,
+        elapsed: Callable[[], int] = boot_time,
+    ) -> None:
+        """Open the door.
+
+        Args:
+            at: Where the server really listens.
+            tokens: The tokens of the store.
+            names: Further names that the server is reached by.
+            proxies: Addresses and networks of proxies: the client that they name counts for limits.
+            local: What a local caller without a token may do; None: the default (see `local`).
+            owner_of: Looks up the user id behind a connection; None: as this system does.
+            limits: How much a caller may ask for in a time.
+            key: Signs sessions; None: a new one, until the server ends.
+            elapsed: A clock that only goes forward.
+
+        Raises:
+            ConfigError: One of the names is not the name of a host, or one of the proxies is no address.
+        """
+        limits = RateLimits() if limits is None else limits
+        self._is_local = at.is_loopback
+        self._tokens = tokens
+        self._hosts = Hosts(at, names)
+        self._proxies = Proxies(proxies)
+        self._local = LocalAccess(tokens, granted=local, owner_of=owner_of, is_behind_proxy=bool(names or proxies))
+        self._sessions = Sessions(at.port, key)
+        self._reads = Buckets(limits.reads_per_second, limits.reads_at_once, elapsed)
+        self._changes = Buckets(limits.changes_per_second, limits.changes_at_once, elapsed)
+        self._failures = Buckets(limits.failures_per_second, limits.failures_at_once, elapsed)
+
+    def public_scheme(self, headers: Sequence[tuple[bytes, bytes]], scheme: str) -> str:
+        """Return the scheme by which the browser that sent these headers reaches this server.
+
+        A proxy that speaks https for us connects by http; the settings say so (`web_names`), and no header does.
+        """
+        host = next((value for name, value in headers if name.lower() == b"host"), b"")
+        return self._hosts.public_scheme(host.decode("latin-1"), scheme)
+
+    async def admit(self, visit: Visit) -> Caller | Rejection:
+        """Who it is, or why not."""
+        heads = self._looked_at(visit)
+        if isinstance(heads, Rejection):
+            return replace(heads, client=client_key(visit.client))
+        client = self._proxies.client_of(visit.client, heads)
+        return replace(await self._admit(visit, heads, client), client=client)
+
+    async def _admit(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
+        if visit.needs is None:
+            return rejections.no_rule()
+        who = _anybody(self._sessions) if visit.needs == PUBLIC else await self._known(visit, heads, client)
+        by = client if isinstance(who, Rejection) or not who.name else f"name {who.name}"
+        # A change on a public route is an attempt to sign in. There `sign_in` limits wrong tokens, and no right one.
+        is_limited = visit.needs != PUBLIC or visit.method in SAFE_METHODS
+        if is_limited and (wait := self._bucket(visit).take(by)) is not None:
+            return rejections.too_many(wait, "requests")
+        if isinstance(who, Rejection):
+            return who
+        if (rejection := _too_little(visit, who)) is not None:
+            return rejection
+        if visit.method in SAFE_METHODS or who.came is Came.BEARER or await self._is_proven(visit, heads, who):
+            return who
+        return rejections.unproven()
+
+    async def recheck(self, visit: Visit) -> Rejection | None:
+        """Return why a request that was admitted would be refused now; None if it would not.
+
+        The rates count nothing here, so that a long answer may ask often.
+        """
+        heads = self._looked_at(visit)
+        if isinstance(heads, Rejection):
+            return heads
+        who = await self._known(visit, heads, self._proxies.client_of(visit.client, heads))
+        return who if isinstance(who, Rejection) else _too_little(visit, who)
+
+    async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
+        """Begin a session for who brings a token, on a request that was admitted. Its cookie is in the headers."""
+        heads = read_heads(visit.headers)
+        assert isinstance(heads, Heads), "it was admitted"
+        found = await self._found(text.strip(), self._proxies.client_of(visit.client, heads))
+        if isinstance(found, Rejection):
+            return found
+        if found.is_stale:
+            return rejections.store_away()
+        session, value = self._sessions.begin(found)
+        return self._in_session(found, session, (self._sessions.cookie(visit.scheme, value),))
+
+    def sign_out(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+        """End the session of a request, here and in its browser: return the headers that take the cookie away."""
+        heads = read_heads(visit.headers)
+        if isinstance(heads, Heads):
+            for value in heads.cookies(self._sessions.cookie_name(visit.scheme)):
+                self._sessions.end(value)
+        return self._without_cookie(visit)
+
+    # -- before anybody is known -------------------------------------------------------------------------------------
+
+    def _looked_at(self, visit: Visit) -> Heads | Rejection:
+        heads = read_heads(visit.headers)
+        if isinstance(heads, Rejection):
+            return heads
+        if visit.method not in rejections.METHODS:
+            return rejections.unknown_method(visit.method)
+        if not self._hosts.has(heads.get("host"), visit.scheme):
+            return rejections.wrong_host(heads.get("host"), str(self._hosts))
+        if (site := foreign_origin(visit.method, heads, visit.scheme, self._hosts)) is not None:
+            return rejections.foreign(site)
+        return heads
+
+    def _bucket(self, visit: Visit) -> Buckets:
+        return self._reads if visit.method in SAFE_METHODS else self._changes
+
+    # -- who ---------------------------------------------------------------------------------------------------------
+
+    async def _known(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
+        given = heads.get("authorization")
+        if given is not None and given.lower().startswith(_BEARER):
+            return await self._by_token(visit, given[len(_BEARER) :].strip(), client)
+        cookies = heads.cookies(self._sessions.cookie_name(visit.scheme))
+        by_session = await self._by_session(visit, cookies[0]) if len(cookies) == 1 else None
+        if isinstance(by_session, Caller) or (by_session is not None and by_session.status != 401):
+            return by_session
+        if given is not None:  # of another kind, which a proxy may have asked for: not ours, and nobody's who is here
+            return rejections.wrong_token()
+        if self._is_local and _may_be_here(visit.client):
+            return await self._by_user(visit, heads)
+        return rejections.no_token() if by_session is None else by_session
+
+    async def _by_token(self, visit: Visit, text: str, client: str) -> Caller | Rejection:
+        found = await self._found(text, client)
+        if isinstance(found, Rejection):
+            return found
+        if found.is_stale and visit.needs is not Scope.READ:
+            return rejections.store_away()
+        return Caller(found.row.name, found.row.scope, Came.BEARER)
+
+    async def _by_session(self, visit: Visit, value: str) -> Caller | Rejection:
+        session = self._sessions.read(value)
+        if session is None:
+            return rejections.session_over(self._without_cookie(visit))
+        try:
+            found = await self._tokens.named(session.name)
+        except StoreError:
+            return rejections.store_away()
+        if found is None or not session.is_of(found):
+            return rejections.session_over(self._without_cookie(visit))
+        if found.is_stale and visit.needs is not Scope.READ:
+            return rejections.store_away()
+        return self._in_session(found, session)
+
+    async def _found(self, text: str, client: str) -> Found | Rejection:
+        """Find a token. Wrong ones of the same client never keep a right one out: they only change how it is found.
+
+        After too many wrong ones the store is not asked for each, but once a second for the list of all tokens.
+        """
+        wait = self._failures.wait(client)
+        try:
+            is_asked = wait is None or self._tokens.knows(text) or await self._tokens.has(text)
+            found = await self._tokens.find(text) if is_asked else None
+        except StoreError:
+            return rejections.store_away()
+        if found is not None:
+            return found
+        if wait is not None:
+            return rejections.too_many(wait, "tokens that are none")
+        self._failures.take(client)
+        return rejections.wrong_token()
+
+    def _in_session(self, found: Found, session: Session, headers: tuple[tuple[str, str], ...] = ()) -> Caller:
+        proof = self._sessions.form_token(session.id)
+        return Caller(found.row.name, found.row.scope, Came.SESSION, proof, headers)
+
+    def _without_cookie(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+        return (self._sessions.cookie(visit.scheme, ""),)
+
+    async def _by_user(self, visit: Visit, heads: Heads) -> Caller | Rejection:
+        try:
+            found = await self._local.identify(visit, heads)
+        except StoreError:
+            return rejections.store_away()
+        if isinstance(found, Rejection):
+            return found
+        name, scope = found
+        return Caller(name, scope, Came.LOOPBACK, self._sessions.form_token(f"{Came.LOOPBACK} {name}"))
+
+    # -- proof -------------------------------------------------------------------------------------------------------
+
+    async def _is_proven(self, visit: Visit, heads: Heads, who: Caller) -> bool:
+        """Whether a change is one of our own page's; or, on loopback, one that no page can have made."""
+        if who.came is Came.LOOPBACK and not heads.has_any(BROWSER_MARKS) and _is_programs(heads):
+            return True
+        given = heads.get(CSRF_HEADER.lower())
+        if given is None and visit.form_token is not None:
+            given = await visit.form_token()
+        return given is not None and self._sessions.is_same(given, who.csrf)
+
+
+def _anybody(sessions: Sessions) -> Caller:
+    return Caller("", None, Came.PUBLIC, sessions.form_token(Came.PUBLIC))
+
+
+def _too_little(visit: Visit, who: Caller) -> Rejection | None:
+    """Return why the scope of a caller does not do; None if it does."""
+    if visit.needs is None or visit.needs == PUBLIC or who.scope is None or who.may(visit.needs):
+        return None
+    return rejections.too_little(who.name, who.scope, visit.needs, is_local=who.came is Came.LOOPBACK)
+
+
+def _may_be_here(client: str | None) -> bool:
+    """Whether this address may be one of this machine; what is none, as of a socket in a file, may."""
+    try:
+        return ipaddress.ip_address(client or "").is_loopback
+    except ValueError:
+        return True
+
+
+def _is_programs(heads: Heads) -> bool:
+    """Whether it has something that no form of a page can send."""
+    kind = (heads.get("content-type") or "").partition(";")[0].strip().lower()
+    return kind == _JSON or "idempotency-key" in heads

@@ -1,0 +1,301 @@
+"""The actions: what each is called, what it says that it will do, which fields its form has, and what it does.
+
+    a job            trigger pause resume stop start skip backfill remove
+    an occurrence    cancel adjust replay
+    a backfill       halt
+
+Who asks sees the sentence before anything happens. What cannot be done is an error with the reason, and nothing has
+happened then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from itinerary.core.recovery.backfill import Which
+from itinerary.core.recovery.pause import Backlog
+from itinerary.errors import ConfigError, NodeError
+from itinerary.model.scopes import Scope
+from itinerary.operations.adjust import options_of
+from itinerary.operations.backfill import Backfill, BackfillWish
+from itinerary.operations.operator import Operator
+from itinerary.web.actions.backfills import Backfills
+from itinerary.web.actions.form import Typed
+from itinerary.web.actions.targets import Subject, backfill_address
+from itinerary.web.pages.filters import run_url
+
+__all__ = ["ACTIONS", "ADJUSTED_FIELDS", "About", "Action", "Doing", "wish_of"]
+
+ADJUSTED_FIELDS: Final = {
+    "priority": ("Priority", "9"),
+    "task_timeout": ("Task timeout", "5m"),
+    "execution_timeout": ("Execution timeout", "1h"),
+    "retry.max_retries": ("Retries", "3"),
+    "retry.retry_interval": ("Retry interval", "30s"),
+    "failure": ("Failure", "continue"),
+    "overlap": ("Overlap", "queue"),
+}
+"""The values that the form offers, each with its label and an example."""
+
+
+class About(StrEnum):
+    """What an action is about, by the name that it has in the address."""
+
+    JOB = "job"
+    RUN = "run"
+    BACKFILL = "backfill"
+
+
+class Doing(msgspec.Struct, frozen=True):
+    """An action that somebody has confirmed."""
+
+    operator: Operator
+    subject: Subject
+    typed: Typed
+    backfills: Backfills
+    preview: Callable[[BackfillWish], Awaitable[Backfill]]
+    """Says what a backfill of the job would run."""
+    notes: list[str] = msgspec.field(default_factory=list)
+    """What is said of it besides, once it is done."""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of action. `{}` stands for the name of what it is about."""
+
+    title: str
+    sentence: str
+    """What will happen."""
+    done: str
+    """What has happened, once it has."""
+    button: str
+    do: Callable[[Doing], Awaitable[str]]
+    """Does it, and says where to go on."""
+    about: About = About.JOB
+    fields: frozenset[str] = frozenset()
+    """What its form has besides the reason."""
+    needs: Scope = Scope.OPERATE
+    is_grave: bool = False
+
+
+def wish_of(typed: Typed) -> BackfillWish:
+    """The backfill that somebody wants. Raises ConfigError."""
+    start, end = typed.instant("from", "From"), typed.instant("to", "To")
+    if start is None or end is None:
+        raise ConfigError("a backfill needs a range: from when on, and before when")
+    return BackfillWish(
+        start=start,
+        end=end,
+        which=typed.text("which", Which.MISSING),
+        max_active=typed.number("max_active", "At a time", 1),
+        reason=typed.reason,
+        key=typed.key,
+        version=typed.text("version", "original"),
+    )
+
+
+async def _trigger(doing: Doing) -> str:
+    run = await doing.operator.requests.trigger(doing.subject.name, doing.typed.key, {}, doing.typed.reason)
+    return run_url(run.ref)
+
+
+async def _pause(doing: Doing) -> str:
+    until = doing.typed.instant("until", "Until")
+    changes, name = doing.operator.changes, doing.subject.name
+    await changes.pause(name, doing.typed.reason, until, doing.typed.request_key("pause"))
+    if held := len(await changes.held(name)):
+        doing.notes.append(f"{held} that had not started {'is' if held == 1 else 'are'} held")
+    return doing.subject.address
+
+
+async def _resume(doing: Doing) -> str:
+    backlog = doing.typed.text("backlog", Backlog.RUN)
+    _, count = await doing.operator.changes.resume(
+        doing.subject.name,
+        doing.typed.reason,
+        doing.typed.request_key("resume"),
+        backlog=backlog,
+    )
+    if count:
+        what = "skipped" if backlog == Backlog.SKIP else "released"
+        doing.notes.append(f"{count} that the pause held {'was' if count == 1 else 'were'} {what}")
+    return doing.subject.address
+
+
+async def _stop(doing: Doing) -> str:
+    await doing.operator.changes.stop(doing.subject.name, doing.typed.reason, doing.typed.request_key("stop"))
+    return doing.subject.address
+
+
+async def _start(doing: Doing) -> str:
+    await doing.operator.changes.start(doing.subject.name, doing.typed.reason, doing.typed.request_key("start"))
+    return doing.subject.address
+
+
+async def _remove(doing: Doing) -> str:
+    await doing.operator.changes.remove(doing.subject.name, doing.typed.reason, doing.typed.request_key("remove"))
+    return doing.subject.address
+
+
+async def _skip(doing: Doing) -> str:
+    instant = doing.typed.instant("instant", "Which")
+    if instant is None:
+        raise ConfigError("choose the occurrence that is to be passed over")
+    await doing.operator.changes.skip(doing.subject.name, instant, doing.typed.reason, doing.typed.request_key("skip"))
+    return doing.subject.address
+
+
+async def _backfill(doing: Doing) -> str:
+    wish = wish_of(doing.typed)
+    planned = await doing.preview(wish)
+    if not planned.instants:
+        raise ConfigError(f"there is nothing to run in that range: {planned.looked_at} instants were looked at")
+    doing.backfills.start(doing.operator, wish, planned)
+    return backfill_address(doing.typed.key)
+
+
+async def _cancel(doing: Doing) -> str:
+    run = doing.subject.run
+    assert run is not None, "it is about one"
+    if not await doing.operator.requests.cancel(str(run.number), doing.typed.reason):
+        raise NodeError(f"{doing.subject.name} has ended already; there is nothing to cancel")
+    return doing.subject.address
+
+
+async def _adjust(doing: Doing) -> str:
+    run = doing.subject.run
+    assert run is not None, "it is about one"
+    pairs = [f"{field}={text}" for field in sorted(ADJUSTED_FIELDS) if (text := doing.typed.text(field).strip())]
+    await doing.operator.requests.adjust(str(run.number), options_of(pairs), doing.typed.reason)
+    return doing.subject.address
+
+
+async def _replay(doing: Doing) -> str:
+    run = doing.subject.run
+    assert run is not None, "it is about one"
+    typed = doing.typed
+    again = await doing.operator.requests.replay(
+        str(run.number), typed.reason, typed.texts("task") or None, typed.text("version", "original"), typed.key
+    )
+    return run_url(again.ref)
+
+
+async def _halt(doing: Doing) -> str:
+    key = doing.subject.backfill
+    assert key is not None, "it is about one"
+    if not doing.backfills.stop(key):
+        raise NodeError(f"the backfill of {doing.subject.name} has ended already; there is nothing to stop")
+    return doing.subject.address
+
+
+ACTIONS: Final = {
+    "trigger": Action(
+        title="Run {} now",
+        sentence="One run of {} is made, and the next free node starts it. While the job runs, it waits for its turn. "
+        "Its schedule stays as it is.",
+        done="Asked for a run of {}",
+        button="Run now",
+        do=_trigger,
+    ),
+    "pause": Action(
+        title="Pause {}",
+        sentence="From now on the instants of {} are skipped, and none of them is made up for. What runs goes on; what "
+        "has not started is held.",
+        done="Paused {}",
+        button="Pause",
+        do=_pause,
+        fields=frozenset({"until"}),
+    ),
+    "resume": Action(
+        title="Resume {}",
+        sentence="{} runs again from its next instant on. What was skipped stays skipped.",
+        done="Resumed {}",
+        button="Resume",
+        do=_resume,
+        fields=frozenset({"backlog"}),
+    ),
+    "stop": Action(
+        title="Stop {}",
+        sentence="Nothing is expected of {} from now on, and nothing recovered, until it is started. "
+        "What runs goes on.",
+        done="Stopped {}",
+        button="Stop",
+        do=_stop,
+        is_grave=True,
+    ),
+    "start": Action(
+        title="Start {}",
+        sentence="The instants of {} are expected again, from now on.",
+        done="Started {}",
+        button="Start",
+        do=_start,
+    ),
+    "skip": Action(
+        title="Skip a run of {}",
+        sentence="One occurrence of {} that is still to come is passed over. The others stay.",
+        done="One run of {} will be skipped",
+        button="Skip it",
+        do=_skip,
+        fields=frozenset({"instant"}),
+    ),
+    "backfill": Action(
+        title="Backfill {}",
+        sentence="Instants of {} that have passed are run, a few at a time, and in order.",
+        done="The backfill of {} has begun",
+        button="Run them",
+        do=_backfill,
+        fields=frozenset({"from", "to", "which", "max_active", "version", "do"}),
+    ),
+    "remove": Action(
+        title="Remove {}",
+        sentence="{} is taken away: what has not started is cancelled, what runs finishes, its history stays. "
+        "Registered again under the same name, it goes on with its next version.",
+        done="Removed {}",
+        button="Remove",
+        do=_remove,
+        needs=Scope.ADMIN,
+        is_grave=True,
+    ),
+    "cancel": Action(
+        title="Cancel {}",
+        sentence="{} is asked to end. What has not started is cancelled at once; what runs is told so, and stopped "
+        "if it does not listen.",
+        done="Asked {} to end",
+        button="Cancel it",
+        do=_cancel,
+        about=About.RUN,
+        is_grave=True,
+    ),
+    "adjust": Action(
+        title="Adjust {}",
+        sentence="{} has not started. These values count for this run alone; what is left empty stays as it is.",
+        done="Adjusted {}",
+        button="Adjust",
+        do=_adjust,
+        about=About.RUN,
+        fields=frozenset(ADJUSTED_FIELDS),
+    ),
+    "replay": Action(
+        title="Replay {}",
+        sentence="{} is run again, as a new occurrence that is linked to it. While the job runs, it waits for its "
+        "turn.",
+        done="Replays {}",
+        button="Run again",
+        do=_replay,
+        about=About.RUN,
+        fields=frozenset({"task", "version"}),
+    ),
+    "halt": Action(
+        title="Stop the backfill of {}",
+        sentence="No more runs of {} are asked for. Those that were go on, and what has run stays.",
+        done="Stopped the backfill of {}",
+        button="Stop it",
+        do=_halt,
+        about=About.BACKFILL,
+        is_grave=True,
+    ),
+}
+"""By the word in their address."""

@@ -1,0 +1,47 @@
+"""A sentence that is shown once, on the page after the one that it is about: "Paused etl".
+
+It travels in a cookie that lives for a minute and is taken away when it has been shown, so whichever node answers next
+can show it. It is text and is escaped like any other.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Final
+
+from litestar.connection import ASGIConnection
+
+from itinerary.web.litestar_guard import add_headers
+
+__all__ = ["leave_notice", "take_notice"]
+
+_COOKIE: Final = "itinerary_notice"
+_TEXT_MAX: Final = 300
+_LIVES_FOR: Final = 60
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+def leave_notice(request: Connection, text: str) -> None:
+    """Have it shown on the next page."""
+    short = text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+    _set(request, urlsafe_b64encode(short.encode(errors="replace")).decode(), _LIVES_FOR)
+
+
+def take_notice(request: Connection) -> str | None:
+    """What is to be shown on this page, if anything is; it is shown on no other."""
+    value = request.cookies.get(_COOKIE)
+    if value is None:
+        return None
+    _set(request, "", 0)
+    try:
+        text = urlsafe_b64decode(value.encode()).decode()
+    except ValueError:
+        return None
+    return text if len(text) <= _TEXT_MAX else None
+
+
+def _set(request: Connection, value: str, lives_for: int) -> None:
+    secure = "; Secure" if request.scope["scheme"] == "https" else ""
+    cookie = f"{_COOKIE}={value}; Path=/; Max-Age={lives_for}; HttpOnly; SameSite=Strict{secure}"
+    add_headers(request, [("Set-Cookie", cookie)])

@@ -1,0 +1,108 @@
+"""What somebody has typed into a form: read with care, and kept as it was if it has to be shown again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import parse_qs
+from uuid import uuid4
+
+from litestar import Request
+
+from itinerary.errors import ConfigError, WindowError
+from itinerary.model.text import shown
+from itinerary.operations.idempotency import RequestKey
+from itinerary.schedules.instants import microseconds_of
+from itinerary.web.litestar_guard import FORM_TYPE
+from itinerary.web.problems import Refused
+
+__all__ = ["REASON_MAX", "Typed", "instant_typed", "new_key", "read_form"]
+
+REASON_MAX: Final = 1_000
+"""The longest reason, in characters."""
+_FIELDS_MAX: Final = 200
+_KEY: Final = re.compile(r"[0-9a-f]{32}")
+_NUMBER_MAX: Final = 9
+
+
+class Typed:
+    """The fields of one form, by name."""
+
+    def __init__(self, fields: Mapping[str, list[str]]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, default: str = "") -> str:
+        """What stands in a field."""
+        return self._fields.get(name, [default])[0]
+
+    def texts(self, name: str) -> list[str]:
+        """Everything that was ticked."""
+        return self._fields.get(name, [])
+
+    @property
+    def reason(self) -> str | None:
+        """Why, if somebody said so. Raises ConfigError if it is too long."""
+        said = self.text("reason").strip()
+        if len(said) > REASON_MAX:
+            raise ConfigError(f"the reason is {len(said)} characters long, {REASON_MAX} are allowed; say it shorter")
+        return said or None
+
+    @property
+    def key(self) -> str:
+        """What makes two requests the same one. It was made with the form."""
+        key = self.text("key")
+        if _KEY.fullmatch(key) is None:
+            raise Refused(400, "Bad request", "the form has lost its key; open it again")
+        return key
+
+    def request_key(self, what: str) -> RequestKey:
+        """The same for a change of a job, with a digest of what was asked for: no other form, and no other action, can
+        have it."""
+        typed = sorted((name, tuple(values)) for name, values in self._fields.items() if name not in {"_csrf", "key"})
+        return RequestKey(self.key, blake2b(repr((what, typed)).encode(), digest_size=16).hexdigest())
+
+    def instant(self, name: str, label: str) -> int | None:
+        """An instant, in microseconds; None if nothing was typed. Raises ConfigError."""
+        said = self.text(name).strip()
+        return None if not said else instant_typed(label, said)
+
+    def number(self, name: str, label: str, default: int) -> int:
+        """A whole number. Raises ConfigError."""
+        said = self.text(name).strip()
+        if not said:
+            return default
+        if not (said.isascii() and said.isdigit() and len(said) <= _NUMBER_MAX):
+            raise ConfigError(f"{label}: {shown(said)} is not a whole number")
+        return int(said)
+
+
+def instant_typed(label: str, said: str) -> int:
+    """An instant as a browser sends it; without an offset it is in UTC. Raises ConfigError."""
+    try:
+        at = datetime.fromisoformat(said)
+        return microseconds_of(at if at.tzinfo is not None else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError, WindowError) as error:
+        raise ConfigError(f"{label}: {shown(said)} is no time; write 2026-03-01T09:00, which is in UTC") from error
+
+
+def new_key() -> str:
+    """For a form that is shown for the first time."""
+    return uuid4().hex
+
+
+async def read_form(request: Request[Any, Any, Any], allowed: Collection[str]) -> Typed:
+    """The form that a request brings. Raises Refused if it is none, or has a field that nobody knows (Q7)."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != FORM_TYPE:
+        raise Refused(415, "Not a form", f"send it as {FORM_TYPE}")
+    try:
+        text = (await request.body()).decode()
+        fields = parse_qs(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX, errors="strict")
+    except ValueError as error:
+        raise Refused(400, "Bad request", "the form cannot be read") from error
+    if unknown := sorted(fields.keys() - set(allowed)):
+        raise Refused(400, "Bad request", f"the form has a field {shown(unknown[0])}, which nobody knows")
+    return Typed(fields)

@@ -1,0 +1,189 @@
+"""Job files over HTTP: what one would change in the store, and changing it.
+
+What a request may bring, and what it may only send back as the store has it, is the rule of `request_policy` (Q3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from litestar import Response
+
+from itinerary.config.configuration import SETTING_KEYS
+from itinerary.core.timeline.definitions import read_definition
+from itinerary.errors import ItineraryError
+from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.jobs.job_file.declarations import declarations_in
+from itinerary.jobs.job_file.document import Document, document_of
+from itinerary.jobs.job_file.problems import unknown_key
+from itinerary.jobs.job_file.settings import CALENDARS, JOBS, RECORDS
+from itinerary.jobs.registration import anchor_of
+from itinerary.model.definition import Definition
+from itinerary.model.overrides import Overrides, laid_over, left_unset
+from itinerary.model.policies import UpdatePolicy
+from itinerary.model.scopes import Scope
+from itinerary.operations.apply import Wish, apply_jobs
+from itinerary.operations.job_updates import is_removed
+from itinerary.read.snapshot import Ground
+from itinerary.schedules.durations import SECOND
+from itinerary.web.api.request_bodies import Application, Jobs
+from itinerary.web.api.responses import AppliedTold
+from itinerary.web.api.routing import AnyRequest, Key, Sent, by_whom, changing, key_of, read_body
+from itinerary.web.api.state import Api, Service
+from itinerary.web.heavy.ask import json_of, read_answer
+from itinerary.web.heavy.bounds import CHANGE_MAX, PLANNED_JOBS_MAX, check_compared
+from itinerary.web.heavy.documents import SENT_FILE, unpack_document
+from itinerary.web.heavy.works import PlanWork, ReadFileWork, SentJob
+from itinerary.web.problems import Refused
+from itinerary.web.request_policy import check_definition
+
+__all__ = ["FILES", "sent_jobs"]
+
+_TAG: Final = "job files"
+
+
+@changing("/plan", summary="Say which occurrences a job file would add and remove", tag=_TAG, needs=Scope.READ)
+async def plan_file(request: AnyRequest, api: Api, data: Sent[Application]) -> Response[AppliedTold]:
+    """Nothing is changed. What is in the store and not in the file stays as it is, unless `remove` names it. At most
+    31 days of a thousand jobs are compared."""
+    data = read_body(Application, data, is_required=True)
+    longest = api.house.heavy.bounds.window_for
+    check_compared(data.window, longest, instead="give a number of occurrences, or use `itinerary plan`")
+    work = PlanWork(
+        jobs=await sent_jobs(request, api, data, None),
+        policy=_policy(api, data),
+        by=by_whom(request),
+        window=data.window,
+        remove=tuple(data.remove),
+        reason=data.reason,
+    )
+    return await json_of(request, work)
+
+
+@changing("/apply", summary="Bring the store to what a job file says, in one transaction", tag=_TAG, needs=Scope.ADMIN)
+async def apply_file(request: AnyRequest, api: Api, data: Sent[Application], key: Key = None) -> AppliedTold:
+    """Applied twice, it changes nothing."""
+    data = read_body(Application, data, is_required=True)
+    check_compared(data.window, CHANGE_MAX, instead="use `itinerary apply`")
+    return await _applied(request, api, data, key)
+
+
+FILES: Final = (plan_file, apply_file)
+
+
+async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | None) -> tuple[SentJob, ...]:
+    """The jobs that were sent, as a store would keep them from `start` on; None: from now on, or as they are. Raises as
+    `declared_in` does, and Refused for too many."""
+    await api.house.view(fresh=True)  # a worker reads the store itself, and both must see the same jobs
+    _check_body(data)
+    if data.file is not None:
+        document = unpack_document(await read_answer(request, ReadFileWork(text=data.file), bytes))
+    else:
+        document = _document(data)
+    declared = await declared_in(api, document, partial(api.house.heavy.metered, by_whom(request)))
+    if len(declared) > PLANNED_JOBS_MAX:
+        raise Refused(
+            400,
+            "Too much",
+            f"{len(declared)} jobs were sent, and a request may look at {PLANNED_JOBS_MAX}; send fewer, or use the "
+            "command line",
+        )
+    ground = await api.house.ground()
+
+    def anchor(name: str) -> int:
+        """A bare duration counts from the first registration of its job (S4)."""
+        row = api.names.find(ground, name)
+        newest = None if row is None or start is not None else ground.timeline.newest(row.number)
+        at = ground.now if start is None else start
+        return at // SECOND if row is None or newest is None else anchor_of(newest.body, row)
+
+    return tuple(
+        SentJob(name=name, definition=one.body(anchor(name)), zones=one.zone_names()) for name, one in declared.items()
+    )
+
+
+def _policy(api: Service, data: Application) -> UpdatePolicy:
+    return api.house.configuration.settings.update_policy if data.policy is None else data.policy
+
+
+async def _applied(request: AnyRequest, api: Service, data: Application, key: str | None) -> AppliedTold:
+    operator = await api.operator(request)
+    _check_body(data)
+    declared = await declared_in(api, await asyncio.to_thread(_document, data))
+    wish = Wish(policy=_policy(api, data), reason=data.reason, window=data.window, remove=tuple(data.remove))
+    done = await apply_jobs(
+        operator.view.store,
+        declared,
+        wish,
+        by=operator.by,
+        zone_data=api.house.node.rules.zone_data,
+        is_plan=False,
+        key=key_of(request, key, data),
+        view=operator.view,
+    )
+    return AppliedTold.of(done)
+
+
+async def declared_in(
+    api: Service, document: Document, run: Callable[..., Any] = asyncio.to_thread
+) -> dict[str, Declaration]:
+    """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
+    request. A job that the store has keeps its defaults: settings are not taken from a request, and this node may have
+    been started before they changed. `run` calls a function in a thread."""
+    found = await run(_declarations, document, api.house.node.rules)
+    ground = await api.house.ground()
+    declared: dict[str, Declaration] = {}
+    rules = api.house.node.rules
+    for declaration in found:
+        stored, is_current = _stored(api, ground, declaration.name)
+        if stored is not None:
+            declaration = declaration.under(_defaults_of(stored, rules.defaults))  # noqa: PLW2901 - the same job
+        wanted = declaration.definition(registered_at=0)
+        check_definition(declaration.name, wanted, stored if is_current else None, rules)
+        declared[declaration.name] = declaration
+    return declared
+
+
+def _check_body(data: Jobs) -> None:
+    """Check that the jobs are given in one way. Raises Refused."""
+    if (data.file is None) == (data.jobs is None) or (data.file is not None and data.calendars is not None):
+        raise Refused(400, "Bad request", "give `file`, the text of a job file, or `jobs` and `calendars` as objects")
+
+
+def _document(data: Jobs) -> Document:
+    if data.file is not None:
+        return document_of(SENT_FILE, data.file)
+    table: dict[str, Any] = {JOBS: data.jobs} | ({} if data.calendars is None else {CALENDARS: data.calendars})
+    return Document("jobs", table, {})
+
+
+def _declarations(document: Document, rules: Rules) -> list[Declaration]:
+    problems = document.problems()
+    for key in document.table:
+        if key in SETTING_KEYS:
+            problems.add((key,), "settings are not taken from a request; they are the node's own")
+        elif key == RECORDS:
+            problems.add((key,), "record schedulers are not taken from a request; use `itinerary apply`")
+        elif key not in (JOBS, CALENDARS):
+            problems.add((key,), unknown_key(key, (JOBS, CALENDARS)))
+    found = declarations_in(document, problems, rules)
+    problems.raise_if_any()
+    return found
+
+
+def _stored(api: Service, ground: Ground, name: str) -> tuple[Definition | None, bool]:
+    """The newest definition of a job, and whether the job is still there: it may have been removed."""
+    try:
+        job = api.names.job(ground, name)
+        newest = ground.timeline.newest(job.number)
+        return None if newest is None else read_definition(newest.body), not is_removed(ground.timeline, job)
+    except ItineraryError:
+        return None, False  # there is no such job, or its definition cannot be read
+
+
+def _defaults_of(stored: Definition, here: Overrides) -> Overrides:
+    """The defaults of a job in the store. It keeps none of what it sets itself: for that, those of this node count."""
+    return laid_over(left_unset(here, left_unset(here, stored.overrides)), stored.defaults)

@@ -1,0 +1,129 @@
+"""Looking after a store: its nodes, whether all was decided, and forgetting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, cast
+
+from litestar import Response
+from litestar.params import PathParameter, QueryParameter
+
+from itinerary.audit import Audited
+from itinerary.model.retention import PruneCursor, Retention
+from itinerary.model.scopes import Scope
+from itinerary.operations.prune_entry import record_prune
+from itinerary.read.loop_statistics import statistics_seen
+from itinerary.read.nodes import nodes_seen
+from itinerary.schedules.durations import SECOND, parse_duration
+from itinerary.stores.store import EngineStore
+from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.request_bodies import Forgetting, Instant, microseconds
+from itinerary.web.api.responses import NodesTold, Pruned, StatisticsTold
+from itinerary.web.api.routing import AnyRequest, Key, Limit, Sent, by_whom, changing, key_of, read_body, reading
+from itinerary.web.api.state import Api
+from itinerary.web.heavy.ask import json_of
+from itinerary.web.heavy.bounds import AUDITED
+from itinerary.web.heavy.works import AuditWork
+from itinerary.web.problems import Refused
+
+__all__ = ["CARE"]
+
+Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
+
+_TAG: Final = "store"
+_STATISTICS_FOR: Final = 600 * SECOND
+
+
+@reading("/nodes", summary="List nodes, those that joined last first", tag=_TAG)
+async def list_nodes(
+    api: Api,
+    everyone: Annotated[bool, QueryParameter(name="all", description="Those that have left, too.")] = False,  # noqa: FBT002 - a parameter of the address
+    limit: Limit = 50,
+) -> NodesTold:
+    """Who is there, since when, what they hold, how their clocks have jumped."""
+    ground = await api.house.ground()
+    names = {number: row.name for number, row in ground.timeline.jobs.items()}
+    return NodesTold(tuple(await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)))
+
+
+@reading("/nodes/{node:str}/statistics", summary="List what a node's loop did, newest first", tag=_TAG)
+async def list_statistics(
+    api: Api,
+    node: Annotated[
+        str, PathParameter(max_length=255, description="Its name, for its newest start, or the number of one start.")
+    ],
+    start: Annotated[
+        Instant | None, QueryParameter(name="from", description="From when on; else the last ten minutes.")
+    ] = None,
+    end: Annotated[Instant | None, QueryParameter(name="to", description="Before when; else up to now.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> StatisticsTold:
+    """One row for each `loop_interval`: iterations, durations, active runs, index, inbox and messages."""
+    before = read_cursor("statistics", cursor, int)
+    ground = await api.house.ground()
+    until = ground.now + SECOND if end is None else microseconds("to", end)
+    since = until - _STATISTICS_FOR if start is None else microseconds("from", start)
+    if until <= since:
+        raise Refused(400, "Bad request", "to: is not later than from")
+    if before is not None:  # without `from`, the window has moved on since the page before
+        until = min(max(int(before), since + 1), until)
+    found = await statistics_seen(ground.store, node, since=since, until=until, limit=limit)
+    return StatisticsTold(found.node, found.number, found.rows, cursor_of("statistics", found.next))
+
+
+@reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
+async def audit_window(
+    request: AnyRequest,
+    api: Api,
+    start: Annotated[Instant, QueryParameter(name="from", description="From when on.")],
+    end: Annotated[
+        Instant | None, QueryParameter(name="to", description="Before when; else as far as everything is decided.")
+    ] = None,
+) -> Response[Audited]:
+    """What is lost, doubled or wrong in a window of at most 31 days that is past."""
+    first = microseconds("from", start)
+    ground = await api.house.ground()
+    last = max(ground.status.watermark, first) if end is None else microseconds("to", end)
+    if end is not None and last <= first:
+        raise Refused(400, "Bad request", "to: is not later than from")
+    AUDITED.check_window("from", last - first, instead="use `itinerary audit`")
+    return await json_of(request, AuditWork(start=first, end=None if end is None else last))
+
+
+@changing("/prune", summary="Remove old history", tag=_TAG, needs=Scope.ADMIN)
+async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | None] = None, key: Key = None) -> Pruned:
+    """What has not ended, what the watermark needs, and the last day before it always stay. Asked again, it removes
+    what has become old meanwhile."""
+    body = read_body(Forgetting, data)
+    key_of(request, key, body)
+    settings = api.house.configuration.settings
+    rules = Retention(
+        keep_for=settings.keep_for if body.keep_for is None else parse_duration(body.keep_for, minimum=0),
+        keep_failed_for=settings.keep_failed_for
+        if body.keep_failed_for is None
+        else parse_duration(body.keep_failed_for, minimum=0),
+        keep_max=settings.keep_max if body.keep_max is None else body.keep_max,
+    )
+    store = cast("EngineStore", await api.house.store())
+    async with api.pruning():
+        if not body.dry_run:
+            await record_prune(store, rules, by=by_whom(request))
+        step = store.count_prunable if body.dry_run else store.prune
+        return await _round(step, rules, is_dry=body.dry_run)
+
+
+CARE: Final = (list_nodes, list_statistics, audit_window, prune_history)
+
+
+async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:
+    """One whole round: occurrences along time and job by job, then nodes and their statistics."""
+    occurrences = statistics = 0
+    cursor: PruneCursor | None = PruneCursor()
+    while cursor is not None:
+        done = await step(rules, cursor)
+        if cursor.node >= 0:
+            statistics += done.removed
+        else:
+            occurrences += done.removed
+        cursor = done.next
+    return Pruned(occurrences=occurrences, statistics=statistics, is_dry=is_dry)

@@ -1,0 +1,103 @@
+"""What all routes of the API share, for as long as the web server runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from itinerary.model.rows import JobRow
+from itinerary.observe.probes import Probes
+from itinerary.operations.job_updates import Updates
+from itinerary.operations.operator import Operator
+from itinerary.read.snapshot import Ground
+from itinerary.web.api.backfills import Backfills
+from itinerary.web.api.feed import Feed
+from itinerary.web.api.lookup import Names
+from itinerary.web.api.routing import AnyRequest
+from itinerary.web.litestar_guard import caller_of
+from itinerary.web.problems import Refused
+from itinerary.web.request_policy import check_definition
+from itinerary.web.server_state import House
+
+__all__ = ["Api", "Service"]
+
+_PULSE_INTERVAL: Final = 1.0
+
+
+class Service:
+    """What the routes share. Use it in a block: it has things going on."""
+
+    def __init__(self, house: House, log: Any) -> None:
+        self.house, self.log = house, log
+        self.names = Names(house)
+        self.backfills = Backfills(log)
+        self.feed = Feed(house)
+        self.probes = Probes(
+            house.watched,
+            house.node.tally(),
+            self._read,
+            heartbeat_interval=house.configuration.settings.node_heartbeat_interval,
+            time=asyncio.get_running_loop().time,
+        )
+        self._pruning = asyncio.Lock()
+        self._pulse = asyncio.create_task(self._feel(), name="pulse of the node")
+
+    async def close(self) -> None:
+        """End everything that goes on."""
+        self._pulse.cancel()
+        await asyncio.wait([self._pulse])
+        await self.backfills.close()
+        await self.feed.close()
+        await self.probes.close()
+
+    async def job(self, wanted: str) -> tuple[Ground, JobRow]:
+        """What there is to look at, and the job of a name or an id in it. Raises NotThere."""
+        ground = await self.house.ground()
+        return ground, self.names.job(ground, wanted)
+
+    async def operator(self, request: AnyRequest) -> Operator:
+        """Whoever asks, to do something in their name."""
+        return await self.house.operator(caller_of(request))
+
+    async def operate(self, request: AnyRequest, wanted: str) -> tuple[Operator, JobRow]:
+        """The same, and the job that it is about, as of now. Raises NotThere."""
+        operator = await self.operator(request)
+        ground = await self.house.ground()
+        return operator, self.names.job(ground, wanted)
+
+    def updates(self, operator: Operator) -> Updates:
+        """Versions, made by whoever asks."""
+        house = self.house
+        return Updates(
+            operator.view.store,
+            operator.view,
+            operator.by,
+            house.node.rules,
+            lambda: house.configuration.settings.update_policy,
+            lambda job, wanted, stored: check_definition(job, wanted, stored, house.node.rules),
+        )
+
+    @asynccontextmanager
+    async def pruning(self) -> AsyncIterator[None]:
+        """Remove old history: one request at a time, since each goes through the whole store. Raises Refused."""
+        if self._pruning.locked():
+            raise Refused(503, "Busy", "another request removes old history on this node; ask again in a while")
+        async with self._pruning:
+            yield
+
+    async def _feel(self) -> None:
+        while True:
+            self.probes.feel()
+            await asyncio.sleep(_PULSE_INTERVAL)
+
+    async def _read(self, query: Any) -> Any:
+        return await (await self.house.store()).read(query)
+
+
+Api: TypeAlias = NamedDependency[SkipValidation[Service]]
+"""As routes take it."""

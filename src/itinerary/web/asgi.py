@@ -1,0 +1,111 @@
+"""Everything that answers requests, put together for one start of the web server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+
+from litestar.types import ASGIApp
+
+from itinerary.api.running_node import RunningNode
+from itinerary.config.configuration import Configuration
+from itinerary.connections.refusals import Refusals
+from itinerary.model.queries import Answer, Query
+from itinerary.observe.listen_address import ListenAt
+from itinerary.operations.tokens import TokenBook, has_tokens
+from itinerary.web.access import Door, RateLimits, check_listening
+from itinerary.web.access.local import OwnerOf
+from itinerary.web.api.routes import api_routes
+from itinerary.web.api.state import Service
+from itinerary.web.application import application
+from itinerary.web.live import Hub
+from itinerary.web.pages.routes import PAGES
+from itinerary.web.pages.templates import read_ahead
+from itinerary.web.server_state import House
+from itinerary.web.stream_limits import STREAMS_MAX
+
+__all__ = ["Serving"]
+
+
+class Serving(AbstractAsyncContextManager[ASGIApp]):
+    """The application, and what it holds on to."""
+
+    def __init__(
+        self,
+        node: RunningNode,
+        configuration: Configuration,
+        at: ListenAt,
+        log: Any,
+        *,
+        limits: RateLimits | None = None,
+        owner_of: OwnerOf | None = None,
+        refusals: Refusals | None = None,
+        streams_max: int = STREAMS_MAX,
+    ) -> None:
+        """Prepare the application.
+
+        Args:
+            node: The node that it shows.
+            configuration: The settings of the node.
+            at: Where the server really listens.
+            log: The log of the node.
+            limits: How much a caller may ask for in a time; None: as much as is usual.
+            owner_of: Looks up the user id behind a connection; None: as this system does.
+            refusals: Counts and logs what is refused; None: only logs.
+            streams_max: The most streams and live pages at a time.
+        """
+        self._refusals, self._streams_max = refusals, streams_max
+        self._owner_of = owner_of
+        self._house = House(node, configuration, log=log)
+        self._at, self._log, self._limits = at, log, limits
+        self._service: Service | None = None
+        self._going_on: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> ASGIApp:
+        """Open everything. Raises NodeError where it may not listen."""
+        if not self._at.is_loopback:
+            check_listening(self._at, has_tokens=await has_tokens(self._read))
+        for name, work in (("rounds", self._house.rounds.run()), ("templates", read_ahead())):
+            task = asyncio.create_task(work, name=name)
+            task.add_done_callback(self._tell_of)
+            self._going_on.append(task)
+        configuration = self._house.configuration
+        door = Door(
+            self._at,
+            TokenBook(self._read),
+            names=configuration.web_names,
+            proxies=configuration.web_proxies,
+            local=configuration.web_local,
+            owner_of=self._owner_of,
+            limits=self._limits,
+        )
+        self._service = Service(self._house, self._log)
+        return application(
+            Hub(self._house),
+            door,
+            self._log,
+            [*PAGES, *api_routes(self._service)],
+            refusals=self._refusals,
+            streams_max=self._streams_max,
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._going_on:
+            task.cancel()
+        if self._going_on:
+            await asyncio.wait(self._going_on)
+        if self._service is not None:
+            await self._service.close()
+        await self._house.close()
+
+    def _tell_of(self, task: asyncio.Task[None]) -> None:
+        """What fails in the background is a bug of ours, which the pages go on without."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("web.failed", path=task.get_name(), exc_info=error)
+
+    async def _read(self, query: Query[Answer]) -> Answer:
+        return await (await self._house.store()).read(query)

@@ -1,0 +1,159 @@
+"""What people have changed, the newest first: who, when, what and why (Q2, S12).
+
+    changes    entries on the timelines of all jobs: versions, pauses, stops, skips, removals, calendars
+    runs       what somebody has asked for: triggers, replays, backfills
+
+Changes are complete, and kept in the order of their revisions: gathered once from what is known of the jobs, and then
+added to. Jobs that were registered together are one line. Runs have no order of their own in a store; those are found
+that were due lately.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ItineraryError
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import ByKey, Decided, Entries
+from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, Key
+from itinerary.model.run_request import Asked, read_asked
+from itinerary.read.runs import RunSeen, run_seen
+from itinerary.read.snapshot import Ground, at
+from itinerary.schedules.durations import SECOND
+
+__all__ = ["AskedRun", "AskedRuns", "Change", "Trail"]
+
+_LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (86_400, 3_600, 600, 60))
+_KEYS_MAX: Final = 20_000
+"""The most occurrences among which those are looked for that somebody has asked for."""
+_RUNS_MAX: Final = 50
+_FRESH_FOR: Final = 5.0
+_AHEAD: Final = 60 * SECOND
+_ASKED_FOR: Final = (Kind.TRIGGER, Kind.REPLAY, Kind.BACKFILL)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change, or several of one kind that were made together."""
+
+    revision: int
+    at: datetime
+    by: str
+    kind: EntryKind
+    job: str | None
+    """None: it concerns all jobs."""
+    more: int
+    """How many other jobs it concerns."""
+    version: int
+    subject: str
+    reason: str | None
+    effective_from: datetime
+
+    @property
+    def instant(self) -> datetime | None:
+        """Of a skip: which one."""
+        return at(int(self.subject)) if self.kind is EntryKind.SKIP else None
+
+
+class AskedRun(msgspec.Struct, frozen=True):
+    """A run that somebody wanted."""
+
+    run: RunSeen
+    asked: Asked
+
+
+class AskedRuns(msgspec.Struct, frozen=True):
+    """Those that were found, and how far back was looked."""
+
+    runs: tuple[AskedRun, ...]
+    since: datetime
+
+
+class Trail:
+    """Kept by the web server, for all who look."""
+
+    def __init__(self) -> None:
+        self._revision = 0
+        self._entries: list[EntryRow] = []
+        """In the order of their revisions."""
+        self._asked: AskedRuns | None = None
+        self._asked_at = float("-inf")
+
+    async def changes(self, ground: Ground, *, before: int | None, limit: int) -> tuple[list[Change], int | None]:
+        """Changes before a revision, the newest first, and where the next page begins."""
+        await self._read(ground)
+        found: list[Change] = []
+        entries = (entry for entry in reversed(self._entries) if before is None or entry.revision < before)
+        for (revision, *_), group in groupby(entries, key=lambda entry: (entry.revision, entry.kind, entry.entered_by)):
+            if len(found) >= limit and revision < found[-1].revision:
+                return found, found[-1].revision
+            found.append(_change(list(group), ground.timeline))
+        return found, None
+
+    async def _read(self, ground: Ground) -> None:
+        timeline = ground.timeline
+        if timeline.revision == self._revision:
+            return
+        if not self._revision:
+            fresh = [entry for job in (FOR_ALL, *timeline.jobs) for entry in _own(timeline, job)]
+        else:
+            rows = await ground.store.read(Entries(self._revision))
+            fresh = [entry for entry in rows if entry.revision <= timeline.revision]
+        told = [entry for entry in fresh if entry.kind is not EntryKind.ZONE and entry.revision > self._revision]
+        self._entries += sorted(told, key=lambda entry: (entry.revision, entry.line))
+        self._revision = (
+            timeline.revision if not self._revision else max([self._revision, *(e.revision for e in fresh)])
+        )
+
+    async def asked(self, ground: Ground) -> AskedRuns:
+        """Runs that somebody has asked for, the newest first."""
+        if self._asked is None or monotonic() - self._asked_at > _FRESH_FOR:
+            self._asked = await _asked_runs(ground)
+            self._asked_at = monotonic()
+        return self._asked
+
+
+def _own(timeline: Timeline, job: JobNumber) -> tuple[EntryRow, ...]:
+    return timeline.entries_for(job) if job == FOR_ALL else timeline.entries(job)
+
+
+def _change(entries: list[EntryRow], timeline: Timeline) -> Change:
+    first = entries[-1]  # they come the newest first
+    job = timeline.jobs.get(first.job)
+    return Change(
+        revision=first.revision,
+        at=at(first.entered_at),
+        by=first.entered_by,
+        kind=first.kind,
+        job=None if job is None else job.name,
+        more=len(entries) - 1,
+        version=first.version,
+        subject=first.subject,
+        reason=first.reason,
+        effective_from=at(first.effective_from),
+    )
+
+
+async def _asked_runs(ground: Ground) -> AskedRuns:
+    end, back = ground.now + _AHEAD, _LOOKED_BACK[-1]
+    keys: list[Key] = []
+    for back in _LOOKED_BACK:
+        keys = list(await ground.store.read(Decided(ground.now - back, end, _KEYS_MAX)))
+        if len(keys) < _KEYS_MAX:
+            break
+    wanted = tuple(key for key in keys if key.kind in _ASKED_FOR)[-_RUNS_MAX:]
+    rows = await ground.store.read(ByKey(wanted))
+    found = []
+    for row in sorted(rows.values(), key=lambda row: row.ref, reverse=True):
+        try:
+            asked = read_asked(row.details)
+        except ItineraryError:  # of another release
+            asked = None
+        if asked is not None:
+            found.append(AskedRun(run_seen(row, ground.timeline.jobs[row.job], {}), asked))
+    return AskedRuns(tuple(found), at(ground.now - back))

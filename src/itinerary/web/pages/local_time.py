@@ -1,0 +1,18 @@
+"""What the clocks of a job's own zone show: the reader's own are the script's affair."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from itinerary.read.snapshot import Ground
+from itinerary.schedules.instants import microseconds_of
+
+__all__ = ["on_the_wall"]
+
+
+def on_the_wall(ground: Ground, moment: datetime | None, zone: str) -> str | None:
+    """A moment as the clocks of a zone show it: `Mon 2026-03-02 05:00:00`."""
+    if moment is None:
+        return None
+    ahead = ground.offset(zone, microseconds_of(moment))
+    return f"{moment.astimezone(UTC) + timedelta(seconds=ahead):%a %Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,78 @@
+"""Which job, and which occurrence, an address means.
+
+    /jobs/etl                    a job by its name
+    /jobs/<uuid>                 a job by its id: its name may be any text, and not every text can be in an address
+    /runs/1234                   an occurrence by its number in the store
+    /runs/etl:1767225600         a run id (of a replay, etl:1767225600.replay-1), and
+    /runs/<uuid>                 an id, lead there
+
+Nothing here takes long, however many jobs there are. An id may be anywhere in the history, so a worker process searches
+for it (see `heavy`), and its number is looked up here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from itinerary.errors import NotThere
+from itinerary.model.queries import ByRef
+from itinerary.model.rows import JobRow, OccurrenceRow, Ref
+from itinerary.model.text import shown
+from itinerary.read.run_lookup import row_of_run_id
+from itinerary.read.snapshot import Ground
+from itinerary.web.server_state import House
+
+__all__ = ["job_called", "number_called", "row_of"]
+
+_DIGITS_MAX: Final = 18
+
+
+def job_called(house: House, ground: Ground, called: str) -> JobRow:
+    """The job that an address names. Raises NotThere."""
+    found = house.job_of_name(called, ground.timeline)
+    if found is None and (identity := _as_id(called)) is not None:
+        found = house.job_of_id(identity, ground.timeline)
+    if found is None:
+        raise NotThere(f"there is no job {shown(called)} here; it may have another name, or be in another store")
+    return found
+
+
+async def row_of(ground: Ground, called: str) -> OccurrenceRow:
+    """The occurrence with a number. Raises NotThere."""
+    number = Ref(int(called)) if _is_number(called) else Ref(-1)
+    row = (await ground.store.read(ByRef((number,)))).get(number)
+    if row is None or row.job not in ground.timeline.jobs:  # it may be of a job that was not there a moment ago
+        raise NotThere(f"there is no occurrence {shown(called)} here, or it is no longer kept")
+    return row
+
+
+async def number_called(house: House, ground: Ground, called: str) -> Ref:
+    """The number of an occurrence that is called by its number or by a run id. Raises NotThere."""
+    if _is_number(called):
+        return Ref(int(called))
+    found = await _by_run_id(house, ground, called)
+    if found is None:
+        raise NotThere(
+            f"there is no occurrence {shown(called)} here, or it is no longer kept; "
+            "give its number, its id, or a run id such as etl:1767225600"
+        )
+    return found
+
+
+def _is_number(called: str) -> bool:
+    return called.isascii() and called.isdigit() and len(called) <= _DIGITS_MAX
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+async def _by_run_id(house: House, ground: Ground, called: str) -> Ref | None:
+    name = called.rpartition(":")[0]
+    job = house.job_of_name(name, ground.timeline)
+    row = None if job is None else await row_of_run_id(ground.store.read, name, job.number, called)
+    return None if row is None else row.ref

@@ -1,0 +1,87 @@
+"""A page with the frame around it, or, to who follows it, its changes as they happen.
+
+    GET /jobs/etl                                   the page, whole
+    GET /jobs/etl   Accept: text/event-stream       what changes in it, from then on
+
+Both come from one `draw`. What depends on who looks (their name, what they may do, their token for forms) is in the
+frame; the parts are the same for everybody, so they are drawn once (see `live`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from litestar import Request, Response
+from litestar.response import Stream
+from markupsafe import Markup
+
+from itinerary.errors import StoreError
+from itinerary.model.scopes import Scope
+from itinerary.node.thread import installed_version
+from itinerary.web.actions.flash import take_notice
+from itinerary.web.litestar_guard import caller_of
+from itinerary.web.live import Draw, Drawn, Hub, hash_of
+from itinerary.web.pages.templates import drawn
+from itinerary.web.stream_admission import joined, while_admitted
+
+__all__ = ["AnyRequest", "framed", "page_key", "shown"]
+
+AnyRequest = Request[Any, Any, Any]
+
+_EVENTS: Final = "text/event-stream"
+_SEEN: Final = "seen"
+_NAVIGATION: Final = (
+    ("/", "Now"),
+    ("/timeline", "Timeline"),
+    ("/jobs", "Jobs"),
+    ("/records", "Records"),
+    ("/audit", "Audit"),
+)
+
+
+async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
+    """A page, or what changes in it."""
+    hub: Hub = request.app.state.hub
+    key = page_key(request)
+    if _EVENTS in request.headers.get("accept", ""):
+        seen = dict(item.partition(":")[::2] for item in request.query_params.get(_SEEN, "").split(",") if item)
+        messages = while_admitted(request, hub.follow(key, draw, seen))
+        return Stream(joined(await anext(messages), messages), media_type=_EVENTS)
+    try:
+        found = await hub.page(key, draw)
+    except StoreError as error:
+        found = _away(error)
+    return framed(request, found)
+
+
+def framed(request: AnyRequest, page: Drawn) -> Response[str]:
+    """A page with the frame around it."""
+    caller, hub = caller_of(request), request.app.state.hub
+    parts = {name: (hash_of(html), Markup(html)) for name, html in page.parts.items()}  # noqa: S704 - drawn by templates
+    body = drawn(
+        "frame.html",
+        title=page.title,
+        parts=parts,
+        navigation=_NAVIGATION,
+        path=request.url.path,
+        caller=caller,
+        may_operate=caller.may(Scope.OPERATE),
+        node=hub.house.node.name,
+        store=hub.house.configuration.store.partition(":")[0],
+        trouble=hub.house.trouble,
+        version=installed_version(),
+        notice=take_notice(request),
+    )
+    return Response(str(body), media_type="text/html", status_code=page.status)
+
+
+def page_key(request: AnyRequest) -> str:
+    """What a page is called among all that are looked at: its path, and what was asked for in it."""
+    asked = [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != _SEEN]
+    return f"{request.url.path}?{urlencode(sorted(asked))}"
+
+
+def _away(error: StoreError) -> Drawn:
+    """A page that nobody has seen before the store went away."""
+    return Drawn(title="The store cannot be reached", parts={"away": drawn("away.html", why=str(error))}, status=503)

@@ -1,0 +1,255 @@
+"""The round: what is too much to look at for each page, looked at a little at a time, by the web server itself.
+
+    every two seconds    what has just ended, and the next thousand jobs: what did each come to last?
+                         how full are the inbox and the syncer? who is late? what is due next?
+
+So the page `now` knows of one job among a hundred thousand that fails, though no store keeps a list of such: after a
+start it takes some minutes to have seen all of them, and it says so until then. What runs is seen as it ends.
+
+It costs the same however many look, and next to nothing in a store with few jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from time import monotonic
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from itinerary.core.timeline.history import FOREVER
+from itinerary.core.timeline.history import Active as Standing
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ItineraryError, StoreError
+from itinerary.model.queries import Active, Nodes, Recent
+from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
+from itinerary.model.states import OccurrenceState
+from itinerary.observe.node_probe import Watched
+from itinerary.observe.overdue import Instant, look_for_undecided
+from itinerary.observe.start_rate import BEAT, BEATS, Beat
+from itinerary.read.nodes import lacked_by_all
+from itinerary.read.snapshot import Ground
+from itinerary.schedules.durations import SECOND
+from itinerary.web.job_index import JobBook
+
+__all__ = ["FAILED", "LATE_AFTER", "Coming", "Gauged", "Rounds"]
+
+FAILED: Final = frozenset(
+    {OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED, OccurrenceState.MISSED}
+)
+"""A job whose last run came to one of these fails."""
+LATE_AFTER: Final = 5 * SECOND
+"""What is due for so long and undecided is late."""
+_SAYS_NOTHING: Final = frozenset({OccurrenceState.SKIPPED, OccurrenceState.CANCELLED})
+"""What came to this did not run: how the job is, the one before says."""
+_EVERY: Final = 2.0
+_PACE: Final = 1_000
+"""Jobs that are looked at in one round, besides those that have just run."""
+_BACK: Final = 16
+_ACTIVE_MAX: Final = 2_000
+_NEXT_MAX: Final = 200
+_HORIZONS: Final = (600 * SECOND, 3_600 * SECOND, 86_400 * SECOND, 31 * 86_400 * SECOND)
+_FAR: Final = FOREVER - 9 * 366 * 86_400 * SECOND
+"""A schedule that has an instant after this one never ends, as far as anybody plans."""
+
+
+class Gauged(msgspec.Struct, frozen=True):
+    """The deepest inbox and the longest backlog of ten seconds."""
+
+    at: int
+    inbox_depth: int
+    syncer_backlog: int
+
+
+class Coming(msgspec.Struct, frozen=True):
+    """The next instants of all jobs, in order."""
+
+    start: int
+    end: int
+    """Up to where they are known."""
+    revision: int
+    instants: tuple[tuple[int, JobNumber], ...]
+
+
+class Rounds:
+    """Goes round for as long as the web server runs. What it has seen may be read at any time."""
+
+    def __init__(self, ground: Callable[[], Awaitable[Ground]], watched: Callable[[], Watched]) -> None:
+        self._ground, self._watched = ground, watched
+        self.failing: dict[JobNumber, OccurrenceRow] = {}
+        """The last run of each job that fails."""
+        self.finished: set[JobNumber] = set()
+        """Jobs whose schedule is over."""
+        self.lacked: frozenset[JobNumber] = frozenset()
+        """Jobs that no node has the code of."""
+        self.late: tuple[Instant, ...] = ()
+        """What is due and undecided, the longest first."""
+        self.seen_share = 0.0
+        """How much of all jobs has been looked at since the start, up to 1."""
+        self._book: JobBook | None = None
+        self._coming: Coming | None = None
+        self._gauged: deque[Gauged] = deque(maxlen=BEATS + 1)
+        self._active: dict[Ref, JobNumber] = {}
+        self._after = JobNumber(0)
+        self._endless: dict[JobNumber, object] = {}
+        self._lock = asyncio.Lock()
+        self._busy_until = 0.0
+
+    async def run(self) -> None:
+        """Round after round. A store that is away is left alone until the next."""
+        while True:
+            with suppress(StoreError):  # the house has heard of it, and says so
+                await self.once()
+            await asyncio.sleep(_EVERY)
+
+    async def once(self) -> None:
+        """One round."""
+        ground = await self._ground()
+        self._gauge(ground.now)
+        await self._look_at_outcomes(ground)
+        await self._look_for_late(ground)
+
+    # -- all jobs ----------------------------------------------------------------------------------------------------
+
+    async def book(self, ground: Ground) -> JobBook:
+        """All jobs by name and standing."""
+        async with self._lock:
+            if self._book is None or not self._book.is_true(ground.timeline, ground.now):
+                self._book = await asyncio.to_thread(JobBook, ground.timeline, ground.now, self._book)
+            return self._book
+
+    async def _look_at_outcomes(self, ground: Ground) -> None:
+        jobs = ground.timeline.jobs
+        hot = await self._just_ended(ground)
+        numbers = list(islice((number for number in jobs if number > self._after), _PACE))
+        self._look_at_ends(ground, numbers)
+        await self._see(ground, {*hot, *numbers})
+        if len(numbers) < _PACE:
+            self.seen_share, self._after = 1.0, JobNumber(0)
+        else:
+            self._after = numbers[-1]
+            if self.seen_share < 1:
+                self.seen_share = min(self.seen_share + len(numbers) / len(jobs), 1.0)
+
+    async def _just_ended(self, ground: Ground) -> set[JobNumber]:
+        rows = await ground.store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
+        before, self._active = self._active, {row.ref: row.job for row in rows}
+        return {job for ref, job in before.items() if ref not in self._active}
+
+    async def _see(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
+        """What they came to last."""
+        wanted = tuple(sorted(jobs))
+        found = {job: list(rows) for job, rows in (await ground.store.read(Recent(wanted))).items()}
+        unclear = tuple(job for job, rows in found.items() if rows[0].status in _SAYS_NOTHING)
+        if unclear:
+            found |= {job: list(rows) for job, rows in (await ground.store.read(Recent(unclear, _BACK))).items()}
+        for job, rows in found.items():
+            telling = next((row for row in rows if row.status not in _SAYS_NOTHING), None)
+            if telling is None:
+                continue
+            if telling.status in FAILED:
+                self.failing[job] = telling
+            else:
+                self.failing.pop(job, None)
+
+    def _look_at_ends(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
+        """Whether schedules are over. Most never are, which is found out once for each version."""
+        timeline = ground.timeline
+        for job in jobs:
+            entries = timeline.entries(job)
+            if self._endless.get(job) is entries:
+                continue
+            try:
+                stretch = timeline.in_force(job, ground.now)
+                if stretch is None or not isinstance(stretch.standing, Standing):
+                    self.finished.discard(job)  # it is paused, or stopped: what then, its schedule will say
+                elif timeline.next_run(job, _FAR) is not None:
+                    self._endless[job] = entries
+                    self.finished.discard(job)
+                elif timeline.is_finished(job, ground.now):
+                    self.finished.add(job)
+                else:
+                    self.finished.discard(job)
+            except ItineraryError:
+                self.finished.discard(job)  # it is quarantined, which the book says
+
+    # -- what is late, and what is next ------------------------------------------------------------------------------
+
+    async def _look_for_late(self, ground: Ground) -> None:
+        self.lacked = lacked_by_all(await ground.store.read(Nodes()), ground.now)
+        if monotonic() < self._busy_until:
+            return  # it takes long, so it is not done each time
+        began = monotonic()
+        status = ground.status
+        try:
+            found = await look_for_undecided(
+                ground.store.read, ground.timeline, status.watermark, status.now, asyncio.to_thread
+            )
+        except StoreError:
+            raise
+        except ItineraryError:  # a job that cannot be enumerated: it is quarantined, and says so itself
+            self.late = ()
+        else:
+            late = [one for one in found.instants if one.is_undecided and one.due_at < status.now - LATE_AFTER]
+            self.late = tuple(one for one in late if not one.is_skipped)
+        self._busy_until = monotonic() + 20 * (monotonic() - began)
+
+    async def coming(self, ground: Ground, count: int) -> list[tuple[int, JobNumber]]:
+        """The next instants that are to run, of all jobs."""
+        known = self._coming
+        if known is not None and known.revision == ground.timeline.revision:
+            ahead = [one for one in known.instants if one[0] > ground.now]
+            if len(ahead) >= count or ground.now < known.start + (known.end - known.start) // 2:
+                return ahead[:count]
+        async with self._lock:
+            self._coming = await asyncio.to_thread(_coming, ground.timeline, ground.now, count)
+        return [one for one in self._coming.instants if one[0] > ground.now][:count]
+
+    # -- how the node is ---------------------------------------------------------------------------------------------
+
+    def _gauge(self, now: int) -> None:
+        gauges, at = self._watched().gauges(), now // BEAT * BEAT
+        inbox, backlog = gauges.inbox_depth, gauges.syncer_backlog
+        if self._gauged and self._gauged[-1].at == at:
+            last = self._gauged.pop()
+            inbox, backlog = max(inbox, last.inbox_depth), max(backlog, last.syncer_backlog)
+        self._gauged.append(Gauged(at, inbox, backlog))
+
+    def beats(self, now: int) -> list[Beat]:
+        """What this node started in the last ten minutes."""
+        return self._watched().pulse.beats(now)
+
+    def gauged(self, now: int) -> list[Gauged | None]:
+        """How full it was in the same ten minutes; None where nobody looked."""
+        known, last = {one.at: one for one in self._gauged}, now // BEAT
+        return [known.get(number * BEAT) for number in range(last - BEATS, last)]
+
+
+def _coming(timeline: Timeline, now: int, count: int) -> Coming:
+    """The next instants: of the shortest time in which there are enough."""
+    found: list[tuple[int, JobNumber]] = []
+    end = now
+    for span in _HORIZONS:
+        end = now + span
+        try:
+            expected = timeline.expected(now, end)
+        except ItineraryError:  # more than can be enumerated: what is known by then is enough
+            end = now + _HORIZONS[0]
+            break
+        to_run = np.flatnonzero(expected.is_to_run)
+        order = to_run[np.lexsort((expected.jobs[to_run], expected.instants[to_run]))][:_NEXT_MAX]
+        found = [
+            (instant, JobNumber(job))
+            for instant, job in zip(expected.instants[order].tolist(), expected.jobs[order].tolist(), strict=True)
+        ]
+        if len(found) >= _NEXT_MAX:
+            end = found[-1][0]
+            break
+        if len(found) >= count:
+            break
+    return Coming(now, end, timeline.revision, tuple(found))

@@ -1,0 +1,267 @@
+"""What the timeline shows: for each job of a page, what it did and will do in a window of time.
+
+    rows       the last occurrences that had ended by the end of the window, from each job's history; what has not ended
+    expected   the instants that are due by the jobs' timelines: what is to come, and what has no row in the history
+    windows    rows that answer for many instants at once: a pause, an outage
+
+All of it is bounded. If a job had more in the window than can be read for a page, the newest part is read, and of the
+rest it is known only how much was due: that is said as such (`unread`), and a shorter window shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from itinerary.core.timeline.timeline import Timeline
+from itinerary.errors import ItineraryError
+from itinerary.model.audit_queries import Pointers, PointerTable
+from itinerary.model.occurrence import Kind
+from itinerary.model.queries import Active, ByKey, Recent
+from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow
+from itinerary.model.states import FINAL
+from itinerary.read.snapshot import Ground
+from itinerary.schedules.durations import SECOND
+from itinerary.web.charts.marks import Tone, tone_of
+
+__all__ = ["Item", "Lane", "Numbers", "Stretch", "lanes_of"]
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+_ROWS_MAX: Final = 4_000
+"""Rows that are read for a page."""
+_INSTANTS_MAX: Final = 250_000
+"""Instants that are enumerated for a page, nearly."""
+_PARTS: Final = 168
+_TOO_MANY: Final = "so many are due in so long a window that they are not foreseen here; look at a shorter one"
+_SPARE: Final = 16
+_KEYS_MAX: Final = 500
+_ACTIVE_MAX: Final = 2_000
+_WINDOWS_MAX: Final = 500
+_AFTERWARDS: Final = 3_600 * SECOND
+"""What began in the window may have ended so much later."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One occurrence: a run from its start to its end, or a moment."""
+
+    start: int
+    end: int
+    tone: Tone
+    state: str
+    ref: int | None
+    """None: there is no row yet."""
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """One row for many instants."""
+
+    start: int
+    end: int
+    tone: Tone
+    state: str
+    ref: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """One job in the window."""
+
+    job: str
+    items: tuple[Item, ...]
+    """What there is a row of, by their starts."""
+    unread: Numbers
+    """Instants that were due and were not looked at."""
+    coming: Numbers
+    """Instants that are to run."""
+    passed_over: Numbers
+    """Instants that are to be skipped: it is paused, or somebody has said so."""
+    stretches: tuple[Stretch, ...]
+    gap: str | None
+    """Why nobody can say what is due, if so."""
+
+    @property
+    def size(self) -> int:
+        """How much there is to draw."""
+        return len(self.items) + len(self.unread) + len(self.coming) + len(self.passed_over)
+
+
+class _Due(NamedTuple):
+    to_run: Numbers
+    skipped: Numbers
+
+
+async def lanes_of(ground: Ground, jobs: Sequence[JobRow], start: int, end: int) -> list[Lane]:
+    """What these jobs did and will do in `[start, end)`."""
+    numbers = [job.number for job in jobs]
+    due, gaps = await asyncio.to_thread(_due, ground.timeline, numbers, start, end)
+    rows, read_from = await _ended(ground, numbers, due, start, end)
+    active = await ground.store.read(Active(limit=_ACTIVE_MAX))
+    for row in active:
+        if row.job in rows:
+            rows[row.job].append(row)
+    missing = _missing(ground, rows, due, read_from, min(end, ground.now))
+    for row in (await ground.store.read(ByKey(missing))).values() if missing else ():
+        rows[row.job].append(row)
+    stretches = await _stretches(ground, frozenset(numbers), start, end)
+    window = _Window(start, end, ground.now)
+    return [
+        _lane(window, job, rows[job.number], due[job.number], read_from[job.number], stretches, gaps) for job in jobs
+    ]
+
+
+def _due(
+    timeline: Timeline, jobs: Sequence[JobNumber], start: int, end: int
+) -> tuple[dict[JobNumber, _Due], dict[JobNumber, str]]:
+    """What is due in the window, by the timelines of these jobs."""
+    nothing = np.array([], np.int64)
+    found = dict.fromkeys(jobs, _Due(nothing, nothing))
+    try:
+        few = _foreseeable(timeline, jobs, start, end)
+        expected = timeline.expected(start, end, few)
+    except ItineraryError as error:
+        return found, dict.fromkeys(jobs, str(error))
+    for job in few:  # they stand by job, and then by instant
+        first, last = np.searchsorted(expected.jobs, [job, job + 1])
+        instants, skips = expected.instants[first:last], expected.skips[first:last]
+        found[job] = _Due(instants[skips == 0], instants[skips != 0])
+    gaps = dict.fromkeys(set(jobs).difference(few), _TOO_MANY)
+    return found, gaps | {gap.job: gap.reason for gap in expected.gaps}
+
+
+def _foreseeable(timeline: Timeline, jobs: Sequence[JobNumber], start: int, end: int) -> list[JobNumber]:
+    """The jobs whose instants in the window are few enough to be enumerated, all together, as far as two short parts of
+    it say: first those that are due least often."""
+    part = (end - start) // _PARTS
+    often: Counter[JobNumber] = Counter()
+    for begin in (start, (start + end) // 2):
+        seen = Counter(timeline.expected(begin, begin + part, list(jobs)).jobs.tolist())
+        often |= Counter({JobNumber(job): count for job, count in seen.items()})
+    left, few = _INSTANTS_MAX, list[JobNumber]()
+    for job in sorted(jobs, key=lambda job: often[job]):
+        left -= often[job] * _PARTS
+        if left >= 0:
+            few.append(job)
+    return few
+
+
+async def _ended(
+    ground: Ground, jobs: Sequence[JobNumber], due: Mapping[JobNumber, _Due], start: int, end: int
+) -> tuple[dict[JobNumber, list[OccurrenceRow]], dict[JobNumber, int]]:
+    """What has ended, and from when on it is known: jobs with little in the window are read whole, and share what they
+    do not need with the others."""
+    expected = {job: int(np.searchsorted(due[job].to_run, ground.now)) + _SPARE for job in jobs}
+    rows: dict[JobNumber, list[OccurrenceRow]] = {job: [] for job in jobs}
+    read_from = dict.fromkeys(jobs, start)
+    ended_before = None if end > ground.now else end + _AFTERWARDS
+    left = _ROWS_MAX
+    for is_first in (True, False):  # and, where more was done than was due, once more
+        asked = expected if is_first else {job: _ROWS_MAX for job in jobs if read_from[job] > start}
+        for limit, few in _shared(asked, left).items():
+            some = [job for job in few if len(rows[job]) < limit]
+            found = await ground.store.read(Recent(tuple(some), limit, ended_before))
+            for job in some:
+                rows[job] = list(found.get(job, ()))
+                left -= len(rows[job])
+                is_cut = len(rows[job]) >= limit
+                read_from[job] = max(start, _oldest(rows[job])) if is_cut else start
+    return rows, read_from
+
+
+def _oldest(rows: Iterable[OccurrenceRow]) -> int:
+    return min(row.ended_at or row.instant for row in rows)
+
+
+def _shared(wanted: Mapping[JobNumber, int], left: int) -> dict[int, list[JobNumber]]:
+    """Who is asked for how much, if there is so much left: who wants least gets it, and the others share the rest. The
+    numbers are powers of two, so that there are few questions."""
+    by_limit: defaultdict[int, list[JobNumber]] = defaultdict(list)
+    for place, job in enumerate(sorted(wanted, key=lambda job: wanted[job])):
+        limit = min(wanted[job], left // (len(wanted) - place))
+        if limit > 0:
+            by_limit[1 << (limit.bit_length() - 1 if limit < wanted[job] else (limit - 1).bit_length())].append(job)
+            left -= limit
+    return by_limit
+
+
+def _missing(
+    ground: Ground,
+    rows: Mapping[JobNumber, Sequence[OccurrenceRow]],
+    due: Mapping[JobNumber, _Due],
+    read_from: Mapping[JobNumber, int],
+    until: int,
+) -> tuple[Key, ...]:
+    """Instants that were due and are not among the rows: they ended much later, or stand in a window."""
+    missing: list[Key] = []
+    for job, one in due.items():
+        floor = max(read_from[job], ground.timeline.jobs[job].history_floor)
+        passed = one.to_run[(one.to_run >= floor) & (one.to_run < until)]
+        lacking = np.setdiff1d(passed, _instants(rows[job]))[: _KEYS_MAX - len(missing)]
+        missing += [Key(instant, job, Kind.SCHEDULED) for instant in lacking.tolist()]
+    return tuple(missing)
+
+
+def _instants(rows: Iterable[OccurrenceRow]) -> Numbers:
+    return np.array([row.instant for row in rows if row.kind is Kind.SCHEDULED], np.int64)
+
+
+async def _stretches(
+    ground: Ground, jobs: frozenset[JobNumber], start: int, end: int
+) -> dict[JobNumber, list[Stretch]]:
+    page = await ground.store.read(Pointers(PointerTable.WINDOWS, (start + 1,), _WINDOWS_MAX))
+    found: defaultdict[JobNumber, list[Stretch]] = defaultdict(list)
+    for _, row in page.found:
+        window = None if row is None else row.window
+        if row is None or window is None or row.job not in jobs or window.start >= end or row.started_at is not None:
+            continue
+        found[row.job].append(
+            Stretch(window.start, window.end, tone_of(row.status), str(row.status), row.ref, window.count)
+        )
+    return found
+
+
+class _Window(NamedTuple):
+    start: int
+    end: int
+    now: int
+
+
+def _lane(
+    window: _Window,
+    job: JobRow,
+    rows: Iterable[OccurrenceRow],
+    due: _Due,
+    read_from: int,
+    stretches: Mapping[JobNumber, Sequence[Stretch]],
+    gaps: Mapping[JobNumber, str],
+) -> Lane:
+    kept = {row.ref: row for row in rows}.values()
+    items = [_item(row, window.now) for row in kept if row.window is None or row.started_at is not None]
+    inside = [item for item in items if item.end >= window.start and item.start < window.end]
+    without = np.setdiff1d(due.to_run, _instants(kept))
+    return Lane(
+        job.name,
+        tuple(sorted(inside, key=lambda item: item.start)),
+        unread=without[without < min(read_from, window.now)],
+        coming=without[without > window.now],
+        passed_over=due.skipped[due.skipped > window.now],
+        stretches=tuple(stretches.get(job.number, ())),
+        gap=gaps.get(job.number),
+    )
+
+
+def _item(row: OccurrenceRow, now: int) -> Item:
+    """A row, where it is on the timeline: at its instant, if it never ran."""
+    if row.started_at is None:
+        at = row.instant if row.status in FINAL else row.due_at
+        return Item(at, at, tone_of(row.status), str(row.status), row.ref)
+    end = row.ended_at or max(now, row.started_at)
+    return Item(row.started_at, end, tone_of(row.status), str(row.status), row.ref)
