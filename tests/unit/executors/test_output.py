@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import tracemalloc
 from collections.abc import Mapping
 
 import pytest
@@ -57,6 +58,18 @@ def test_of_much_the_end_is_kept_with_a_note_how_much_is_missing() -> None:
     assert lines[-1] == "009999"
     missing = 70_000 - len("\n".join(lines)) - 1
     assert note == f"… {missing} bytes before this are not kept …"
+
+
+def test_the_memory_for_output_is_bounded_however_much_a_task_prints() -> None:
+    tracemalloc.start()
+    try:
+        tail = Tail(100_000)
+        for _ in range(1_000):
+            tail.write(b"x" * 10_000)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(tail) == 10_000_000
 
 
 @given(st.lists(st.binary(max_size=300), max_size=30))
