@@ -13,7 +13,7 @@
     schedules       whether a schedule is due at an instant, and if not, why
     job_status      the status of the job then, who set it and why
     render          the sentences, in order
-    causes, explanation, verdict, formatting     the parts of an answer
+    context, causes, explanation, verdict, formatting     the parts of an answer
 
 The answer uses durable facts only. Where those do not say why, the sentence says so, and does not guess.
 """
