@@ -76,7 +76,8 @@ def _served(evidence: Evidence, now: int) -> tuple[_Wait | None, int | None]:
 
 
 def _queues(config: str | None) -> bool:
-    return config is not None and _overlap_in(config) is Overlap.QUEUE
+    overlap = None if config is None else _overlap_in(config)
+    return overlap is not None and overlap.queues
 
 
 @lru_cache(maxsize=4_096)

@@ -254,7 +254,7 @@ def _headline(job: AppliedJob) -> str:
 
 
 def _since(diff: Diff) -> str:
-    first = f", first run {_shown(diff.first_at)}" if diff.policy is UpdatePolicy.GRACEFUL and diff.first_at else ""
+    first = f", first run {_shown(diff.first_at)}" if diff.policy.is_graceful and diff.first_at else ""
     return f", from {_shown(diff.effective_from)} on{first}"
 
 

@@ -26,7 +26,6 @@ from itinerary.forecast.outcome_columns import CODES, NEVER, Course, Memory, Num
 from itinerary.forecast.simulator import Backlog, Enough, Runs, Stage
 from itinerary.forecast.task_durations import Takes
 from itinerary.model.occurrence import Kind
-from itinerary.model.policies import OnOrphan, Overlap, Recovery
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
@@ -222,16 +221,16 @@ class _Segment:
             plan = self._stage.plan(JobNumber(int(rest.jobs[place])))
             config = plan.terms.config.job
             has_begun = starts[place] != NEVER and starts[place] < at
-            is_again = config.on_orphan is OnOrphan.RERUN
+            is_again = config.on_orphan.reruns
             ends[place] = at
             if has_begun and not is_again:
                 states[place] = CODES[OccurrenceState.ORPHANED]
-            elif not has_begun and config.recovery.strategy is Recovery.MARK_AS_MISSED:
+            elif not has_begun and config.recovery.strategy.only_marks:
                 starts[place], states[place] = NEVER, CODES[OccurrenceState.MISSED]
             else:
                 gone[place] = True
                 instant = int(rest.instants[place])
-                waits = overlap_of_recovery(config.overlap) is Overlap.QUEUE
+                waits = overlap_of_recovery(config.overlap).queues
                 wanted.append(
                     Wanted(
                         Key(instant, plan.number, Kind.SCHEDULED),

@@ -28,7 +28,6 @@ import numpy as np
 from itinerary.forecast.contention import AllAlone, Crowds
 from itinerary.forecast.outcome_columns import CODES, Course, Memory, Numbers, Together, Which, key_of
 from itinerary.forecast.simulator import Runs, Stage
-from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber
 from itinerary.schedules.durations import SECOND
 
@@ -190,7 +189,7 @@ def family_numbers(stage: Stage, jobs: Numbers) -> Numbers:
     for place, number in enumerate(jobs.tolist()):
         terms = stage.plan(JobNumber(number)).terms
         names = [limit.name for limit in terms.limits]
-        if not names and terms.config.job.overlap is Overlap.ALLOW:
+        if not names and terms.config.job.overlap.is_parallel:
             continue
         joined = {by_limit[name] for name in names if name in by_limit}
         family = min(joined, default=place + 1)

@@ -36,7 +36,6 @@ from itinerary.core.timeline.index import JobTable, ScheduledRunIndex, Scheduled
 from itinerary.core.timeline.job_plan import JobPlan, PlanBook
 from itinerary.forecast.task_durations import Takes
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Stopped, Succeeded
-from itinerary.model.policies import Overlap
 from itinerary.model.queries import Active, ByRef, Waiting
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
@@ -378,7 +377,7 @@ class _Play:
         work = partial(ledger.start, owner=node, revision=revision, starts=starts, takeover_after=takeover_after)
         answers = done(self.engine.write(lambda tx: work(tx, configs=configs)))
         self.inbox.append(m.StartsAnswered(starts, answers))
-        if any(request.overlap is Overlap.REPLACE for request in starts) and (
+        if any(request.overlap.replaces for request in starts) and (
             mail := done(self.store.beat(self.stage.node)).mail
         ):
             done(self.store.beat(self.stage.node, mail))

@@ -50,7 +50,6 @@ from itinerary.jobs.version_diff import differ_in_defaults_only
 from itinerary.model.codec import to_json
 from itinerary.model.config import check_timeouts
 from itinerary.model.overrides import Overrides, left_unset
-from itinerary.model.policies import Undeclared
 from itinerary.model.queries import JobsByName, Standing
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
@@ -143,7 +142,7 @@ async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any)
             return False
         stored.revision = max(answer.revision for answer in answers if isinstance(answer, Entered))
     found = settling.found
-    if found.jobs and found.undeclared is not Undeclared.KEEP:
+    if found.jobs and not found.undeclared.keeps:
         log.info("jobs.undeclared", source=found.source, became=found.undeclared.value, jobs=list(found.jobs))
     return True
 
@@ -263,7 +262,7 @@ class _Stored:
             if row is not None and name not in planned and source_of(of_job) != home.source:
                 entries.append(source_entry(name, home.source, by=by, revision=self.revision))
         found = await self._undeclared(store, home)
-        if home.undeclared is not Undeclared.KEEP:
+        if not home.undeclared.keeps:
             entries += [settling_entry(name, home, by=by, revision=self.revision) for name in found]
         return _Settling(entries, UndeclaredJobs(home.source, home.undeclared, tuple(found)))
 
@@ -275,7 +274,7 @@ class _Stored:
             for number, newest in self.newest.items()
             if number not in declared and not newest.is_removed and source_of(self._entries[number]) == home.source
         }
-        if home.undeclared is Undeclared.STOP:
+        if home.undeclared is not None and home.undeclared.stops:
             numbers = {number for number in numbers if not is_stopped(self._entries[number])}
         if not numbers:
             return []

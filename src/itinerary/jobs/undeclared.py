@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
@@ -124,7 +124,15 @@ def _stop(entries: Iterable[EntryRow]) -> EntryRow | None:
 
 def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
     """Return the entry that stops or removes a job that its source no longer declares."""
-    kind = EntryKind.REMOVE if home.undeclared is Undeclared.REMOVE else EntryKind.STOP
+    match home.undeclared:
+        case Undeclared.REMOVE:
+            kind = EntryKind.REMOVE
+        case Undeclared.STOP:
+            kind = EntryKind.STOP
+        case Undeclared.KEEP | None:
+            raise AssertionError("a job that is kept needs no entry")
+        case _:
+            assert_never(home.undeclared)
     return NewEntry(
         job=job,
         kind=kind,

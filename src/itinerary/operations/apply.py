@@ -44,7 +44,7 @@ from itinerary.jobs.undeclared import (
     was_undeclared,
 )
 from itinerary.jobs.version_diff import DefaultDifference, default_differences, differ_in_defaults_only, differences
-from itinerary.model.policies import Undeclared, UpdatePolicy
+from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.model.timeline import Denial, Denied, NewEntry
 from itinerary.model.version_subject import VersionSubject
@@ -219,14 +219,14 @@ class _Plan:
         """`made` is what the same request has entered before, if it has: then it is that again, and nothing is new."""
         self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
         self._key, self._made = key, made
-        window = _WINDOW if wish.window is None and wish.policy is not UpdatePolicy.WINDOWED else wish.window
+        window = _WINDOW if wish.window is None and not wish.policy.is_windowed else wish.window
         self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
         self._zone_data = zone_data
         self._rows = {row.name: row for row in self._timeline.jobs.values()}
         self._jobs = [self._planned(declaration, place) for place, declaration in enumerate(declared.values(), 1)]
         self._jobs += [self._removal(name, declared) for name in dict.fromkeys(wish.remove)]
         undeclared = self._undeclared(declared)
-        is_kept = wish.home is None or wish.home.undeclared in (None, Undeclared.KEEP)
+        is_kept = wish.home is None or wish.home.undeclared is None or wish.home.undeclared.keeps
         self._jobs += [] if is_kept else [self._settled(row) for row in undeclared]
         planned = {job.row.name for job in self._jobs}
         self._kept = tuple(row.name for row in undeclared if row.name not in planned)
@@ -295,6 +295,7 @@ class _Plan:
         home = self._wish.home
         if home is None or self._made is not None:
             return []
+        is_removal = home.undeclared is not None and home.undeclared.removes
         return [
             row
             for row in self._timeline.jobs.values()
@@ -302,7 +303,7 @@ class _Plan:
             and row.name not in self._wish.remove
             and source_of(self._timeline.entries(row.number)) == home.source
             and not is_removed(self._timeline, row)
-            and (home.undeclared is Undeclared.REMOVE or not is_stopped(self._timeline.entries(row.number)))
+            and (is_removal or not is_stopped(self._timeline.entries(row.number)))
         ]
 
     def _settled(self, row: JobRow) -> _Planned:

@@ -308,13 +308,13 @@ class Terms:
     def __init__(self, change: Change, policy: UpdatePolicy) -> None:
         self.change = change
         self.policy = policy if change.policy is None else one_of(UpdatePolicy)("policy", change.policy)
-        if change.effective_from is not None and self.policy is not UpdatePolicy.GRACEFUL:
+        if change.effective_from is not None and not self.policy.is_graceful:
             raise ConfigError(f'effective_from: goes with policy="graceful"; a change that is {self.policy} counts now')
         self._count, self._window_for = self._window(change.window)
 
     def _window(self, window: int | DurationLike | None) -> tuple[int | None, int | None]:
         if window is None:
-            return (_OCCURRENCES if self.policy is UpdatePolicy.WINDOWED else None), None
+            return (_OCCURRENCES if self.policy.is_windowed else None), None
         if isinstance(window, bool) or not isinstance(window, int):
             return None, parse_duration(window)
         if not 1 <= window <= INSTANTS_MAX:
@@ -323,7 +323,7 @@ class Terms:
 
     def beginning(self, timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow]) -> Beginning:
         """Decide when a version with this body takes effect. `zones` is zone data that is entered with it."""
-        if self.policy is not UpdatePolicy.GRACEFUL:
+        if not self.policy.is_graceful:
             return Beginning()
         if self.change.effective_from is not None:
             return Beginning(microseconds_of(self.change.effective_from))

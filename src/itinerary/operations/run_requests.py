@@ -282,7 +282,7 @@ class Requests:
     def _in_line(self, job: JobRow, version: int) -> str | None:
         """Like recovery, a backfill waits for what is in its way, unless its job allows everything."""
         definition = self._view.timeline.definition(job.number, version)
-        if definition.config().overlap is Overlap.ALLOW:
+        if definition.config().overlap.is_parallel:
             return None
         return to_json(Overrides(overlap=Overlap.QUEUE)).decode()
 

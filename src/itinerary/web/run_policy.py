@@ -12,7 +12,7 @@ Limits and `max_active` are no values of a run: no caller overrides them for one
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, assert_never
 
 from itinerary.errors import PermissionDeniedError
 from itinerary.model.definition import Definition
@@ -23,11 +23,8 @@ from itinerary.operations.run_requests import Permit
 
 __all__ = ["permit_of"]
 
-_LIFTS: Final = {
-    "overlap": frozenset({Overlap.ALLOW, Overlap.REPLACE}),
-    "on_orphan": frozenset({OnOrphan.RERUN}),
-}
-"""The values that lift a policy, by their key."""
+_CHECKED: Final = ("overlap", "on_orphan")
+"""The keys of values that may lift a policy."""
 
 
 def permit_of(scope: Scope | None) -> Permit | None:
@@ -38,10 +35,21 @@ def permit_of(scope: Scope | None) -> Permit | None:
 def _check_values(definition: Definition, given: Overrides) -> None:
     """Raise PermissionDeniedError if a value lifts a policy of the job."""
     config = definition.config()
-    for key, lifting in _LIFTS.items():
+    for key in _CHECKED:
         wanted, own = getattr(given, key), getattr(config, key)
-        if wanted in lifting and wanted != own:
+        if wanted is not None and _lifts(wanted) and wanted != own:
             raise PermissionDeniedError(
                 f"{key}: {wanted} lifts a policy of the job, which is {own}; that needs the scope admin: "
                 f"leave {key} out, or have an admin change the job"
             )
+
+
+def _lifts(value: Overlap | OnOrphan) -> bool:
+    """True if the value lifts a policy: it lets runs overlap, ends another run, or runs one again."""
+    match value:
+        case Overlap.ALLOW | Overlap.REPLACE | OnOrphan.RERUN:
+            return True
+        case Overlap.SKIP | Overlap.QUEUE | OnOrphan.LEAVE:
+            return False
+        case _:
+            assert_never(value)

@@ -9,7 +9,7 @@ occurrence, lifecycle            one occurrence from its claim to its end, stage
 tasks, task_progress, failure    its tasks, the progress of one, and the effect of a failure on the others
 conditions_and_hooks             conditions before a start, and hooks around it
 completion, hook_payloads        the end of an occurrence, and what hooks receive
-report_queue                     reports that wait for their hooks
+report_queue                     reports of executors, held back while starts are written
 takeover, shutdown               occurrences of a dead node, and of a node that shuts down
 requests                         cancel, adjust and other requests
 task_transactions                transactions that a task shares with the scheduler

@@ -22,14 +22,12 @@ from typing import Final, NamedTuple
 
 from itinerary.core.loop.task_progress import BEGUN, Phase, TaskProgress
 from itinerary.model.overrides import Level
-from itinerary.model.policies import Failure, Mode
+from itinerary.model.policies import Mode
 from itinerary.model.states import OccurrenceState
 
 __all__ = ["Decision", "decide", "is_doomed", "outcome_of"]
 
 _WAITING: Final = Phase.WAITING
-_CONTINUE: Final = Failure.CONTINUE
-_SEQUENTIAL: Final = Mode.SEQUENTIAL
 
 
 class Decision(NamedTuple):
@@ -59,11 +57,11 @@ def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> De
             if (is_closing or hard is not None) and not spared:
                 stop.append(task)
             busy = True
-            held = held or (phase is Phase.RETRYING and task.config.failure is Failure.RETRY_ON_FAILURE)
+            held = held or (phase is Phase.RETRYING and task.config.failure.holds_peers)
     is_over = not busy and not begin
-    if held or (busy and mode is _SEQUENTIAL):
+    if held or (busy and not mode.is_parallel):
         begin = []
-    elif mode is _SEQUENTIAL:
+    elif not mode.is_parallel:
         begin = begin[:1]
     return Decision(begin, stop, skip, is_over, failed)
 
@@ -80,7 +78,7 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
     failed = [task for task in tasks if task.has_failed]
     if not failed:  # nearly always
         return OccurrenceState.COMPLETED, None
-    hard = next((task for task in failed if task.config.failure is not _CONTINUE), None)
+    hard = next((task for task in failed if not task.config.failure.spares_peers), None)
     if hard is not None:
         return OccurrenceState.FAILED, hard
     return OccurrenceState.COMPLETED_WITH_ERRORS, failed[0]
@@ -89,13 +87,13 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
     """True if the failure of a peer leaves the task alone, since the task sets `continue` itself."""
     config = task.config
-    return not is_closing and config.failure is _CONTINUE and config.source("failure") is Level.TASK
+    return not is_closing and config.failure.spares_peers and config.source("failure") is Level.TASK
 
 
 def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:
     """The failure for which those in flight are stopped, and the one for which the rest is skipped."""
-    failed = [task for task in tasks if task.has_failed and task.config.failure is not _CONTINUE]
+    failed = [task for task in tasks if task.has_failed and not task.config.failure.spares_peers]
     if not failed:
         return None, None
-    hard = next((task for task in failed if task.config.failure is Failure.FAIL_FAST), None)
+    hard = next((task for task in failed if task.config.failure.stops_peers), None)
     return hard, hard or failed[0]

@@ -379,7 +379,7 @@ class Course:
         if self.is_recovery:
             return overlap_of_recovery(config.overlap)
         is_asked = not self.key.kind.is_by_schedule
-        if is_asked and config.overlap is Overlap.SKIP and config.source("overlap") is not Level.OCCURRENCE:
+        if is_asked and config.overlap.skips and config.source("overlap") is not Level.OCCURRENCE:
             return Overlap.QUEUE
         return config.overlap
 

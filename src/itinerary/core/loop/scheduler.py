@@ -63,7 +63,6 @@ from itinerary.core.loop.statistics import Tally
 from itinerary.core.loop.task_transactions import Lending
 from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.policies import OnOrphan
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Change, Refusal, Refused, Written
@@ -221,7 +220,7 @@ class Scheduler:
         board = self._board
         why = f"node {board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
         for course in list(board.live.values()):
-            if course.terms.config.job.on_orphan is OnOrphan.RERUN and course.can_lose_tasks:
+            if course.terms.config.job.on_orphan.reruns and course.can_lose_tasks:
                 board.line.release(course)
                 if lifecycle.give_way(course, why, now, out):
                     out.log(Level.WARNING, "occurrence.gave_way", **ending.named(course), why=why)

@@ -127,7 +127,7 @@ def _conclude(board: Board, course: Course, now: int, out: Outbox) -> None:
     """Cancel what was interrupted while it ran, or give it back."""
     interruption, policy = course.interruption, course.terms.config.job.on_shutdown
     assert interruption is not None, "only what is interrupted is concluded"
-    if interruption.has_run and policy is not OnShutdown.RERUN:
+    if interruption.has_run and not policy.reruns:
         lifecycle.close(course, board.shutdown_closing(), now, out)
         return
     runs_on = any(task.phase in IN_FLIGHT for task in course.tasks)

@@ -27,7 +27,6 @@ from typing import Final
 
 from itinerary.core.loop.occurrence import Course, Stage
 from itinerary.core.loop.timers import Agenda
-from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, Key
 from itinerary.schedules.durations import SECOND
 
@@ -39,7 +38,6 @@ WAIT_MAX: Final = 2 * SECOND
 LATE_MIN: Final = SECOND // 10
 """From which delay on a run has begun late."""
 
-_ALLOW: Final = Overlap.ALLOW
 _CLAIMED: Final = Stage.CLAIMED
 _LINED_UP: Final = Stage.LINED_UP
 _STARTING: Final = Stage.STARTING
@@ -68,7 +66,7 @@ class Turns:
             job = course.key.job
             if course.stage is not _CLAIMED or course.fence is None or course.request is None:
                 admitted.append(course)  # a run that was taken over may hold the slot already
-            elif course.request.overlap is _ALLOW or course.skip is not None:
+            elif course.request.overlap.is_parallel or course.skip is not None:
                 admitted.append(course)
             elif job not in current and job not in waiting:  # nearly always
                 current[job] = course
@@ -79,7 +77,7 @@ class Turns:
 
     def has_turn(self, course: Course, now: int, alarms: Agenda) -> bool:
         """Return True if a run need not wait for another run of its job. If not, the run waits from now on."""
-        if course.fence is None or course.request is None or course.request.overlap is _ALLOW:
+        if course.fence is None or course.request is None or course.request.overlap.is_parallel:
             return True
         job = course.key.job
         current = self._current.get(job)

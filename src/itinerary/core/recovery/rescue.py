@@ -170,7 +170,7 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
 def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Intervention:
     """It is nobody's, its pods go on, and it keeps its shares of limits. The `others` ran on the node: lost."""
     why = f"{why}; its pods go on"
-    is_rerun = _wants(detail) is OnOrphan.RERUN and not _too_often(others, detail.attempts)
+    is_rerun = _wants(detail).reruns and not _too_often(others, detail.attempts)
     ended = {} if is_rerun else {attempt.place for attempt in others}
     tasks = tuple(
         replace(task, status=TaskState.FAILED, reason=f"{why}, {_UNKNOWN}")

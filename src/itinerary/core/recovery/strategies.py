@@ -78,7 +78,7 @@ class Policy(msgspec.Struct, frozen=True):
     def recovers_as(self) -> OccurrenceState:
         """What its recovery runs are created as: standing in line for the job's slot, one behind the other, unless they
         may overlap (R2)."""
-        return OccurrenceState.QUEUED if overlap_of_recovery(self.overlap) is Overlap.QUEUE else OccurrenceState.PRERUN
+        return OccurrenceState.QUEUED if overlap_of_recovery(self.overlap).queues else OccurrenceState.PRERUN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ def recovered(
     if not len(missing):
         return []
     recovery = policies[int(missing.versions[-1])].recovery
-    if recovery.strategy is Recovery.COMPRESSED:
+    if recovery.strategy.is_compressed:
         kinds = _schedules_in(missing, policies)
         return [_compressed(job, block, policies) for block in missing.blocks(kinds)]
     runs = to_run(missing.instants, recovery, now)
@@ -219,7 +219,7 @@ def settled_each(
 
 def overlap_of_recovery(overlap: Overlap) -> Overlap:
     """How recovery runs of a job overlap: one after another, whatever it chose, unless that is `allow` (R2)."""
-    return Overlap.ALLOW if overlap is Overlap.ALLOW else Overlap.QUEUE
+    return overlap if overlap.is_parallel else Overlap.QUEUE
 
 
 def _compressed(job: JobRow, block: Missing, policies: Mapping[int, Policy]) -> Wanted:

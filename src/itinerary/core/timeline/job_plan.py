@@ -25,7 +25,6 @@ from itinerary.model.ids import jitter_for, job_id, occurrence_id
 from itinerary.model.job import Task
 from itinerary.model.occurrence import Window
 from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.policies import Mode
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.writes import Limit
 from itinerary.schedules import Schedule, from_stored
@@ -54,7 +53,7 @@ class Terms:
         self.config = config
         self.json = to_json(config).decode()
         self.tasks: tuple[EffectiveConfig, ...] = tuple(config.of_task(task.name) for task in tasks)
-        self.is_parallel = config.job.mode is Mode.PARALLEL
+        self.is_parallel = config.job.mode.is_parallel
         self.execution_timeout = config.job.execution_timeout
         self.limits = limits
 

@@ -26,7 +26,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from itinerary.model.audit_trail import as_claimed
-from itinerary.model.policies import Overlap
 from itinerary.model.rows import NodeNumber, Ref, SlotRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Start, Started
@@ -37,7 +36,6 @@ from itinerary.stores.transaction import Swap, Transaction
 __all__ = ["begin", "plain_ones"]
 
 _FREE: Final = {"ref": None, "has_line": False}
-_ALLOW: Final = Overlap.ALLOW
 _RUNNING: Final = OccurrenceState.RUNNING
 
 
@@ -109,7 +107,7 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
     slots = tx.lock(SLOTS, [(request.job,) for request in starts])
     fit = [request for request in starts if _fits(request, slots.get((request.job,)))]
     fit.sort(key=_job)
-    needing = [request for request in fit if request.overlap is not _ALLOW]
+    needing = [request for request in fit if not request.overlap.is_parallel]
     if needing:
         becomes: dict[str, Any] = {"fence": 1}
         each: dict[str, list[Any]] = {"ref": [request.ref for request in needing]}
@@ -121,7 +119,7 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
         got = tx.swap(SLOTS, [(request.job,) for request in needing], Swap(_FREE, becomes, each=each))
         assert len(got) == len(needing), "these slots are locked, and were free"
     if len(needing) < len(fit):
-        ran = [replace(slots[one.job,], last_run_at=one.instant) for one in fit if one.overlap is _ALLOW]
+        ran = [replace(slots[one.job,], last_run_at=one.instant) for one in fit if one.overlap.is_parallel]
         tx.save(SLOTS, ran, ("last_run_at",))
     return {request.ref: slots[request.job,].last_run_at for request in fit}
 
@@ -135,7 +133,7 @@ def _fits(request: Start, slot: SlotRow | None) -> bool:
             return False  # there is history, and it has to be looked at
     elif request.instant is None or slot.last_run_at >= request.instant:
         return False
-    return request.overlap is _ALLOW or (slot.ref is None and not slot.has_line)
+    return request.overlap.is_parallel or (slot.ref is None and not slot.has_line)
 
 
 def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], columns: Sequence[str]) -> None:

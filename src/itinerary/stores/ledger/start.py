@@ -25,7 +25,7 @@ moment at which the one who runs ends unseen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from itinerary.model.audit_trail import is_plain_start, unsaid_attempts
 from itinerary.model.policies import Overlap
@@ -58,8 +58,6 @@ _STEPS: Final = {state: Step(state) for state in OccurrenceState}
 _PENDING: Final = _STEPS[OccurrenceState.PENDING]
 # Ten thousand starts look at these, and to get at a member of an enumeration takes as long as to make a small object.
 _PRERUN: Final = OccurrenceState.PRERUN
-_ALLOW: Final = Overlap.ALLOW
-_REPLACE: Final = Overlap.REPLACE
 _ATTEMPTS_MAX: Final = 10_000
 _ENDED_BY_ITSELF: Final = FINAL - {OccurrenceState.ORPHANED}
 
@@ -180,13 +178,13 @@ class _Starting:
         """Begin those that may: each gets everything that it needs, or nothing."""
         pages, starts, begun = self.pages, self.starts, self.pages.rows
         slots = pages.slots(row.job for row in rows)
-        self.newest = {row.job: row for row in rows if starts[row.ref].overlap is _REPLACE}
+        self.newest = {row.job: row for row in rows if starts[row.ref].overlap.replaces}
         for ready in rows:
             row, request = begun[ready.ref], starts[ready.ref]
             if row.status in FINAL:
                 self._refuse(row, Refusal.SKIPPED, row.reason or "")  # one before it has replaced it
                 continue
-            slot = None if request.overlap is _ALLOW else slots[row.job]
+            slot = None if request.overlap.is_parallel else slots[row.job]
             if slot is not None and not self._gets(row, slot, request):
                 continue
             if request.limits and (lacking := lacking_limit(request.limits, self.shares)) is not None:
@@ -245,25 +243,39 @@ class _Starting:
         is_in_line, line = row.status is OccurrenceState.QUEUED, self._line(slot)
         others = [other for other in line if not other.is_recovery]
         is_late = self._is_late(row, request, holder)
-        is_silent = request.overlap is Overlap.REPLACE and self.owners.is_silent(holder)
-        if is_late or request.overlap is Overlap.QUEUE:
+        overlap = request.overlap
+        is_silent = overlap.replaces and self.owners.is_silent(holder)
+        if is_late or overlap.queues:
             line_max = LINE_MAX if is_late or request.max_queued is None else request.max_queued
             if not is_in_line and len(others) >= line_max:
                 self._skip_for(row, holder, f"{in_the_way}, and {len(others)} stand in line already")
         elif len(others) < len(line) or holder.is_recovery:  # what is due meanwhile queues behind recovery (R2)
-            if request.overlap is Overlap.REPLACE and not is_silent:
+            if overlap.replaces and not is_silent:
                 self._replace_in_line(row, line)
-        elif request.overlap is Overlap.SKIP:
-            self._skip_for(row, holder, in_the_way)
-        elif is_silent:
-            self.pages.ask_to_end(self.pages.look_at(slot.ref), replaced_by(row.ref))  # and nobody in line is skipped
-        elif self._replace(row, slot.ref, line):
+        elif self._skips_or_replaces(row, overlap, holder, line, is_silent=is_silent):
             return True
         if row.ref not in self.answer:
             if not is_in_line:
                 why = queues_for(slot.ref) if is_late else waits_for(slot.ref)
                 line.append(self.pages.join_line(self._mine(row), why))
             self._refuse(row, Refusal.QUEUED, self.pages.rows[row.ref].reason or "")
+        return False
+
+    def _skips_or_replaces(
+        self, row: OccurrenceRow, overlap: Overlap, holder: OccurrenceRow, line: list[OccurrenceRow], *, is_silent: bool
+    ) -> bool:
+        """Skip the occurrence, or let it replace the run in the slot. True if the slot is free then."""
+        match overlap:
+            case Overlap.SKIP:
+                self._skip_for(row, holder, overlaps(holder.ref))
+            case Overlap.REPLACE if is_silent:  # no queued occurrence is skipped
+                self.pages.ask_to_end(self.pages.look_at(holder.ref), replaced_by(row.ref))
+            case Overlap.REPLACE:
+                return self._replace(row, holder.ref, line)
+            case Overlap.QUEUE | Overlap.ALLOW:
+                raise AssertionError(f"{overlap}: it was queued before, or needs no slot")
+            case _:
+                assert_never(overlap)
         return False
 
     def _holder(self, ref: Ref) -> OccurrenceRow:
@@ -278,14 +290,14 @@ class _Starting:
             return False
         if self.pages.now <= request.late_until or _awaited(row) is not None:
             return True
-        return request.overlap is not _REPLACE and self.owners.doubt(holder, row.due_at) is not None
+        return not request.overlap.replaces and self.owners.doubt(holder, row.due_at) is not None
 
     def _overlapped(self, row: OccurrenceRow, request: Start) -> str | None:
         """Why it is skipped after all: the run that it waited to learn about ended by itself, after this one was due.
         So that one was running then. What counts is when its last attempt ended, by its node: its end may have been
         written much later, if the store did not answer that node."""
         awaited = _awaited(row)
-        if awaited is None or awaited.ref is None or request.overlap is _REPLACE:
+        if awaited is None or awaited.ref is None or request.overlap.replaces:
             return None
         other = self.pages.rows.get(awaited.ref) or self.tx.get(OCCURRENCES, [(awaited.ref,)]).get((awaited.ref,))
         if other is None or other.status not in _ENDED_BY_ITSELF or other.ended_at is None:
@@ -293,7 +305,7 @@ class _Starting:
         attempts = self.tx.scan(ATTEMPTS, (other.ref,), limit=_ATTEMPTS_MAX)
         if max((one.ended_at for one in attempts if one.ended_at is not None), default=other.ended_at) < row.due_at:
             return None
-        return overlaps(other.ref) + (", and the queue was full" if request.overlap is Overlap.QUEUE else "")
+        return overlaps(other.ref) + (", and the queue was full" if request.overlap.queues else "")
 
     def _skip_for(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
         """Skip it for the run in its job's slot; but as long as that may be dead, it waits, or stays in line."""
@@ -438,7 +450,7 @@ def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[
 def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
     """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (protocol rule
     11)."""
-    replacing = [(request.ref,) for request in starts if request.overlap is Overlap.REPLACE or request.passes_held]
+    replacing = [(request.ref,) for request in starts if request.overlap.replaces or request.passes_held]
     if not replacing:
         return []
     slots = tx.get(SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})
