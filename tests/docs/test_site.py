@@ -165,6 +165,6 @@ def test_states_of_one_rank_do_not_cover_each_other() -> None:
 
 def test_the_components_in_the_picture_of_a_node_are_those_that_it_has() -> None:
     drawn = (DOCS / "assets/architecture.svg").read_text("utf-8")
-    for component in ("builder", "claimer", "reaper", "rescuer", "sweeper", "syncer", "watcher"):
+    for component in ("index builder", "claimer", "reaper", "rescuer", "sweeper", "syncer", "heartbeat"):
         assert re.search(rf">[^<]*\b{component}\b[^<]*</text>", drawn), component
-        assert (ROOT / "src/itinerary/runtime" / f"{component}.py").is_file()
+        assert (ROOT / "src/itinerary/runtime" / f"{component.replace(' ', '_')}.py").is_file()
