@@ -3,10 +3,10 @@
     app = Itinerary()                     jobs are declared on it, and it runs a node
     cron, every, once, iso8601, …         when                    Retry, RecoveryPolicy      how
 
-Everything else that a program needs is reached from these: handles, nodes, runs, reports and contexts.
+A program reaches everything else from these: handles, nodes, runs, reports and contexts.
 
-What runs a node is imported when it is first asked for. A worker process of the `process` executor needs schedules and
-a context and no more, and is there in a third of the time.
+The modules that run a node are imported on first use. A worker process of the `process` executor needs only schedules
+and a context, and starts in a third of the time without them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,13 +1,13 @@
-"""A thread pool that never holds up the end of a program.
+"""A thread pool that never delays the exit of a program.
 
     submit ──► an idle thread, or a new one up to the limit, or the queue
 
-Python waits at its exit for every thread of a `ThreadPoolExecutor`, without a limit. One call that never returns (a
-name server, a file system, a database) then keeps the process alive for ever. The threads of this pool are daemons:
+At exit, Python waits for every thread of a `ThreadPoolExecutor`, without a limit. One call that never returns (a name
+server, a file system, a database) then keeps the process alive without end. The threads of this pool are daemons:
 `shutdown` waits for them for a few seconds, and Python's exit does not wait at all.
 
-Threads are used again. A new thread for each call costs more than most calls, and a signal that arrives while a thread
-is being created may go to that thread (see `waiting`).
+The pool reuses its threads. A new thread for each call costs more than most calls. A signal that arrives while a thread
+is being created may also go to that thread (see `signal_safe_wait`).
 
 The pool is a `ThreadPoolExecutor` because asyncio accepts no other class as the default executor of a loop.
 """
@@ -28,12 +28,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 JOIN_TIMEOUT: Final = 2.0
-"""How long `shutdown` waits for threads that are busy, in seconds."""
+"""The time that `shutdown` waits for busy threads, in seconds."""
 _THREADS_MAX: Final = 32
 
 
 class DaemonPool(ThreadPoolExecutor):
-    """Runs functions in at most `threads_max` daemon threads; further ones wait in a queue."""
+    """A pool of at most `threads_max` daemon threads. Further calls wait in a queue."""
 
     def __init__(self, name: str, threads_max: int = _THREADS_MAX) -> None:
         super().__init__(threads_max, name)
@@ -43,11 +43,18 @@ class DaemonPool(ThreadPoolExecutor):
         # Guarded by the lock:
         self._daemons: list[threading.Thread] = []
         self._unclaimed = 0
-        """Idle threads, less the calls in the queue that will wake them."""
+        """The idle threads, less the calls in the queue that will wake them."""
         self._is_shut_down = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function in a thread. Raises RuntimeError after `shutdown`, or if the system gives no thread."""
+        """Run a function in a thread.
+
+        Returns:
+            The future of the result.
+
+        Raises:
+            RuntimeError: The pool is shut down, or the system gives no thread.
+        """
         future: Future[T] = Future()
         with self._guard:
             if self._is_shut_down:
@@ -61,8 +68,8 @@ class DaemonPool(ThreadPoolExecutor):
             self._calls.put(_Call(future, partial(fn, *args, **kwargs)))
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as the class above has it
-        """Accept nothing more. With `wait`, give busy threads JOIN_TIMEOUT seconds, and then leave them behind."""
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the base class
+        """Accept no further calls. With `wait`, give busy threads JOIN_TIMEOUT seconds, and then abandon them."""
         with self._guard:
             if not self._is_shut_down:
                 self._is_shut_down = True
@@ -82,7 +89,7 @@ class DaemonPool(ThreadPoolExecutor):
             try:
                 call = self._calls.get_nowait()
             except Empty:
-                return  # a thread took it at this moment
+                return  # a thread took the call at this moment
             if call is not None:
                 call.future.cancel()
 
@@ -101,7 +108,7 @@ class DaemonPool(ThreadPoolExecutor):
 
 
 class _Call:
-    """A function with its arguments, and the future that its caller has."""
+    """A function with its arguments, and the future that its caller holds."""
 
     __slots__ = ("call", "future")
 
@@ -115,6 +122,6 @@ class _Call:
             result = self.call()
         except BaseException as error:  # noqa: BLE001 - the caller gets it from the future
             self.future.set_exception(error)
-            self = None  # type: ignore[assignment]  # noqa: PLW0642 - else the traceback keeps the future, and that the traceback
+            self = None  # type: ignore[assignment]  # noqa: PLW0642 - breaks the cycle of traceback and future
         else:
             self.future.set_result(result)

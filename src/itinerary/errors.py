@@ -1,6 +1,6 @@
 """Every exception that Itinerary raises, under one root.
 
-An error here is about the world: a bad expression, a window too wide, a zone that nobody knows. Its message says what
+An error here is about the world: a bad expression, a window that is too wide, an unknown zone. Its message says what
 happened, to what, and what to do about it. Our own bugs are assertions instead, and have no class.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ItineraryError(Exception):
-    """The root: catching this catches everything that Itinerary itself raises."""
+    """The root class: catching it catches every error that Itinerary itself raises."""
 
 
 class DurationError(ItineraryError, ValueError):
@@ -43,7 +43,7 @@ class DurationError(ItineraryError, ValueError):
 
 
 class ScheduleError(ItineraryError, ValueError):
-    """A schedule that cannot be built: which field, what was wrong with it, and what is allowed there."""
+    """A schedule that cannot be built. The message names the field, the mistake, and what is allowed there."""
 
 
 class UnknownZone(ScheduleError):
@@ -55,21 +55,27 @@ class WindowError(ItineraryError, ValueError):
 
 
 class ScheduleFaulty(ItineraryError):
-    """A schedule that broke its obligations while it was being asked: it went backwards, stood still, or raised.
+    """A schedule that broke its contract while instants were computed: it went backwards, did not advance, or raised.
 
     The job that uses it is quarantined with this message as the reason.
     """
 
 
 class ConfigError(ItineraryError, ValueError):
-    """A configuration value that is unknown, of the wrong type, or out of range: which key, and what is allowed."""
+    """A configuration value that is unknown, of the wrong type, or out of range.
+
+    The message names the key and what is allowed.
+    """
 
 
 class JobFileError(ConfigError):
-    """A job file that cannot be used: each mistake in it is a line, with file, line, key, value and what is allowed."""
+    """A job file that cannot be used.
+
+    The message has one line for each mistake, with file, line, key, value and what is allowed.
+    """
 
     def __init__(self, *problems: object) -> None:
-        """`problems` are the mistakes, each of which says what it is."""
+        """Join the mistakes into one message. Each of the `problems` describes itself as text."""
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
@@ -79,70 +85,74 @@ class IllegalTransition(ItineraryError):
 
 
 class IdentityError(ItineraryError, ValueError):
-    """A name, instant or number from which no id can be made: which one, and what is allowed."""
+    """A name, instant or number that cannot be made into an id. The message says which one, and what is allowed."""
 
 
 class RecordError(ItineraryError, ValueError):
-    """Stored or returned data that cannot be what it should be, or an event that cannot be appended: which record it
-    is, where in it, and what was expected."""
+    """Stored or returned data that is malformed, or an event that cannot be appended.
+
+    The message names the record, the place in it, and what was expected.
+    """
 
 
 class NodeError(ItineraryError):
-    """A node that cannot do what it was asked: it runs already, has not been started, or is too busy."""
+    """A node that cannot carry out a request: it already runs, is not started, or is too busy."""
 
 
 class NotThere(NodeError):
-    """Something was named that there is not: a job, an occurrence. The message has the name that was perhaps meant."""
+    """A job or occurrence was not found. The message suggests the closest name."""
 
 
 class KeyUsed(NodeError):
-    """A request came with a key that another request was made with already. Nothing was done."""
+    """The idempotency key of a request already belongs to another request. Nothing was done."""
 
 
 class PermissionDeniedError(ItineraryError):
-    """A caller asked for something that its scope does not cover: what it was, and which scope it needs."""
+    """A caller asked for an action outside its scope. The message names the action and the scope that it needs."""
 
 
 class ClockError(ItineraryError):
-    """A clock that a test moves cannot do what it was asked: go back, wait for something real, know an unknown job."""
+    """A test clock that cannot do what a test asked: go back, wait for real work, or find an unknown job."""
 
 
 class StaleVersion(ItineraryError):
-    """A change that was made from a version which is no longer the newest: which one it missed, and whose that is."""
+    """A change that is based on an old version. The message names the newer version and its author."""
 
 
 class TokenError(ItineraryError, ValueError):
-    """A token that cannot be made, or is not there: which one, and what to do."""
+    """A token that cannot be created or was not found. The message says which one, and what to do."""
 
 
 class StoreError(ItineraryError):
-    """A store could not do what it was asked: which store, what failed, and what to do about it."""
+    """A store that could not do what a caller asked. The message names the store, the failure, and the remedy."""
 
 
 class StoreUnavailable(StoreError):
-    """A store cannot be reached, and waiting for it has taken too long. Nothing is known to be lost: ask again."""
+    """A store did not become reachable in time. No data is known to be lost: retry the call."""
 
 
 class StoreBusy(StoreUnavailable):
-    """A store is held by somebody else for longer than its lock timeout."""
+    """Another process holds the store for longer than the lock timeout."""
 
 
 class StoreFull(StoreError):
-    """A store has no room left on its disk or in its map. What was asked is not written; it goes on with room."""
+    """A store has no room left on its disk or in its map.
+
+    Nothing was written; writes succeed again once there is room.
+    """
 
 
 class SchemaError(StoreError):
-    """A store's schema is newer than this program knows, damaged, or somebody else's."""
+    """A store's schema is newer than this program knows, is damaged, or belongs to another program."""
 
 
 class Unwritable(StoreError):
-    """A value that the store can never hold, whoever asks: a number out of range, text with a NUL (protocol rule
-    12)."""
+    """A value that the store can never hold: a number out of range, text with a NUL (protocol rule 12)."""
 
 
 class TransactionError(StoreError):
-    """A task's transaction that cannot be: unsupported there, over its time, refused by its fence, or misused."""
+    """A task's transaction that is unsupported by the store, over its timeout, refused by its fence, or misused."""
 
 
 class CommitInDoubt(TransactionError):
-    """A commit whose answer did not come: it may have happened or not, and has to be found out."""
+    """A commit whose answer was lost. Only the store can show whether the commit happened."""

@@ -3,10 +3,10 @@
     hide(value)              from now on, until the process ends
     without_hidden(text)     a text with `…hidden…` in place of each of these values, and without passwords in URLs
 
-A value is hidden as soon as the process reads it: a secret when it is looked up, a password when the address of the
-store is read. The password of any other URL, `scheme://user:password@host`, is recognised by its form. Every place that
-writes a text of unknown origin (a log event, an error on the terminal, the traceback of a task) writes it through
-`without_hidden`. At most 1,000 values are kept; the oldest are dropped first.
+The process hides a value as soon as it reads the value: a secret at its lookup, a password with the address of the
+store. The password of any other URL, `scheme://user:password@host`, is recognised by its form. Every text of unknown
+origin (a log event, an error on the terminal, the traceback of a task) is written through `without_hidden`. At most
+1,000 values are kept; the oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["HIDDEN", "HIDDEN_MIN", "hidden_values", "hide", "without_hidden"]
 
 HIDDEN: Final = "…hidden…"
 HIDDEN_MIN: Final = 4
-"""Shorter values are shown: to replace them would destroy whole words, and would hide little."""
+"""The length below which values are shown: replacing them would destroy whole words, and would hide little."""
 
 _VALUES_MAX: Final = 1_000
 _IN_URL: Final = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@'\"]*):[^\s/@'\"]+@")
@@ -30,7 +30,7 @@ _longest_first: tuple[str, ...] = ()
 
 
 def hide(value: str) -> None:
-    """Have no output show this value from now on."""
+    """Hide this value in all output from now on."""
     global _longest_first  # noqa: PLW0603 - one list for the whole process
     if len(value) < HIDDEN_MIN or value in _values:
         return
@@ -47,7 +47,12 @@ def hidden_values() -> tuple[str, ...]:
 
 
 def without_hidden(text: str, values: Iterable[str] | None = None) -> str:
-    """Return a text without the values that must be hidden. `values` are those to look for, the longest first."""
+    """Return a text without the hidden values.
+
+    Args:
+        text: The text to clean.
+        values: The values to look for, the longest first. The default is all hidden values.
+    """
     for value in _longest_first if values is None else values:
         text = text.replace(value, HIDDEN)
     return _IN_URL.sub(r"\1:…@", text) if "://" in text else text

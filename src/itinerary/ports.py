@@ -1,16 +1,16 @@
-"""The protocols at the edge, each with what it owes.
+"""The protocols at the edge, each with its obligations.
 
-`Store` is everything durable. Its writes come in batches, and each request in a batch is answered for itself. What all
-of them owe:
+`Store` is everything durable. Its writes come in batches, and each request in a batch gets its own answer. All store
+methods share these obligations:
 
-- **Durable, then answered.** When a call returns, what it says is committed as safely as the store is set up to be.
-- **Whole or not at all.** A call that raises has written nothing, or, if its answer was lost, all of it.
-- **Repeatable.** Any call, repeated with the same arguments, answers as the first time and changes nothing more.
-- **The store's clock.** Whether something is due is decided by the time of the store, never by that of the asker.
-- **Fenced.** A write for an occurrence is accepted from its owner under its present fence, and from nobody else;
-  everyone who takes it from its owner raises the fence.
+- **Durable, then answered.** When a call returns, its writes are committed as safely as the store is configured to be.
+- **All or nothing.** A call that raises has written nothing or, if its answer was lost, everything.
+- **Idempotent.** A repeated call with the same arguments gives the same answer and changes nothing more.
+- **The store's clock.** The time of the store decides what is due, never the time of the caller.
+- **Fenced.** The store accepts a write for an occurrence only from its owner under the current fence. Every takeover
+  raises the fence.
 
-What cannot be done at all raises a `StoreError`; what must not be done is answered with a refusal.
+A call that is impossible raises a `StoreError`; a write that is not allowed is answered with a refusal.
 """
 
 from __future__ import annotations
@@ -47,194 +47,282 @@ __all__ = ["Clock", "Executor", "LeavesBehind", "Store", "TaskTransaction"]
 
 
 class TaskTransaction(Protocol):
-    """What a task gets from `ctx.transaction()` (D6): statements of its own that commit with its attempt's success."""
+    """The transaction of `ctx.transaction()` (D6): a task's own statements, committed with its attempt's success."""
 
     async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement that writes. Returns how many rows it touched; a store that writes at the end returns -1."""
+        """Run a statement that writes.
+
+        Returns:
+            The number of rows that it changed, or -1 from a store that defers all writes to the commit.
+        """
 
     async def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement that reads, and return its rows.
 
-        A store that writes at the end refuses this after the first `execute`, since it could not show what that wrote.
+        A store that defers all writes to the commit refuses this after the first `execute`: it cannot read its own
+        deferred writes.
         """
 
 
 class Clock(Protocol):
-    """What time it is, in microseconds."""
+    """The sources of time, in microseconds."""
 
     def now(self) -> int:
-        """The time of the store, as far as it is known here: never later than it really is (protocol rule 23)."""
+        """Return the estimated time of the store, never later than its real time (protocol rule 23)."""
 
     def elapsed(self) -> int:
-        """Time since some moment in the past, sleep of the machine included; only differences mean anything."""
+        """Return the time since a fixed moment in the past, machine sleep included. Only differences are meaningful."""
 
 
 class Executor(Protocol):
-    """Runs attempts of one kind: functions, commands, pods. What every executor owes:
+    """A runner of attempts of one kind: functions, commands, pods. Every executor has these obligations:
 
-    - **Exactly one `Ended` for each assignment**, whatever the task does: raises, returns, dies, hangs, is stopped.
-    - **Never in the way.** `begin`, `stop` and `kill` return at once; what takes time is done elsewhere.
-    - **Nothing comes out but reports.** A task that raises is a `Failed`; so is one that cannot even be begun.
+    - **Exactly one `Ended` for each assignment**, even if the task raises, dies, hangs or is stopped.
+    - **Never block.** `begin`, `stop` and `kill` return at once; slow work happens elsewhere.
+    - **Only reports leave the executor.** A task that raises, or that cannot be started, is a `Failed`.
     - **The truth about what was called.** A `Stopped` has `was_called=False` only if the function was never called and
       never will be. A graceful shutdown gives such a run back, and another node runs it.
 
-    The three calls come from the engine's loop. Reports may be made from any thread.
+    The scheduler loop calls these three methods. Reports may come from any thread.
     """
 
     async def open(self, report: Callable[[Sequence[Report]], None]) -> None:
-        """Get ready. From now on what happens is reported."""
+        """Prepare to run attempts, and report their events through `report` from now on."""
 
     async def close(self) -> None:
-        """End by force what still runs, report it, and let go of everything. Closing twice has no effect."""
+        """End running attempts by force, report them, and release all resources. Closing twice has no effect."""
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        """Begin these attempts."""
+        """Start these attempts."""
 
     def stop(self, attempts: Sequence[AttemptKey]) -> None:
-        """Ask these to end: cancel the coroutine, tell the thread, terminate the process. Those that are over, or are
-        asked already, are left alone."""
+        """Ask these attempts to end: cancel the coroutine, notify the thread, terminate the process.
+
+        Attempts that have ended or were already asked to end are left alone.
+        """
 
     def kill(self, attempts: Sequence[AttemptKey]) -> None:
-        """End these by force, or, where there is no force, give them up: they are reported as `Stopped` now, and
-        whatever they still do counts for nothing."""
+        """End these attempts by force, or abandon them where no force is possible.
+
+        Abandoned attempts are reported as `Stopped` now, and their later results are ignored.
+        """
 
 
 @runtime_checkable
 class LeavesBehind(Protocol):
-    """An executor whose work outlives it: pods, which stay to be looked at when they are over, and go on when their
-    node is gone. What is left behind is removed when the end of its attempt is durable, and never before."""
+    """An executor whose work outlives its node, such as pods.
+
+    Ended pods stay for inspection, and running ones continue when their node is gone. A leftover is removed only after
+    the end of its attempt is durable.
+    """
 
     async def left_behind(self) -> Sequence[Leftover]:
-        """What is there, of whatever node; what cannot be found out now is left for the next time."""
+        """Return the leftovers of all nodes. A later call finds those that cannot be read now."""
 
     async def remove(self, leftovers: Sequence[Leftover]) -> None:
-        """Remove these, if they are still the same; what cannot be removed now is left for the next time."""
+        """Remove these leftovers if they have not changed. A later call removes those that cannot be removed now."""
 
 
 class Store(Protocol):
-    """Everything durable (see above for what each call owes)."""
+    """Everything durable. The module docstring has the obligations of each call."""
 
     @property
     def url(self) -> str:
-        """Where it is, as messages may name it: without a password."""
+        """The address of the store without its password, for messages."""
 
     async def open(self) -> None:
-        """Connect; create what is not there; migrate an older schema while others wait; refuse a newer one (D7)."""
+        """Connect, create missing tables, and migrate an older schema while other nodes wait.
+
+        Refuse a newer schema (D7).
+        """
 
     async def close(self) -> None:
-        """Finish what was asked, and let go of everything. Closing twice has no effect."""
+        """Finish pending requests, and release all resources. Closing twice has no effect."""
 
     async def get_ready(self) -> None:
-        """A node is about to run: do now what would make its first writes slower than later ones. Changes nothing."""
+        """Warm up for a node that is about to run, so that its first writes are not slower than later ones.
+
+        Change no data.
+        """
 
     # -- nodes and the timeline --------------------------------------------------------------------------------------
 
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
-        """Give one start of a node its number, never used before (protocol rule 1)."""
+        """Give one start of a node a number that was never used before (protocol rule 1)."""
 
     async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
-        """Say that a node is there: its counter goes up (protocol rule 16), and what there is to know `about` it is
-        changed, if it is given. Mail that it has `seen` is thrown away; the rest comes back, with the store's time, the
-        revision, and the other nodes. Throw mail away first, and read the occurrences that it was about afterwards: a
-        request that comes in between is in what is read then, or is new mail."""
+        """Record a heartbeat: raise the node's counter (protocol rule 16), and delete the mail that it has seen.
+
+        The call deletes mail first. Read the occurrences that the mail was about afterwards: a request that arrives in
+        between is either in that data, or is new mail.
+
+        Args:
+            node: The node that sends the heartbeat.
+            seen: The mail that the node has handled.
+            about: The new self-description of the node. None leaves the old one in place.
+
+        Returns:
+            The remaining mail, the store's time, the revision, and the other nodes.
+        """
 
     async def leave(self, node: NodeNumber, counter: int | None = None) -> bool:
-        """Say that a node is gone: said by itself on exit, or by others when they have taken everything from it. These
-        name the heartbeat `counter` that they judged by; False if the node has sent a heartbeat since, and stays."""
+        """Record that a node is gone.
+
+        A node calls this for itself on exit. Other nodes call it after they have taken over all of its occurrences.
+
+        Args:
+            node: The node that is gone.
+            counter: The heartbeat counter by which another node judged it dead.
+
+        Returns:
+            False if the node has sent a heartbeat since, and stays.
+        """
 
     async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
-        """Make entries on the timeline under one new revision, all or none, alone behind the gate (3, 4). A job's
-        first version registers it. `judge` decides, in the same transaction, what becomes of what has not started."""
+        """Add entries to the timeline under one new revision, all or none.
+
+        The call holds the gate exclusively (protocol rules 3 and 4). A job's first version registers it.
+
+        Args:
+            entries: The entries to add.
+            judge: Decides, in the same transaction, about occurrences that have not started.
+        """
 
     # -- the life of an occurrence -----------------------------------------------------------------------------------
 
     async def claim(
         self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
     ) -> list[Claimed] | Refusal:
-        """Create what is not there yet; of the same key exactly one asker wins, and the winners come back, with what
-        an earlier try won whose answer was lost (protocol rule 6). By schedule nothing is created below the end of the
-        sweep's plan, or the watermark: that race the sweep has won (protocol rule 19). MOVED if the timeline is at
-        another revision."""
+        """Create missing rows. For each key exactly one caller wins (protocol rule 6).
+
+        Below the end of the sweep's plan, or below the watermark, no row is created by schedule. The sweep has won that
+        race (protocol rule 19).
+
+        Returns:
+            The rows that the caller won, also in an earlier try whose answer was lost. MOVED if the timeline is at
+            another revision.
+        """
 
     async def start(
         self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
     ) -> list[Started | Refused]:
-        """Begin what is due and can begin: own rows by owner and fence, and, with fence None, those that are
-        nobody's, wait for anybody, or lie unstarted since `takeover_after` (7, 15). Slots, limits, first attempts and
-        the decision about overlap are in the same transaction (13, 14)."""
+        """Start occurrences that are due and can start (protocol rules 7 and 15).
+
+        Overlap slots, limits, first attempts and the overlap decision are in the same transaction (protocol rules 13
+        and 14).
+
+        Args:
+            owner: The node that starts them.
+            revision: The revision of the timeline that the node knows.
+            starts: The node's own rows, by owner and fence. With fence None: rows without an owner, rows that wait for
+                any node, and unstarted rows that were due `takeover_after` ago or earlier.
+            takeover_after: The start lateness from which other nodes may start an unstarted row.
+        """
 
     async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
-        """Begin those of them about which there is nothing to decide, as `start` would. The others have not been
-        touched, and nothing is said of them: what has begun need not wait for them to be looked at."""
+        """Start the occurrences that need no decision, as `start` would.
+
+        The other occurrences are not changed and are not in the answer, so the started ones need not wait for them.
+        """
 
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
-        """Take what the owner reports: steps, tasks, attempts; also the gate of every later launch (protocol rule 8). A
-        change that ends an occurrence releases its slot and shares, and hands the slot to the next in line (9, 10,
-        14)."""
+        """Write the owner's progress: steps, tasks, attempts. Every later launch waits for its write (protocol rule 8).
+
+        A change that ends an occurrence releases its shares of limits. The overlap slot passes to the next occurrence
+        in the queue, or becomes free (protocol rules 9, 10 and 14).
+        """
 
     async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
-        """Take occurrences from their owners, with a higher fence (9, 17); once for each fence one was seen with.
-        ALIVE if the owner was judged to be dead and has sent a heartbeat since (protocol rule 16)."""
+        """Take occurrences over from their owners, under a higher fence (protocol rules 9 and 17).
+
+        A takeover succeeds once for each fence that the caller has seen.
+
+        Returns:
+            For each occurrence a `Written` or a refusal: ALIVE if the owner was judged dead and has sent a heartbeat
+            since (protocol rule 16).
+        """
 
     async def control(
         self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
     ) -> list[Written | Refused]:
-        """Cancel or adjust occurrences. What has not started is changed at once; who runs the others gets mail
-        (protocol rule 25)."""
+        """Cancel or adjust occurrences.
 
-    # -- the sweep, and forgetting -----------------------------------------------------------------------------------
+        Unstarted occurrences change at once. For the others, the node that runs them gets mail (protocol rule 25).
+        """
+
+    # -- the sweep, and pruning --------------------------------------------------------------------------------------
 
     async def begin_sweep(self, by: NodeNumber, end: int, seize: int | None = None) -> SweepPlan | None:
-        """Begin a plan up to `end`, or the store's present if that is earlier; or find the plan that is being worked
-        off. With `seize` it is taken from an owner who is dead, if it still has that fence; from one that has left, in
-        any case (protocol rule 19)."""
+        """Begin a sweep plan, or return the plan that is in progress (protocol rule 19).
+
+        Args:
+            by: The node that sweeps.
+            end: The end of the plan. The store's present time is used if that is earlier.
+            seize: The fence under which to take the plan from a dead owner. A plan whose owner has left is taken in any
+                case.
+        """
 
     async def advance_sweep(self, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
-        """Create missing rows as nobody's, extend stretches, and move the cursor, together; with the last step the
-        watermark (19, 20). None when the plan is done."""
+        """Create missing rows without an owner, extend collapsed ranges, and move the cursor, all in one transaction.
+
+        The last step also moves the watermark (protocol rules 19 and 20).
+
+        Returns:
+            The plan after the step, a refusal, or None when the plan is done.
+        """
 
     async def prune(self, rules: Retention, cursor: PruneCursor) -> Pruned:
-        """Do one small step of forgetting (protocol rule 22)."""
+        """Prune old rows in one small step (protocol rule 22)."""
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def append(
         self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
     ) -> list[int] | Refusal:
-        """Append events, numbered without gaps in the order of commits; one cause makes one event (protocol rule 29).
-        LOST if the lease has passed to another, ELSEWHERE if a producer's event is of a record that lives in another
-        partition."""
+        """Append events, numbered without gaps in commit order. One cause makes one event (protocol rule 29).
+
+        Returns:
+            The numbers of the events. LOST if another node holds the lease, ELSEWHERE if the record of a producer's
+            event lives in another partition.
+        """
 
     async def lease(self, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int) -> list[Lease]:
-        """Take or renew leases that are free, expired or one's own; 0 gives them back."""
+        """Take or renew leases that are free, expired or already held by this node.
+
+        A `lease_for` of 0 releases them.
+        """
 
     # -- tokens ------------------------------------------------------------------------------------------------------
 
     async def grant_token(self, new: NewToken) -> TokenRow | Ungranted:
-        """Make a token, once for each hash, unless another one is listed under its name. What has been good for
-        nothing for 90 days is forgotten with that."""
+        """Create a token, once for each hash, unless its name is taken.
+
+        Delete tokens that have been invalid for 90 days.
+        """
 
     async def revoke_token(self, name: str, by: str, reason: str | None = None) -> TokenRow | None:
-        """Make a token good for nothing from now on; None if there is none. One that was revoked before stays as it
-        is."""
+        """Revoke a token. Return None if it is not found; a token that is already revoked stays unchanged."""
 
     # -- everything else ---------------------------------------------------------------------------------------------
 
     async def note_statistics(self, rows: Sequence[StatisticsRow]) -> None:
-        """Keep what a loop did."""
+        """Store the statistics of a scheduler loop."""
 
     async def read(self, query: Query[Answer]) -> Answer:
-        """Answer a query, from one moment."""
+        """Answer a query from one consistent snapshot."""
 
     def transaction(
         self, owner: NodeNumber, success: Change, failure: Change, *, timeout: float
     ) -> AbstractAsyncContextManager[TaskTransaction]:
-        """A transaction for a task's own statements (D6), in which `success` is written as the last thing before the
-        commit; refused, late or raised in the body: nothing of it stands. If the commit's answer is lost, `failure`,
-        a change with the same sequence, is written in its place where it did not happen (protocol rule 24)."""
+        """Open a transaction for a task's own statements (D6), with `success` written last before the commit.
+
+        If the body raises, or the write is refused or late, the whole transaction is rolled back. If the commit's
+        answer is lost and the commit did not happen, `failure` is written instead, with the same sequence number
+        (protocol rule 24).
+        """
 
     async def tell(self, topics: Collection[str]) -> None:
-        """Wake those who watch these topics, on all nodes. Told twice, they may hear of it once."""
+        """Notify the watchers of these topics on all nodes. Two notifications may arrive as one."""
 
     def watch(self) -> AsyncIterator[frozenset[str]]:
-        """Topics that something has happened in, since the last look. Never what: who hears it reads the store."""
+        """Yield the topics with news since the last notification, without the news: the receiver reads the store."""

@@ -1,17 +1,17 @@
-"""What a schedule is: a value that yields instants, forwards only.
+"""The base of all schedules: a schedule is a value that yields instants, forwards only.
 
-A schedule has no state, reads no clock and does no I/O. It answers two questions in two independent ways, and the tests
-hold them against each other:
+A schedule has no state, reads no clock and does no I/O. Two independent implementations yield its instants, and the
+tests compare them:
 
     next_after(t)          one at a time, in plain integers
     between(start, end)    a whole window, in NumPy arrays
 
-A kind of schedule is a frozen dataclass under `Schedule` that says how to find its next instant (`_next`), how to
-enumerate many of its kind at once (`batch`), and how to write itself down. What all kinds share lives here: the zone,
-the active range `start` to `end`, the jitter, and the promise that `next_after(t)` is later than `t`.
+A kind of schedule is a frozen dataclass under `Schedule`. The kind defines how to find its next instant (`_next`), how
+to enumerate many of its kind at once (`batch`), and how to serialise itself. This module has the shared parts: the
+zone, the active range `start` to `end`, the jitter, and the guarantee that `next_after(t)` is later than `t`.
 
-A definition may leave things open that only its job can fill in: the zone, the name behind `H`, the anchor of a bare
-duration, the dates of a named calendar. `bind` fills them in, once; `open_question` says what is missing until then.
+A definition may leave out values that only its job has: the zone, the name behind `H`, the anchor of a bare duration,
+the dates of a named calendar. `bind` fills them in, once; `open_question` names the missing value until then.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a job knows and a schedule may have left open."""
+    """The values of a job that its schedule may have left open."""
 
     job: str
     timezone: str = UTC_NAME
@@ -183,11 +183,11 @@ class Schedule(ABC):
 
     @abstractmethod
     def _words(self) -> str:
-        """What it does, in words, without zone and range."""
+        """Describe the schedule in words, without zone and range."""
 
     @abstractmethod
     def _fields(self) -> dict[str, Any]:
-        """What is particular to the kind, as plain data; its first key is the kind."""
+        """Return the fields of this kind as plain data. The first key is the kind."""
 
     def inner(self) -> tuple[Schedule, ...]:
         """The schedules that it is made of, for a kind that combines others."""
@@ -208,7 +208,7 @@ class Schedule(ABC):
             schedule.check_nesting(depth + 1)
 
     def open_question(self) -> str | None:
-        """What is still missing before it can yield instants, or None."""
+        """Return what is still missing before the schedule can yield instants, or None."""
         return None
 
     def bind(self, binding: Binding) -> Self:
@@ -251,7 +251,7 @@ class Schedule(ABC):
         }
 
     def shared_fields(self) -> dict[str, Any]:
-        """What the kinds share, as plain data."""
+        """Return the fields that all kinds share, as plain data."""
         return {
             "tz": self.tz,
             "start": None if self.start is None else str(self.start),
@@ -260,7 +260,7 @@ class Schedule(ABC):
         }
 
     def _check_common(self) -> None:
-        """What every kind checks when it is built."""
+        """Check the fields that all kinds share."""
         if self.tz is not None:
             check_zone(self.tz)
         if self.jitter > JITTER_MAX:
@@ -284,7 +284,7 @@ class WallClockSchedule(Schedule):
     repeat: Repeat | None = None
 
     def policy_over(self, default: Policy) -> Policy:
-        """What was chosen, and the default for what was not."""
+        """Return the chosen policy, with the default for the parts that were not chosen."""
         if self.gap is None and self.repeat is None:
             return default
         return Policy(self.gap or default.gap, self.repeat or default.repeat)

@@ -76,11 +76,13 @@ def enumerate_many(
     end: InstantLike,
     zones: ZoneSource = packaged_zone,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every instant of every schedule in `[start, end)`: two arrays, unsorted, `numbers` (positions in `schedules`) and
-    `instants` (microseconds since the epoch).
+    """Return every instant of every schedule in `[start, end)`, unsorted.
 
-    Whoever asks again and again compiles once: `table = ScheduleTable.compile(schedules)`. A table keeps the zones that
+    A caller with many windows compiles once: `table = ScheduleTable.compile(schedules)`. A table keeps the zones that
     it was compiled with.
+
+    Returns:
+        Two arrays: `numbers` (positions in `schedules`) and `instants` (microseconds since the epoch).
     """
     table = schedules if isinstance(schedules, ScheduleTable) else ScheduleTable.compile(schedules, zones)
     first, last = window_seconds(start, end)

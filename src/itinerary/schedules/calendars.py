@@ -176,7 +176,7 @@ class Closures:
         return closed | self.blacked_out(seconds)
 
     def readings(self, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What the wall clock shows at each instant."""
+        """Return the wall-clock reading at each instant."""
         starts, offsets = self.zone.arrays()
         return seconds + offsets[np.searchsorted(starts, seconds, side="right") - 1]
 
@@ -204,7 +204,7 @@ class Closures:
         return count
 
     def _touches(self, day: int) -> bool:
-        """Whether a blackout may be in force at some time of a local day, wherever the zone is."""
+        """True if a blackout may be in force at some time of a local day, wherever the zone is."""
         at = bisect_right(self.blackout_starts, (day + 2) * DAY) - 1
         return at >= 0 and bool(self.blackout_ends[at] > (day - 1) * DAY)
 

@@ -47,8 +47,11 @@ def from_json(data: Mapping[str, Any] | str) -> Schedule:
 
 
 def from_stored(data: Mapping[str, Any] | str) -> Schedule:
-    """The same, of what a store keeps. Its zones were looked up when it was entered, by a program that may have newer
-    zone data than this one: they are not looked up again, and their tables come from the store."""
+    """Return the schedule that a store keeps, as `from_json` does, without looking up its zones.
+
+    The zones were looked up when the schedule was entered, by a program that may have newer zone data than this one.
+    Their tables come from the store.
+    """
     with zones_taken_on_trust():
         return from_json(data)
 

@@ -9,11 +9,11 @@
     │ │ │ │ │ │ ┌─ year, only with seven fields
     0 0 5 * * 1-5 *
 
-An expression becomes one bit mask a field. The next match is found by asking each mask for its next bit, days by the
-year (`days`), so that 29 February on a Monday costs no more than tomorrow.
+An expression becomes one bit mask a field. The search for the next match asks each mask for its next bit, and searches
+days by the year (`days`). So 29 February on a Monday is found as fast as tomorrow.
 
-Daylight saving follows Debian's cron unless told otherwise: an expression with `*` in minute or hour follows real time;
-one with fixed times runs once in a night that lacks its time, and once in a night that has it twice.
+By default, daylight saving follows Debian's cron. An expression with `*` in minute or hour follows real time. An
+expression with fixed times runs once in a night that skips its time, and once in a night that has it twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cron(WallClockSchedule):
 
     expression: str
     written: str | None = None
-    """What the person wrote, where `H` has been expanded since."""
+    """The original text, if `H` has been expanded since."""
     masks: CronMasks = field(init=False, repr=False, compare=False)
     is_open: bool = field(init=False, repr=False, compare=False)
 
@@ -68,12 +68,12 @@ class Cron(WallClockSchedule):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed but may surprise."""
+        """Parts of the expression that are allowed but may surprise."""
         return self.masks.warnings
 
     @property
     def policy(self) -> Policy:
-        """What happens in a gap and in a repeated hour."""
+        """The behaviour in a gap and in a repeated hour."""
         return self.policy_over(REAL_TIME if self.masks.follows_clock else DEBIAN)
 
     def _next(self, after: int, zones: ZoneSource) -> int | None:

@@ -41,7 +41,7 @@ _YEAR_BASE: Final = YEAR_FIRST - 1
 
 @dataclass(frozen=True, slots=True)
 class CronBatch:
-    """One row an expression; the masks of `CronMasks` as columns."""
+    """Many expressions, one to a row, with the masks of `CronMasks` as columns."""
 
     second: NDArray[np.uint64]
     minute: NDArray[np.uint64]
@@ -108,7 +108,7 @@ class CronBatch:
                 matching, readings = self._readings(rows, day, until, stretch, budget)
                 yield matching, readings - stretch.offset
         else:
-            # A gap: whatever matches in it, however often, is one instant. It costs the budget one a row.
+            # A gap: all matches in it together are one instant, and cost the budget one a row.
             budget.spend(len(rows))
             rows_at_once = max(INSTANTS_MAX // (stretch.high - stretch.low), 1)
             for at in range(0, len(rows), rows_at_once):

@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One position of an expression: what it is called, and which numbers and names it takes."""
+    """A position in an expression: its name, and the numbers and names that it takes."""
 
     label: str
     low: int
@@ -45,11 +45,11 @@ class Field:
     base: int = 0
     """The number that bit 0 of its mask stands for."""
     special: str = ""
-    """What this field takes and others do not."""
+    """The forms that only this field takes."""
 
     @property
     def allowed(self) -> str:
-        """What may stand here, for error messages."""
+        """The allowed values, for error messages."""
         names = f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
         ways = f"ranges a-b, steps */n and a-b/n, {self.special}lists with commas"
         return f"allowed are {self.low}-{self.high}{names}, *, {ways}"
@@ -68,7 +68,7 @@ YEAR: Final = Field("year", 1970, 2199, base=1970)
 
 
 class FieldMask(NamedTuple):
-    """What a field matches. `is_star` is Debian's sense of it: the text begins with `*`."""
+    """The values that a field matches. `is_star` has Debian's meaning: the text begins with `*`."""
 
     mask: int
     is_star: bool

@@ -3,8 +3,8 @@
     H          one value of the field            H/15         every 15, from a hashed offset
     H(0-29)    one value of the range            H(0-29)/10   every 10 within the range, likewise
 
-A hundred nightly jobs written `H 3 * * *` do not all start at 03:00:00, and each keeps its minute for ever. The
-expansion is text: an ordinary expression that is stored and shown, so that no one has to trust the hash again.
+A hundred nightly jobs written `H 3 * * *` do not all start at 03:00:00, and each job always keeps its minute. The
+expansion is text: an ordinary expression that is stored and shown, so that the hash is computed only once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HASH: Final = re.compile(r"H(?:\(([0-9]+)-([0-9]+)\))?(?:/([0-9]+))?", re.ASCII
 
 
 def is_hashed(text: str) -> bool:
-    """Whether a field's text has an `H` item (and not just a name such as THU)."""
+    """True if a field's text has an `H` item (and not just a name such as THU)."""
     return any(_HASH.fullmatch(item) for item in text.split(","))
 
 

@@ -1,6 +1,6 @@
-"""Schedules that others write.
+"""Custom schedules: classes that users write.
 
-Anything with these four is a schedule (`CustomSchedule`): `next_after`, `between`, words, plain data. A stored
+A class with these four parts is a schedule (`CustomSchedule`): `next_after`, `between`, words, plain data. A stored
 definition has the name of its kind, and finds the class again in one of two ways:
 
     @schedule("tides")                          the program registers its class, and every node imports the program
@@ -9,10 +9,11 @@ definition has the name of its kind, and finds the class again in one of two way
     [project.entry-points."itinerary.schedules"]
     tides = "harbour.tides:TideTable"           an installed package offers its class
 
-A class that the program registered counts before one of an installed package.
+A class that the program registered takes precedence over one of an installed package.
 
-We do not trust it. What it answers is checked at this door: aware, whole seconds, inside the window, forwards only. One
-that goes backwards, stands still or raises is a `ScheduleFaulty`, and its job is quarantined with that reason.
+Custom schedules are not trusted. Every answer is checked here: aware, whole seconds, inside the window, forwards only.
+A schedule that goes backwards, does not advance or raises is a `ScheduleFaulty`, and its job is quarantined with that
+reason.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _registered: Final[dict[str, Any]] = {}
 
 @runtime_checkable
 class CustomSchedule(Protocol):
-    """What a schedule of your own provides. It must be a value: equal and hashable by content, the same everywhere."""
+    """The interface of a custom schedule, a value that is equal and hashable by content, and the same on every node."""
 
     @property
     def kind(self) -> str:
@@ -58,7 +59,7 @@ class CustomSchedule(Protocol):
         """Every instant in `[start, end)`, ascending."""
 
     def __str__(self) -> str:
-        """What it does, in words."""
+        """Describe the schedule in words."""
 
     def to_json(self) -> Any:
         """Plain data, from which `from_json` of the entry point's object builds it again."""
@@ -66,7 +67,7 @@ class CustomSchedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Custom(Schedule):
-    """A schedule that somebody else wrote, checked at each answer. Build it with `custom`."""
+    """A custom schedule whose every answer is checked. Build it with `custom`."""
 
     kind: ClassVar[str] = "custom"
 
@@ -98,7 +99,7 @@ class Custom(Schedule):
         return self._ask("between", lambda: list(self._between_checked(start, end, budget)))
 
     def _between_checked(self, start: int, end: int, budget: Budget) -> Iterator[int]:
-        """One answer at a time, so that one that never ends is caught at its first fault."""
+        """Yield the answers one at a time, so that an endless answer is stopped at its first fault."""
         before = None
         for answer in self.value.between(from_seconds(start), from_seconds(end)):
             second = self._second(answer)
@@ -143,7 +144,7 @@ class Custom(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """One after another: only the author could do better."""
+    """Many custom schedules, enumerated one after another, since only their authors could do better."""
 
     schedules: tuple[Custom, ...]
 

@@ -1,7 +1,7 @@
-"""Which days match: the calendar as bits.
+"""The matching days of an expression: the calendar as bits.
 
 There are only fourteen different years: leap or not, beginning on one of seven weekdays. For each day of each of them
-two 64-bit words say everything that a cron expression can ask about that day:
+two 64-bit words hold everything that a cron expression can ask about that day:
 
     the date word       0-30  it is day 1 … 31 of its month
                        31-61  it is the weekday nearest to day 1 … 31 of its month (`15W`)
@@ -11,8 +11,8 @@ two 64-bit words say everything that a cron expression can ask about that day:
                         7-13  it is the last Sunday … Saturday of its month (`5L`)
                        14-48  it is the first Sunday … fifth Saturday of its month (`5#2`)
 
-An expression has a mask for each word, and a day matches if mask and word have a bit in common. So `15W` or `5#2` cost
-no more than a plain number, one day at a time or a million days at once.
+An expression has a mask for each word, and a day matches if mask and word have a bit in common. So `15W` or `5#2` are
+as fast as a plain number, for one day or for a million days at once.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def nth_bit(weekday: int, nth: int) -> int:
 
 
 class DayMasks(NamedTuple):
-    """What an expression asks of a day."""
+    """The days that an expression matches."""
 
     date: int
     month: int
@@ -110,7 +110,7 @@ def _year_table() -> _YearTable:
 
 @cache
 def _month_words(first_weekday: int, length: int) -> list[tuple[int, int]]:
-    """Both words of each day of a month that begins on a weekday (0 = Sunday)."""
+    """Return date and weekday word of each day of a month that begins on a weekday (0 = Sunday)."""
     weekdays = [(first_weekday + n) % 7 for n in range(length)]
     dates = [1 << n for n in range(length)]
     for day in range(1, length + 1):

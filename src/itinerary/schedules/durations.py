@@ -21,7 +21,7 @@ MICROSECOND: Final = 1
 SECOND: Final = 1_000_000
 
 DurationLike: TypeAlias = str | int | float | timedelta
-"""What a caller may write for a duration. A bare number is seconds."""
+"""The forms of a duration that a caller may pass. A bare number is seconds."""
 
 _TEXT_MAX: Final = 64
 _LONGEST: Final = 400 * 366 * 86_400 * SECOND
@@ -45,7 +45,7 @@ class Period:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is the same length everywhere: no months and no calendar days in it."""
+        """True if the duration is the same length everywhere: no months and no calendar days in it."""
         return not (self.months or self.days)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """`every("15m")`: a steady interval on which every node and every restart agrees.
 
-Without a `start` the instants are the multiples of the interval since the epoch, so nobody has to remember when it
-began. With one they count from there.
+Without a `start` the instants are the multiples of the interval since the epoch, so no start time has to be stored.
+With a `start`, the instants count from there.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _LOOK_AHEAD_MAX: Final = 366 * DAY
 
 
 class Shift(StrEnum):
-    """What becomes of an instant that falls into a closure."""
+    """The treatment of an instant that falls into a closure."""
 
     SKIP = "skip"
     NEXT = "next"
@@ -176,7 +176,10 @@ class _Batch:
         return (max(start - days, EARLIEST), end) if step > 0 else (start, min(end + days, LATEST))
 
     def _moved(self, seconds: NDArray[np.int64]) -> Found:
-        """Where excluded instants move to: positions in `seconds`, and instants. What finds no day is left out."""
+        """Return where excluded instants move to: positions in `seconds`, and instants.
+
+        Instants without a free day are left out.
+        """
         moved, found = seconds.copy(), np.zeros(len(seconds), np.bool_)
         readings = self.closures.readings(seconds)
         waiting = np.arange(len(seconds) if self.shift.step else 0)

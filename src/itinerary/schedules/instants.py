@@ -112,7 +112,7 @@ class Moment(NamedTuple):
 
 
 MomentLike: TypeAlias = str | date | datetime | Moment
-"""What a person may write for a moment: ISO 8601 text, a date, a datetime with or without a zone."""
+"""The forms of a moment that a caller may pass: ISO 8601 text, a date, a datetime with or without a zone."""
 
 _ISO_MOMENT: Final = re.compile(
     r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII | re.IGNORECASE

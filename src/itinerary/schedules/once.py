@@ -19,7 +19,7 @@ __all__ = ["Once", "once"]
 
 @dataclass(frozen=True, slots=True)
 class Once(WallClockSchedule):
-    """One moment. Build it with `once`."""
+    """A schedule of a single moment. Build it with `once`."""
 
     kind: ClassVar[str] = "once"
 

@@ -58,7 +58,7 @@ class SteadyBatch:
 
     @classmethod
     def compile(cls, steps: Sequence[SteadySteps]) -> SteadyBatch:
-        """One row each."""
+        """Compile the steps, one row for each."""
         rows = [(s.anchor, s.interval, s.first, s.times or _FOREVER) for s in steps]
         anchor, interval, first, times = np.array(rows, np.int64).reshape(-1, 4).T
         return cls(anchor, interval, first, times)
@@ -72,7 +72,7 @@ class SteadyBatch:
 
 
 def _expand(first: Numbers, until: Numbers, budget: Budget) -> tuple[Numbers, Numbers]:
-    """Each row's numbers `first` to `until`: which row, which number."""
+    """Expand the numbers `first` to `until` of each row: which row, which number."""
     counts = np.maximum(until - first, 0)
     total = int(counts.sum())
     budget.spend(total)
@@ -148,7 +148,7 @@ class CalendarBatch:
 
     @classmethod
     def compile(cls, steps: Sequence[CalendarSteps]) -> CalendarBatch:
-        """One row each."""
+        """Compile the steps, one row for each."""
         columns = np.array(
             [
                 (

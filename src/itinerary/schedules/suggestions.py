@@ -1,7 +1,7 @@
-"""What somebody probably meant who wrote a name that there is not.
+"""Suggestions for mistyped names.
 
-An error that names a mistake offers the nearest thing that would have been right, in the same words everywhere. It lies
-this low because schedules are read by it as well as jobs, settings and commands.
+An error about an unknown name suggests the closest known name, with the same wording everywhere. The module is in this
+low layer because schedules need it as well as jobs, settings and commands.
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,22 @@ from typing import Final
 __all__ = ["did_you_mean", "nearest"]
 
 _COMPARED_MAX: Final = 255
-"""Of a longer text only so many characters are compared: what somebody sent by mistake may be a megabyte."""
+"""The number of characters that are compared. A text sent by mistake may be a megabyte long."""
 
 _NAMES_MAX: Final = 5_000
 
 
 def nearest(given: object, known: Iterable[str], *, alike: float = 0.6) -> str | None:
-    """Which of the known names is most like the given one; None if none is at least so much `alike`, from 0 to 1."""
+    """Return the known name that is most similar to the given one.
+
+    Args:
+        given: The mistyped name.
+        known: The known names.
+        alike: The least similarity, from 0 to 1.
+
+    Returns:
+        The name, or None if no name is similar enough.
+    """
     if not isinstance(given, str):
         return None
     wanted, names = given[:_COMPARED_MAX], list(known)

@@ -82,7 +82,7 @@ class _Batch:
 
 
 def distinct(rows: NDArray[np.int64], seconds: NDArray[np.int64]) -> Found:
-    """Each pair once. Seconds of the supported time fit into 34 bits with their sign."""
+    """Remove duplicate pairs. Seconds of the supported time fit into 34 bits with their sign."""
     keys = np.unique(rows << 34 | (seconds + (1 << 33)))
     return keys >> 34, (keys & ((1 << 34) - 1)) - (1 << 33)
 

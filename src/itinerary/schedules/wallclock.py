@@ -53,14 +53,14 @@ class _Choice(StrEnum):
 
 
 class Gap(_Choice):
-    """What becomes of a reading that the wall clock jumps over."""
+    """The treatment of a reading that the wall clock jumps over."""
 
     RUN_AFTER = "run_after"
     SKIP = "skip"
 
 
 class Repeat(_Choice):
-    """What becomes of a reading that the wall clock shows twice."""
+    """The treatment of a reading that the wall clock shows twice."""
 
     FIRST = "first"
     SECOND = "second"
@@ -68,7 +68,7 @@ class Repeat(_Choice):
 
 
 class Policy(NamedTuple):
-    """Both answers."""
+    """The treatment of gaps and of repeated readings."""
 
     gap: Gap
     repeat: Repeat

@@ -54,7 +54,7 @@ _RELEASE: Final = re.compile(r"([12][0-9]{3})([a-z]{1,2})")
 
 @dataclass(frozen=True, eq=False)
 class Zone:
-    """One zone's segments between 1899 and 2200. Equal when name and content are equal."""
+    """The segments of a zone between 1899 and 2200. Equal when name and content are equal."""
 
     name: str
     starts: tuple[int, ...]
@@ -92,7 +92,7 @@ class Zone:
         return (*lowest, _ENDING + DAY)
 
     def reading(self, moment: Moment) -> int:
-        """What the wall clock shows at a moment."""
+        """Return the wall-clock reading at a moment."""
         if moment.is_local:
             return moment.seconds
         return moment.seconds + self.offsets[bisect_right(self.starts, moment.seconds) - 1]
@@ -135,14 +135,14 @@ class Zone:
 
 
 ZoneSource: TypeAlias = Callable[[str], Zone]
-"""Where a computation gets its zones from, by IANA name. It raises UnknownZone for a name that it does not have."""
+"""The source of a computation's zones, by IANA name. Raises UnknownZone for a name that is missing there."""
 
 UTC: Final = Zone(UTC_NAME, (_BEGINNING,), (0,))
 """The zone that no data can change."""
 
 
 def release_order(release: str) -> tuple[int, str]:
-    """What IANA's releases are ordered by: "2025c" comes before "2026a". Raises ScheduleError for what is none."""
+    """Return the sort key of an IANA release: "2025c" comes before "2026a". Raises ScheduleError for other texts."""
     match = _RELEASE.fullmatch(release)
     if match is None:
         raise ScheduleError(f"{shown(release)} is no release of zone data; IANA names them like 2026a")
@@ -151,7 +151,7 @@ def release_order(release: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class ZoneData:
-    """One release of the zone data: the tables that a program has at hand, and what they are called."""
+    """A release of the zone data: the tables that a program has, and the name of the release."""
 
     release: str
     """As IANA calls it: "2026a"."""
@@ -161,7 +161,7 @@ class ZoneData:
         release_order(self.release)
 
     def is_newer_than(self, release: str) -> bool:
-        """Whether this was published after another release."""
+        """True if this release is newer than another."""
         return release_order(self.release) > release_order(release)
 
 

@@ -2,13 +2,13 @@
 
 sweep              instants that were due and have no row
 strategies         the five recovery strategies
-match              sort missed instants into runs
+match              expected instants, matched with rows and windows
 rate_limit         how fast recovery may start runs
 unstarted_claims   rows that were claimed and never started
 boot_plan          what recovery would do if a node started now
 backfill           the instants of a backfill
-pause              what a pause holds back
-rescue             the work of dead nodes, and work that is over its time
-membership         which node does which share of the work
+pause              occurrences that a pause holds back
+rescue             the work of dead nodes, and work that is over its timeout
+membership         which node claims which occurrences first
 audit              expected instants, compared with decided ones
 """

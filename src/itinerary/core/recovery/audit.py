@@ -1,18 +1,18 @@
-"""The audit: everything that was expected, held against everything that was decided (U6).
+"""The audit: every expected instant, compared with every decision (U6).
 
-For a past window, each instant that the versions in force made due must be answered for exactly once: by an occurrence
-of its own, or by lying inside one stretch or one compressed window.
+In a past window, exactly one row must account for each instant that the versions in force made due. This is an
+occurrence of its own, or one collapsed range or compressed window around the instant.
 
-    nobody answers for it        lost         unless it lies below the history's floor, or in a gap: then it is unknown
+    no row or window             lost         or unknown, if it lies below the history's floor or in a gap
     one row, or one window       fine
     more than that               doubled      a row *and* a window, two windows, two rows
-    a row that nobody expected   unexpected   unless an update withdrew it, or its job has a gap there
+    a row that is not expected   unexpected   unless an update withdrew it, or its job has a gap there
 
-The ids of D1 are derived from job and instant, which is what is compared here: two rows of one instant have one id, and
-a store that let them both in has no unique key.
+The audit compares job and instant, from which the ids of D1 are derived. Two rows of one instant have the same id, and
+a store that accepted both has no unique key.
 
-A row whose window is known answers through its window and not a second time through its key. Counts are exact however
-much is wrong; the lists are cut, so that an audit of a year that went wrong can still be printed.
+A row with a known window counts through its window, and not again through its key. Counts are always exact. The lists
+are cut, so that an audit of a year with many failures can still be printed.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from itinerary.model.states import OccurrenceState
 __all__ = ["LISTED_MAX", "AuditReport", "audit", "excused"]
 
 LISTED_MAX: Final = 10_000
-"""The most instants that a report lists of each sort."""
+"""The largest number of instants in each list of a report."""
 
 Which: TypeAlias = NDArray[np.bool_]
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an audit of `[start, end)`."""
+    """The result of an audit of `[start, end)`."""
 
     start: int
     end: int
     expected: int
-    """How many instants were expected."""
+    """The number of expected instants."""
     matched: int
-    """How many of them are answered for exactly once."""
+    """The number of expected instants with exactly one row or window."""
     lost_count: int
     doubled_count: int
     unknown_count: int
-    """How many lie below a history's floor, or in a gap."""
+    """The number of instants without a row that lie below a history's floor, or in a gap."""
     lost: tuple[Due, ...]
     doubled: tuple[Due, ...]
     unknown: tuple[Due, ...]
     unexpected: tuple[Key, ...]
-    """Rows that no version in force explains; not cut, for `excused` has to see all of them."""
+    """Rows that no version in force explains. The list is not cut, since `excused` needs all of them."""
     gaps: tuple[Gap, ...]
-    """Where nobody can say what was expected, so that nothing could be checked."""
+    """Times in which the expected instants are unknown, so nothing could be checked."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is lost and nothing doubled."""
+        """True if no instant is lost or doubled."""
         return not self.lost_count and not self.doubled_count
 
 
@@ -72,10 +72,13 @@ def audit(
     windows: Sequence[OccurrenceRow],
     floors: Mapping[JobNumber, int],
 ) -> AuditReport:
-    """Compare what a timeline expected with what a store holds.
+    """Compare the expected instants of a timeline with the rows of a store.
 
-    `decided` are all keys of the same window, `windows` all rows whose windows end after its start, `floors` the jobs'
-    history floors; a job without one has no floor.
+    Args:
+        expected: The expected instants of a window.
+        decided: All keys in the same window.
+        windows: All rows whose windows end after its start.
+        floors: The history floors of jobs. A job that is not listed has no floor.
     """
     matching = Matching(expected)
     rows, unexpected = matching.rows(_own_rows(expected, decided, windows))
@@ -101,8 +104,14 @@ def audit(
 
 
 def excused(report: AuditReport, rows: Mapping[Key, OccurrenceRow]) -> AuditReport:
-    """The report without the unexpected rows that were cancelled before they started: an update removes instants that
-    are claimed already, and so does a removal (R7, D10). `rows` are those of `report.unexpected` (`ByKey`)."""
+    """Return the report without the unexpected rows that were cancelled before they started.
+
+    An update or a removal cancels claimed rows of instants that it removes (R7, D10).
+
+    Args:
+        report: The report of `audit`.
+        rows: The rows of `report.unexpected` (`ByKey`).
+    """
     left = tuple(key for key in report.unexpected if key not in rows or not _was_withdrawn(rows[key]))
     return replace(report, unexpected=left)
 
@@ -112,11 +121,11 @@ def _was_withdrawn(row: OccurrenceRow) -> bool:
 
 
 def _own_rows(expected: Expected, decided: Sequence[Key], windows: Sequence[OccurrenceRow]) -> list[Key]:
-    """The keys that answer for their own instants; each row that has a window is taken out once."""
+    """Return the keys that count for their own instants. Each row with a window is taken out once."""
     with_window = Counter(row.key for row in windows if row.window is not None)
     own = [key for key in decided if expected.start <= key.instant < expected.end and stands_for_itself(key)]
     if not with_window:
-        return own  # nearly always
+        return own  # the usual case
     found = []
     for key in own:
         if with_window[key] > 0:

@@ -1,16 +1,16 @@
-"""Which instants of the past are run again, or for the first time (R4).
+"""The past instants that a backfill runs again, or for the first time (R4).
 
     missing    nothing ran: no row, or one that ended without a start (missed, skipped, cancelled)
-    failed     something ran and none of it went well: failed, failed_stale, orphaned, completed_with_errors
-    all        every one
+    failed     something ran and nothing succeeded: failed, failed_stale, orphaned, completed_with_errors
+    all        every instant
 
-An instant may have several occurrences by now: the one by its schedule, replays, backfills. What is under way is left
-to end, and what a request with the same key has asked for already is not asked for again. So a backfill that was
-interrupted is made again under its key, and goes on. Without one it is a new request: only `missing` leaves out all
-that the first one has run.
+An instant may have several occurrences: the one by its schedule, replays, backfills. A backfill leaves active
+occurrences alone, and does not repeat an occurrence that the same request key already made. So an interrupted backfill
+can be repeated under its key, and resumes. Without a key it is a new request: only `missing` leaves out the runs of the
+first one.
 
-An instant that was expected and has a row is replayed; one that has none, since nobody was to run it then or it lies
-inside a stretch, is backfilled (D1).
+An expected instant with a row is replayed. An instant without a row of its own, because none was expected then or
+because it lies inside a collapsed range, is backfilled (D1).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from itinerary.schedules.instants import MICROSECONDS, window_seconds
 __all__ = ["INSTANTS_MAX", "Choice", "Which", "chosen", "due_between"]
 
 INSTANTS_MAX: Final = 100_000
-"""The most instants that one backfill looks at."""
+"""The largest number of instants of one backfill."""
 _FIRST_PART: Final = 3_600 * MICROSECONDS
 
 
 class Which(StrEnum):
-    """Which instants of a range are backfilled."""
+    """The choice of instants in a range."""
 
     MISSING = "missing"
     FAILED = "failed"
@@ -44,14 +44,14 @@ class Which(StrEnum):
 
 
 class Choice(NamedTuple):
-    """One instant that is to run."""
+    """An instant that is to run."""
 
     instant: int
     version: int
     original: OccurrenceRow | None
-    """What is replayed; None: there is no row of its own."""
+    """The occurrence to replay; None if the instant has no row of its own."""
     is_asked: bool = False
-    """A request with the same key has asked for it already."""
+    """True if the same request key already made a run of this instant."""
 
 
 _WENT_WRONG: Final = frozenset(
@@ -65,11 +65,17 @@ _WENT_WRONG: Final = frozenset(
 
 
 def due_between(timeline: Timeline, job: JobNumber, start: int, end: int) -> dict[int, int]:
-    """A job's instants in `[start, end)`, each with the version that it runs as: the one in force then; where none was,
-    or nothing was expected, the newest. Raises an ItineraryError if they cannot be enumerated."""
+    """Return a job's instants in `[start, end)`, each with the version that it runs as.
+
+    The version is the one in force at the instant. Where no version was in force, or nothing was expected, it is the
+    newest one.
+
+    Raises:
+        ItineraryError: The instants cannot be enumerated, or there are too many.
+    """
     found: dict[int, int] = {}
     since, length = start, _FIRST_PART
-    while since < end:  # each part is as long as all before it, so that a count that is too high is noticed early
+    while since < end:  # each part is as long as all parts before it, so that too high a count is noticed early
         expected = timeline.expected(since, min(since + length, end), [job])
         for gap in expected.gaps:
             raise ScheduleFaulty(f"job {timeline.jobs[job].name!r} cannot be enumerated: {gap.reason}")
@@ -98,7 +104,7 @@ def _check_count(count: int) -> None:
 
 
 def _uncovered(timeline: Timeline, job: JobNumber, start: int, end: int) -> list[tuple[int, int]]:
-    """The parts in which nothing was expected of the job."""
+    """Return the parts of `[start, end)` in which nothing was expected of the job."""
     parts, at = [], start
     for stretch in timeline.stretches(job, start, end):
         if at < stretch.start:
@@ -112,7 +118,14 @@ def _uncovered(timeline: Timeline, job: JobNumber, start: int, end: int) -> list
 def chosen(
     due: Mapping[int, int], rows: Iterable[OccurrenceRow], which: Which, request: str | None = None
 ) -> list[Choice]:
-    """What a backfill runs, in order. `rows` are the job's own in that time, windows that reach into it included."""
+    """Return the instants that a backfill runs, in order.
+
+    Args:
+        due: The job's instants, each with its version.
+        rows: The job's rows in that time, including windows that reach into it.
+        which: The choice of instants.
+        request: The request key of the backfill.
+    """
     at: dict[int, list[OccurrenceRow]] = {}
     windows = []
     for row in rows:

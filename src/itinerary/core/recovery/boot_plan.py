@@ -1,10 +1,10 @@
-"""The boot plan: what recovery would do if a node started now, before it does (R3).
+"""The boot plan: what recovery would do if a node started now (R3).
 
-It is the sweep's own decision, gone through and not written: the same function over the same timeline and the same
-rows, so what is shown is what happens. A job that has nothing to be made up for is not in it. Steps are counted as they
-come and let go, so the plan of a long outage takes no more memory than its recovery.
+The plan uses the sweep's own decision, without writing it: the same function over the same timeline and the same rows.
+A job with nothing to recover is not in the plan. Steps are counted one at a time and not kept, so the plan of a long
+outage takes as little memory as its recovery.
 
-What it cannot know is what happens between the look and the start: instants that come due meanwhile are recovered too.
+Instants that become due between this plan and the real start are recovered too, and are not in the plan.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ __all__ = ["BootPlan", "PlannedJob", "boot_plan"]
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
-    """What recovery would do about one job. Instants are microseconds since the epoch."""
+    """The recovery of one job. Instants are microseconds since the epoch."""
 
     job: str
     strategy: Recovery
-    """That of its newest version among what is to be decided."""
+    """The recovery strategy of the newest version among the instants to decide."""
     runs: int
-    """How many recovery runs it would have."""
+    """The number of recovery runs."""
     covered: int
-    """How many instants those answer for: more than one each, if they are compressed."""
+    """The number of instants that the recovery runs cover. A compressed run covers several."""
     late: int
-    """How many are young enough that they simply run, late."""
+    """The number of instants within the grace period, which simply run late."""
     missed: int
     skipped: int
     gaps: tuple[str, ...]
-    """Why nobody can say what it expected, if so."""
+    """The reasons why expected instants are unknown, if any."""
     first_at: int
     last_at: int
 
 
 class BootPlan(msgspec.Struct, frozen=True):
-    """What recovery would do about everything from the watermark to now."""
+    """The recovery of all jobs from the watermark to now."""
 
     start: int
     end: int
@@ -57,17 +57,17 @@ class BootPlan(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        """How many recovery runs there would be in all."""
+        """The total number of recovery runs."""
         return sum(job.runs for job in self.jobs)
 
     @property
     def missed(self) -> int:
-        """How many instants would be missed in all."""
+        """The total number of missed instants."""
         return sum(job.missed for job in self.jobs)
 
     @property
     def skipped(self) -> int:
-        """How many instants would be skipped in all."""
+        """The total number of skipped instants."""
         return sum(job.skipped for job in self.jobs)
 
 
@@ -81,8 +81,17 @@ def boot_plan(
     takeover_after: int,
     active: Sequence[OccurrenceRow] = (),
 ) -> BootPlan:
-    """What a node that starts now would do. `decided` and `windows` are as `Sweep` wants them. `active` are the rows
-    that are neither final nor queued: those that were claimed before an outage are recovered too."""
+    """Return what recovery would do if a node started now.
+
+    Args:
+        status: The status of the store.
+        timeline: The timeline to recover by.
+        decided: The decided keys, as for `Sweep`.
+        windows: The rows with windows, as for `Sweep`.
+        grace_period: The largest lateness of an instant that still simply runs.
+        takeover_after: The time before now at which the plan ends.
+        active: The rows that are neither final nor queued. Rows that were claimed before an outage are recovered too.
+    """
     start, end = status.watermark, max(status.now - takeover_after, status.watermark)
     plan = SweepPlan(start, end, "", 0, NodeNumber(0), 0)
     found_unstarted = unstarted(plan, timeline, active, grace_period=grace_period, now=status.now)
@@ -106,7 +115,7 @@ def _of(found: dict[JobNumber, _Count], job: JobNumber) -> _Count:
 
 
 class _Count:
-    """One job, as its rows come."""
+    """The counts of one job, added up row by row."""
 
     def __init__(self) -> None:
         self.runs = self.covered = self.late = self.missed = self.skipped = self.version = 0
@@ -131,7 +140,7 @@ class _Count:
             self.late += 1
 
     def extend(self, row: OccurrenceRow, extension: Extension) -> None:
-        """A stretch or a gap that goes on."""
+        """Count the extension of a collapsed range or a gap."""
         window = row.window or Window(row.instant, row.instant, 0)
         self._reach(window.end, extension.end)
         self.version = max(self.version, row.version)

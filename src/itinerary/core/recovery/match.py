@@ -1,9 +1,8 @@
-"""What was expected, held against what there is: which instant has a row of its own, which lies in whose window.
+"""Expected instants, matched with stored rows: which instant has a row of its own, and which lies in a window.
 
-Expected instants are one sorted column of integers, `job │ second`. A row is found in it by binary search, and a window
-is two of them: +1 where it begins, -1 where it ends, and the running sum says for each instant how many windows answer
-for it. So n instants, r rows and w windows take O((n + r + w) log n), and nothing is looked at one by one but what does
-not fit.
+Expected instants are one sorted column of integers, `job │ second`. A binary search finds a row in it. A window takes
+two searches: +1 at its start and -1 at its end. The running sum is the number of windows around each instant. So n
+instants, r rows and w windows take O((n + r + w) log n). Only rows without an expected instant are handled one by one.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from itinerary.schedules.instants import MICROSECONDS
 __all__ = ["GAP", "Matching", "Span", "stands_for_itself", "windows_of"]
 
 GAP: Final = "gap"
-"""The request in the key of a row that stands for a gap, so that no row of the same second has the same key."""
+"""The request in the key of a gap's row, so that its key differs from all rows of the same second."""
 
 Numbers: TypeAlias = NDArray[np.int64]
 _SECOND_BITS: Final = 34
 _SECONDS: Final = 1 << _SECOND_BITS
-"""More than there are in the supported years."""
+"""A number larger than the count of seconds in the supported years."""
 
 
 class Span(NamedTuple):
@@ -38,14 +37,14 @@ class Span(NamedTuple):
 
 
 def stands_for_itself(key: Key) -> bool:
-    """Whether a key is that of an instant which its schedule made due: what an audit looks at, and the sweep."""
+    """True if a key belongs to an instant that its schedule made due. The audit and the sweep use only these."""
     return key.kind.is_by_schedule and key.request != GAP
 
 
 def windows_of(rows: Iterable[OccurrenceRow]) -> tuple[list[Span], list[Span]]:
-    """The windows that answer for the instants inside them, and the gaps, of which nobody knows what is inside.
+    """Return the windows that cover the instants inside them, and the gaps, whose instants are unknown.
 
-    A gap is a window that counts nothing. The window of a replay is what it is told, and answers for nothing.
+    A gap is a window that counts nothing. The window of a replay is only an input of its run, and covers nothing.
     """
     answering: list[Span] = []
     gaps: list[Span] = []
@@ -56,7 +55,7 @@ def windows_of(rows: Iterable[OccurrenceRow]) -> tuple[list[Span], list[Span]]:
 
 
 class Matching:
-    """Expected instants, ready to be compared with."""
+    """Expected instants, packed for comparison."""
 
     __slots__ = ("_base", "_packed")
 
@@ -67,7 +66,7 @@ class Matching:
         assert not len(seconds) or (np.diff(self._packed) > 0).all(), "expected instants are in order, each once"
 
     def rows(self, keys: Sequence[Key]) -> tuple[Numbers, list[Key]]:
-        """How many of these keys each expected instant has, and the keys whose instants were not expected."""
+        """Return how many of these keys each expected instant has, and the keys whose instants are not expected."""
         counts = np.zeros(len(self._packed), np.int64)
         wanted = self._pack([key.job for key in keys], [key.instant for key in keys])
         places = np.searchsorted(self._packed, wanted)
@@ -78,18 +77,18 @@ class Matching:
         return counts, [keys[number] for number in np.flatnonzero(~found).tolist()]
 
     def spans(self, spans: Iterable[Span]) -> Numbers:
-        """How many of these spans each expected instant lies in."""
+        """Return how many of these spans each expected instant lies in."""
         listed = list(spans)
         changes = np.zeros(len(self._packed) + 1, np.int64)
         jobs = [span.job for span in listed]
         for bounds, change in (([span.start for span in listed], 1), ([span.end for span in listed], -1)):
-            # An instant is inside from the first whole second on that is not before the bound.
+            # A span starts and ends at the first whole second that is not before its bound.
             places = np.searchsorted(self._packed, self._pack(jobs, bounds))
             np.add.at(changes, places, change)
         return np.cumsum(changes)[:-1]
 
     def inside(self, spans: Sequence[Span]) -> Numbers:
-        """How many expected instants lie in each of these spans."""
+        """Return how many expected instants lie in each of these spans."""
         jobs = [span.job for span in spans]
         first, last = (
             np.searchsorted(self._packed, self._pack(jobs, bounds))
@@ -100,6 +99,6 @@ class Matching:
 
     def _pack(self, jobs: Sequence[int], instants: Sequence[int]) -> Numbers:
         seconds = -(-np.array(instants, np.int64) // MICROSECONDS) - self._base
-        # What lies before or after all that was expected must neither be found nor reach into another job's numbers.
+        # A second outside the expected range must not match, and must not reach into another job's numbers.
         packed: Numbers = (np.array(jobs, np.int64) << _SECOND_BITS) + np.clip(seconds, -1, _SECONDS - 1)
         return packed

@@ -1,12 +1,12 @@
-"""Who goes first for which occurrence: all nodes come to the same answer, without talking to each other (N3).
+"""The node that claims an occurrence first: all nodes compute the same answer, without communication (N3).
 
-For each instant of each job every node throws the same dice for everybody who is there, and the highest number has it
-(rendezvous hashing). When one of five nodes goes, its fifth is spread over the other four, and nothing else moves. Who
-lacks the code of a job takes no part in it, and does not keep others from it (protocol rule 5).
+For each instant of each job, every node computes the same hash for each live node, and the highest hash wins
+(rendezvous hashing). When one of five nodes leaves, its fifth is spread over the other four, and nothing else moves. A
+node without the code of a job does not compete for it, and does not keep others from it (protocol rule 5).
 
-This is about who claims ahead of the instant, and about nothing else: it shares the load, and saves races. Nobody may
-rely on it. Two nodes that disagree about who is there both claim, and one of them wins; what none of them claims has no
-row a moment after its instant, and the sweep makes one.
+The answer only decides which node claims ahead of the instant. This spreads the load and avoids races, and correctness
+never depends on it. If two nodes disagree about the live nodes, both claim and one wins. An instant that no node claims
+has no row just after its time, and the sweep creates one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _LAST_SHIFT: Final = np.uint64(31)
 
 
 class Members(msgspec.Struct, frozen=True):
-    """Those who share the work with this node, as far as it knows."""
+    """The other live nodes that this node knows of."""
 
     lacks: Mapping[NodeNumber, frozenset[JobNumber]]
-    """Each of them, and the jobs whose code it has not got."""
+    """The other nodes, each with the jobs whose code it does not have."""
 
 
 ALONE: Final = Members({})
 
 
 def is_mine(members: Members, me: NodeNumber, jobs: Numbers, instants: Numbers) -> NDArray[np.bool_]:
-    """Of which of these occurrences this node goes first."""
+    """Return which of these occurrences this node claims first, as a mask."""
     mine, best = thrown_by(me, jobs, instants), np.zeros(len(jobs), np.uint64)
     for other, lacks in members.lacks.items():
         thrown = thrown_by(other, jobs, instants)
@@ -53,7 +53,7 @@ def is_mine(members: Members, me: NodeNumber, jobs: Numbers, instants: Numbers) 
 
 
 def thrown_by(node: NodeNumber, jobs: Numbers, instants: Numbers) -> NDArray[np.uint64]:
-    """A node's dice: 64 bits that depend on all three and look like chance (the finalizer of splitmix64)."""
+    """Return a node's hashes: 64 pseudo-random bits from node, job and instant (the finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         bits = jobs.astype(np.uint64) * _JOB ^ instants.astype(np.uint64) * _INSTANT ^ np.uint64(node) * _NODE
         for shift, factor in _MIXERS:

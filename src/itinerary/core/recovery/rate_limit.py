@@ -1,11 +1,11 @@
-"""How fast a backlog is released (R3): so many recovery runs a second, in small portions.
+"""The rate limit of recovery runs (R3): a number per second, in small batches.
 
-After an outage of days there may be a hundred thousand runs to be made up for, and all of them are due. If they were
-taken up as fast as there is room for them, what is due now would stand between them at the store and in the loop. So
-they are taken up at a set pace, and leave some of the node's slots to others however long they take.
+After an outage of days, 100,000 recovery runs may be due at once. If they started as fast as slots allow, runs that are
+due now would wait behind them at the store and in the loop. So recovery runs start at a fixed rate, and always leave
+some of the node's slots to other runs.
 
-A portion is a tenth of a second's worth: small enough that nothing waits behind one, and large enough that the loop is
-not woken for each run. What was not used up is kept for a second at most.
+A batch is the quota of a tenth of a second. No other run waits long behind a batch of that size, and the loop does not
+wake up for each run. Unused quota is kept for one second at most.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _KEPT_FREE: Final = 5
 
 
 def kept_free(slots: int) -> int:
-    """How many of a node's slots recovery leaves to others: a fifth. With fewer than five it uses all of them."""
+    """Return how many of a node's slots recovery leaves free: a fifth, or none if there are fewer than five slots."""
     return slots // _KEPT_FREE
 
 
 class Pace:
-    """How many may be begun by now."""
+    """A token bucket for recovery runs."""
 
     __slots__ = ("_left", "_per_second", "_since")
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
         self._left = 0
-        """In millionths of one, so that nothing is lost by rounding."""
+        """The unused quota in millionths of a run, so that rounding loses nothing."""
         self._since: int | None = None
 
     def change(self, per_second: int) -> None:
-        """So many a second from now on; what was not used up counts for no more than a second of that."""
+        """Set the rate. Keep at most one second of unused quota."""
         self._per_second = per_second
         self._left = min(self._left, per_second * SECOND)
 
     def ready(self, now: int) -> int:
-        """How many may be begun now. If the clock was set, it begins anew."""
+        """Return how many runs may start now. A clock that was set back resets the quota."""
         if self._since is None or now < self._since:
             self._since, self._left = now - _PORTION_EVERY, 0
         passed = (now - self._since) // _PORTION_EVERY * _PORTION_EVERY
@@ -51,10 +51,10 @@ class Pace:
         return self._left // SECOND
 
     def use(self, count: int) -> None:
-        """So many were begun."""
+        """Subtract `count` started runs from the quota."""
         self._left -= count * SECOND
 
     @property
     def next_at(self) -> int:
-        """When there will be more, or a part of one."""
+        """The time of the next increase of the quota."""
         return 0 if self._since is None else self._since + _PORTION_EVERY

@@ -1,11 +1,11 @@
-"""The one table of what becomes of an occurrence whose node is gone, or that is over its time (protocol rules 17, 18).
+"""The rescue of an occurrence whose node is gone or whose timeout has passed (protocol rules 17 and 18).
 
                           nothing in flight     in flight, on_orphan =
                                                 leave          rerun
     prerun, pending       released              .              .
-    queued                (it is nobody's)      .              .
+    queued                (it has no owner)     .              .
     condition_pending     goes on               .              .
-    condition_running     goes on               .              .                a question is asked again
+    condition_running     goes on               .              .                the condition is checked again
     action_pending        goes on               .              .
     action_running        .                     orphaned       rerun            by way of condition_pending
     container_creating    goes on               orphaned       rerun
@@ -13,22 +13,27 @@
     terminating           goes on               orphaned       rerun
     retrying              goes on               orphaned       rerun
 
-What is in flight in **pods** goes on without its node, so it is neither lost nor run again: whatever the state, the
-occurrence is *adopted*. It is nobody's, and who has room follows the pods to their end (K4, protocol rule 28). If other
-tasks of it were in flight on the node itself, those are lost as `on_orphan` says. But it is not orphaned while a pod of
-it may be alive: who adopts it ends the pods first.
+- *Released*: any node may start the occurrence.
+- *Goes on*: the occurrence has started and has no owner. A node with a free slot resumes it where it was, for example
+  between two tasks or before a retry.
+- *Rerun*: the attempt in flight is lost, the occurrence goes to `retrying`, and a node with a free slot makes another
+  attempt.
+- *Orphaned*: the occurrence ends.
 
-*Released*: anybody may start it. *Goes on*: it has begun and is nobody's, and whoever has room goes on with it where it
-was, between two tasks, say, or before a retry. *Rerun*: the attempt in flight is lost, the occurrence goes to
-`retrying`, and whoever has room makes another attempt. *Orphaned*: it ends. In all of these it gives back its shares of
-limits; what has begun keeps its job's slot until it ends.
+In these four cases the occurrence gives back its shares of limits. A started occurrence keeps its overlap slot until it
+ends.
 
-A **lost** attempt is one whose end nobody saw (see `model.retries`): it does not count for the retry policy, and there
-is a bound on how many of a task there may be.
+**Pods** continue without their node. So an occurrence with attempts in pods is *adopted* in every state. The occurrence
+has no owner, and a node with a free slot follows the pods to their end (K4, protocol rule 28). Other attempts that ran
+on the dead node itself are lost, as `on_orphan` decides. The occurrence is not orphaned while one of its pods may be
+alive: the adopting node ends the pods first.
 
-Hooks are told of an end before it is written (X7), and only a node that has the code can tell them. So where there are
-any, what should end is not ended here: its tasks are, and it is nobody's. Who goes on with it finds nothing left to do
-but to tell the hooks, and from how the tasks ended it knows what to write (see `continuing`).
+A **lost** attempt is one whose end no node recorded (see `model.retries`). Lost attempts do not count for the retry
+policy; each task has its own limit of them.
+
+Hooks are called before an end is written (X7), and only a node with the job's code can call them. So a rescue does not
+end an occurrence that has hooks. The rescue ends its tasks and removes its owner. The node that resumes it only has to
+call the hooks, and derives the final state from the tasks (see `core.loop.takeover`).
 """
 
 from __future__ import annotations
@@ -55,13 +60,13 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["FATES", "SILENT", "Fate", "Rescue", "orphaned_by", "reaped", "released", "rescued", "way_to_stale"]
 
 SILENT: Final = "no heartbeat since"
-"""How the reason of tasks begins that were orphaned on a living node, since their orchestrator fell silent."""
+"""The first words of the reason of tasks that were orphaned on a live node, because their orchestrator went silent."""
 _UNKNOWN: Final = "and nobody knows how far it came"
-"""How the reason of tasks ends that were orphaned with their node."""
+"""The last words of the reason of tasks that were orphaned with their node."""
 
 
 class Fate(StrEnum):
-    """What becomes of it."""
+    """The effect of a rescue on an occurrence."""
 
     LEFT = "left"
     RELEASED = "released"
@@ -94,10 +99,10 @@ FATES: Final[Mapping[OccurrenceState, _By]] = MappingProxyType(
         _S.RETRYING: _BEGUN,
     }
 )
-"""By state, and by what its job wants of what is in flight; None: nothing is."""
+"""The fate by state, and by the job's `on_orphan` for attempts in flight; None if nothing is in flight."""
 
 _RERUN_AS: Final = {_S.ACTION_RUNNING: _S.CONDITION_PENDING, _S.RETRYING: None}
-"""Where a rerun goes, if not to `retrying`; None: it is there already."""
+"""The target state of a rerun, if not `retrying`; None if the state does not change."""
 
 _STALE: Final[Mapping[OccurrenceState, tuple[OccurrenceState, ...]]] = {
     _S.RUNNING: (),
@@ -105,32 +110,37 @@ _STALE: Final[Mapping[OccurrenceState, tuple[OccurrenceState, ...]]] = {
     _S.CONTAINER_CREATING: (_S.TERMINATING,),
     _S.RETRYING: (_S.PENDING, _S.RUNNING),
 }
-"""From where the table has a way to `failed_stale`, and by way of what. What has not come to its tasks has not run."""
+"""The states that can reach `failed_stale`, each with the states in between. In all other states no task has run."""
 
 
 class Rescue(NamedTuple):
-    """What is to be done about one, and what that is called."""
+    """The fate of an occurrence, and the write that puts it into effect."""
 
     fate: Fate
     write: Intervention
 
 
 def way_to_stale(state: OccurrenceState) -> tuple[OccurrenceState, ...] | None:
-    """The states on the way to `failed_stale`; None if there is no way."""
+    """Return the states between `state` and `failed_stale`; None if it cannot be reached."""
     return _STALE.get(state)
 
 
 def released(row: OccurrenceRow, why: str) -> Rescue:
-    """What is done about one that has not begun."""
+    """Return the rescue of an occurrence that has not started."""
     assert row.started_at is None, "what has begun needs to be looked at more closely"
     return Rescue(FATES[row.status][None], Intervention(row.ref, row.fence, None, why, is_unstarted=True))
 
 
 def rescued(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
-    """What is done about one that has begun, by the table. `plan` is that of its job, if it can be read here.
+    """Return the rescue of an occurrence that has started, by the table.
 
-    Whoever takes it up has all of its time for it. Until somebody does, nobody has, so it gets that time now: it may
-    have run out while everybody was gone, and would be the reaper's before anybody could look at it.
+    The node that resumes it gets the full execution timeout. The timeout is also renewed now, since it may have expired
+    while all nodes were down. Otherwise the reaper would end the occurrence before a node could resume it.
+
+    Args:
+        detail: The occurrence with its tasks and attempts.
+        why: The reason of the rescue.
+        plan: The plan of its job, if it can be read here.
     """
     fate, write = _by_the_table(detail, why, plan)
     if write.to in FINAL:
@@ -149,7 +159,7 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
     is_busy = bool(in_flight) or row.status is OccurrenceState.ACTION_RUNNING
     fate = FATES[row.status][_wants(detail) if is_busy else None]
     if fate is Fate.RELEASED:
-        fate = Fate.GOES_ON  # it has been pending since it began
+        fate = Fate.GOES_ON  # a started occurrence is not released: it has been pending since its start
     if fate is Fate.RERUN and _too_often(in_flight, detail.attempts):
         fate, why = Fate.ORPHANED, f"{why}; {LOST_MAX} attempts were lost like that, and it is not tried again"
     match fate:
@@ -168,7 +178,7 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
 
 
 def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Intervention:
-    """It is nobody's, its pods go on, and it keeps its shares of limits. The `others` ran on the node: lost."""
+    """Remove the owner while the pods continue. The occurrence keeps its shares of limits; the `others` are lost."""
     why = f"{why}; its pods go on"
     is_rerun = _wants(detail).reruns and not _too_often(others, detail.attempts)
     ended = {} if is_rerun else {attempt.place for attempt in others}
@@ -182,7 +192,11 @@ def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Interven
 
 
 def orphaned_by(tasks: Iterable[TaskRow]) -> str | None:
-    """Return why an occurrence was orphaned whose tasks are over and whose end is not written; None if it was not."""
+    """Return why an occurrence was orphaned whose tasks have ended and whose own end is not written.
+
+    Returns:
+        The reason, or None if the occurrence was not orphaned.
+    """
     rows = list(tasks)
     if not all(task.status in TASK_FINAL for task in rows):
         return None
@@ -191,8 +205,10 @@ def orphaned_by(tasks: Iterable[TaskRow]) -> str | None:
 
 
 def reaped(detail: Detail, why: str, plan: JobPlan | None) -> Intervention:
-    """What is done about one that is over its time, and that nobody has ended. One that was orphaned before, and whose
-    hooks no node could call, stays orphaned."""
+    """Return the write for an occurrence that is over its timeout and that no node has ended.
+
+    An occurrence that was orphaned before, and whose hooks no node could call, stays orphaned.
+    """
     way = way_to_stale(detail.row.status)
     if _tells(plan):
         return _ended(detail, plan, TaskState.TIMEOUT, None, why)
@@ -204,18 +220,18 @@ def reaped(detail: Detail, why: str, plan: JobPlan | None) -> Intervention:
 
 
 def _tells(plan: JobPlan | None) -> bool:
-    """Whether hooks want to hear of its end."""
+    """True if the job has hooks for the end of an occurrence."""
     return plan is not None and bool(plan.definition.on_complete)
 
 
 def _wants(detail: Detail) -> OnOrphan:
-    """What its job wants, as it was when it began. What cannot be read is not run again."""
+    """Return the job's `on_orphan` as of the start. An unreadable configuration means no rerun."""
     config = _config(detail)
     return OnOrphan.LEAVE if config is None else config.job.on_orphan
 
 
 def _config(detail: Detail) -> FrozenConfig | None:
-    """What it began with, if that can be read."""
+    """Return the configuration of the start, if it can be read."""
     try:
         return from_json(FrozenConfig, detail.config or "")
     except RecordError:
@@ -235,7 +251,7 @@ def _taken(
     tasks: tuple[TaskRow, ...] = (),
     attempts: tuple[AttemptRow, ...] = (),
 ) -> Intervention:
-    """It is nobody's from now on, if its owner has written nothing since it was looked at."""
+    """Take an occurrence from its owner, if the owner has written nothing since the row was read."""
     return Intervention(
         row.ref, row.fence, to, why, gives_back=True, tasks=tasks, attempts=attempts, sequence=row.sequence
     )
@@ -244,8 +260,10 @@ def _taken(
 def _ended(
     detail: Detail, plan: JobPlan | None, status: TaskState, to: OccurrenceState | None, why: str
 ) -> Intervention:
-    """All of its tasks are over: what had begun with that status. What ran out of time before any of them could begin
-    is over its time all the same."""
+    """End all tasks of an occurrence: started ones with `status`, the others as skipped.
+
+    If the timeout expired before any task could start, all of them end with `status`.
+    """
     in_flight = [attempt for attempt in detail.attempts if attempt.status not in TASK_FINAL]
     begun = {attempt.place for attempt in detail.attempts}
     all_begun = status is TaskState.TIMEOUT and way_to_stale(detail.row.status) is None
@@ -258,7 +276,7 @@ def _ended(
 
 
 def _tasks(detail: Detail, plan: JobPlan | None) -> list[TaskRow]:
-    """The rows of its tasks. The only task of a job has none before its first attempt is over."""
+    """Return the rows of its tasks. The only task of a job has no row before its first attempt has ended."""
     rows = {task.place: task for task in detail.tasks}
     if plan is not None:
         for task in plan.tasks:

@@ -1,29 +1,30 @@
-"""What becomes of instants that passed without a row: the five recovery strategies (R1, R5).
+"""The five recovery strategies, for instants that passed without a row (R1, R5).
 
     execute_all       ● ● ● ● ●     all of them run, in order
     execute_last      ○ ○ ○ ○ ●     the last one runs, the earlier ones are missed
     mark_as_missed    ○ ○ ○ ○ ○
-    bounded_window    ○ ○ ● ● ●     the most recent ones run: by age first, then by count
-    compressed        └─────┴ ●     one run, told the window that it answers for
+    bounded_window    ○ ○ ● ● ●     the most recent ones run: limited by age first, then by count
+    compressed        └─────┴ ●     one run, which receives the window that it covers
 
-Every instant is answered for exactly once: by a row of its own, or by one row whose window it lies in. A window never
-reaches over an instant that has a row already, since that would be answered for twice; so a *block* ends where one
-begins. In the usual outage nothing has a row, and there is one block. Rows that were claimed and have not started count
-as missing (`overlooked`): a compressed window covers them, and a stretch leaves them their own rows.
+Every instant is covered exactly once: by a row of its own, or by one row whose window contains it. A window never
+contains an instant that has a row, since that instant would be covered twice. So a *block* ends before an instant that
+has a row. In the usual outage nothing has a row, and there is one block. Rows that were claimed and have not started
+count as missing (`unstarted_claims`). A compressed window covers them, and a collapsed range leaves them their own
+rows.
 
-    a stretch     more than 1,000 missed or skipped instants in a block: one row, with the key of the *first* of them
-    compressed    one row, with the key of the *last* of them: it runs as that instant's occurrence
+    collapsed range   more than 1,000 missed or skipped instants in a block: one row, with the key of the *first* one
+    compressed        one row, with the key of the *last* one: it runs as that instant's occurrence
 
-Either key is that of an instant which has no row, so it stands for that instant itself, and whoever comes late to claim
-that instant finds it taken. The window reaches from the first instant to a second after the last.
+Either key belongs to an instant without a row. The new row therefore stands for that instant too, and a late claim
+finds the key taken. The window reaches from the first instant to a second after the last.
 
-The strategy is that of the version in force at the last missing instant: an operator who chose `mark_as_missed` while
-nobody ran expects it to hold for the whole outage. The rows carry the version in force at their own instants. A
-compressed run enumerates its window by the schedule of its version, so where the schedule changed in the middle there
-are two of them.
+The strategy is that of the version in force at the last missing instant. An operator who chose `mark_as_missed` while
+no node ran expects it to hold for the whole outage. The rows carry the version in force at their own instants. A
+compressed run enumerates its window by the schedule of its version, so a schedule that changed in the middle gives two
+runs.
 
-Texts and rows follow from the instants, the versions and the plan's end alone, never from how far an earlier try came:
-whoever goes on after a crash writes the same.
+Texts and rows depend only on the instants, the versions and the plan's end, never on the progress of an earlier try. A
+node that resumes after a crash writes the same.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ __all__ = [
 ]
 
 STRETCH_MIN: Final = 1_000
-"""More skipped or missed instants than this, in a block, are one row."""
+"""The number of skipped or missed instants in a block above which they are one row."""
 
 Numbers: TypeAlias = NDArray[np.int64]
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What one version of a job says about its instants, as far as it matters here."""
+    """The parts of a job's version that recovery needs."""
 
     version: int
     schedule: Schedule
@@ -76,8 +77,10 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def recovers_as(self) -> OccurrenceState:
-        """What its recovery runs are created as: standing in line for the job's slot, one behind the other, unless they
-        may overlap (R2)."""
+        """The initial state of its recovery runs.
+
+        Recovery runs queue for the overlap slot one after the other, unless they may overlap (R2).
+        """
         return OccurrenceState.QUEUED if overlap_of_recovery(self.overlap).queues else OccurrenceState.PRERUN
 
 
@@ -87,22 +90,22 @@ class Missing:
 
     instants: Numbers
     places: Numbers
-    """Their places among all that the job expected: those of two neighbours differ by one."""
+    """The positions among all expected instants of the job. Positions of neighbours differ by one."""
     versions: Numbers
 
     def __len__(self) -> int:
         return len(self.instants)
 
     def where(self, which: NDArray[np.bool_]) -> Missing:
-        """Some of them."""
+        """Return the instants that a mask selects."""
         return Missing(self.instants[which], self.places[which], self.versions[which])
 
     def among(self, instants: Collection[int]) -> NDArray[np.bool_]:
-        """Which of them are among these instants."""
+        """Return a mask of the instants that are in `instants`."""
         return np.isin(self.instants, np.fromiter(instants, np.int64, len(instants)))
 
     def blocks(self, kinds: Numbers | None = None) -> Iterator[Missing]:
-        """What lies side by side, and is of one kind if kinds are given."""
+        """Yield the blocks of neighbouring instants, each of one kind if kinds are given."""
         apart = np.diff(self.places) != 1
         if kinds is not None:
             apart |= np.diff(kinds) != 0
@@ -113,7 +116,7 @@ class Missing:
 
     @property
     def window(self) -> Window:
-        """The window that holds all of them."""
+        """The window that contains all of the instants."""
         return Window(int(self.instants[0]), int(self.instants[-1]) + SECOND, len(self))
 
 
@@ -124,10 +127,14 @@ def recovered(
     now: int,
     claimed: Collection[int] = (),
 ) -> list[Wanted]:
-    """What should be written for a job's missing instants that are older than the grace period, in order.
+    """Return the rows to write for a job's missing instants that are older than the grace period, in order.
 
-    `policies` are those of every version among them. `now` is the end of the sweep's plan. `claimed` are the instants
-    that have a row, which was claimed before the outage.
+    Args:
+        job: The job.
+        missing: Its missing instants.
+        policies: The policies of all versions among them.
+        now: The end of the sweep's plan.
+        claimed: The instants that have a row, claimed before the outage.
     """
     if not len(missing):
         return []
@@ -152,11 +159,15 @@ def recovered(
 
 
 def to_run(instants: Numbers, recovery: EffectiveRecovery, now: int) -> NDArray[np.bool_]:
-    """Which of a job's missed instants are run, of each for itself. `instants` are in order.
+    """Return which of a job's missed instants get a run of their own, as a mask.
 
-    Rows that were claimed just before an outage, and never started, go the same way as what has no row (protocol rule
-    17): ask with the instants of both. Of a compressed run only the last instant has a run, which answers for the
-    others.
+    Rows that were claimed just before an outage and never started are treated like missing rows (protocol rule 17):
+    pass the instants of both. With `compressed`, only the last instant has a run, which covers the others.
+
+    Args:
+        instants: The missed instants, in order.
+        recovery: The strategy and its bounds.
+        now: The end of the sweep's plan.
     """
     count = len(instants)
     match recovery.strategy:
@@ -178,7 +189,7 @@ def to_run(instants: Numbers, recovery: EffectiveRecovery, now: int) -> NDArray[
 
 
 def late(job: JobRow, missing: Missing, policies: Mapping[int, Policy]) -> list[Wanted]:
-    """What should be written for missing instants that are younger than the grace period: they simply run, late."""
+    """Return the rows to write for missing instants within the grace period: they simply run late."""
     why = "late: nobody had claimed it, and the sweep found it missing"
     return [_row(job, instant, policies[version], OccurrenceState.PRERUN, why) for instant, version in _pairs(missing)]
 
@@ -193,7 +204,7 @@ def settled(
     is_recovery: bool = False,
     as_stretch: bool = False,
 ) -> list[Wanted]:
-    """A block of instants that do not run: a row for each, or one for all of them if they are many."""
+    """Return the rows of a block of instants that do not run: one for each, or one for all if there are many."""
     if len(block) > STRETCH_MIN or as_stretch:
         instant, version = next(_pairs(block))
         row = _row(job, instant, policies[version], status, reason, is_recovery=is_recovery)
@@ -210,7 +221,7 @@ def settled_each(
     *,
     is_recovery: bool = False,
 ) -> list[Wanted]:
-    """Instants that do not run: a row for each."""
+    """Return a row for each of these instants, which do not run."""
     return [
         _row(job, instant, policies[version], status, reason, is_recovery=is_recovery)
         for instant, version in _pairs(missing)
@@ -218,7 +229,7 @@ def settled_each(
 
 
 def overlap_of_recovery(overlap: Overlap) -> Overlap:
-    """How recovery runs of a job overlap: one after another, whatever it chose, unless that is `allow` (R2)."""
+    """Return the overlap policy of a job's recovery runs: `queue`, unless the job has chosen `allow` (R2)."""
     return overlap if overlap.is_parallel else Overlap.QUEUE
 
 
@@ -230,7 +241,7 @@ def _compressed(job: JobRow, block: Missing, policies: Mapping[int, Policy]) -> 
 
 
 def _schedules_in(missing: Missing, policies: Mapping[int, Policy]) -> Numbers:
-    """For each instant which schedule made it due, as a number: versions may differ in everything else."""
+    """Return a number for the schedule of each instant. Versions that differ in other ways share a number."""
     numbers: dict[Schedule, int] = {}
     of_version = {
         version: numbers.setdefault(policies[version].schedule, len(numbers))

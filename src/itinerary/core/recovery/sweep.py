@@ -1,29 +1,27 @@
-"""The sweep's decisions: from a plan and from what there is, the steps that leave nothing due without a row (protocol
-rules 19, 20).
+"""The sweep's decisions: the steps that leave no due instant without a row (protocol rules 19, 20).
 
-    expected by the timeline   less   rows and windows that stand   =   missing, with what was claimed and not started
+    expected by the timeline   less   existing rows and windows   =   missing, with what was claimed and not started
                                                                            │
-                 to be skipped: SKIPPED, with who and why     younger than the grace period: it runs, late
-                                            older: through its job's recovery strategy
-                                            cannot be enumerated at all: a gap, from when to when, and why
+                 to be skipped: SKIPPED, with who and why     within the grace period: it runs, late
+                                            older: by its job's recovery strategy
+                                            cannot be enumerated: a gap, with its time and the reason
 
-It goes job by job in the order of their numbers, and through each in the order of instants. The cursor is the job that
-it has come to. A step writes its rows and moves the cursor together, so whoever goes on, the same node or another,
-reads what there is and begins with that job. What is written of it already is no longer missing; and since every
-strategy decides by what comes *after* an instant, the rest is decided as it would have been. Nothing at or after the
-plan's end is decided.
+The sweep processes jobs in the order of their numbers, and each job in the order of instants. The cursor is the current
+job. A step writes its rows and moves the cursor in one transaction. To resume, any node reads the existing rows and
+begins with that job. Written rows are no longer missing. Every strategy decides by what comes *after* an instant, so
+the remaining decisions stay the same. Nothing at or after the plan's end is decided.
 
-The long pause of a job that is due each second would be a row each second. So the skipped instants of a pause that has
-more than a thousand of them, up to now or in its first hour, are one stretch: one row, which later sweeps extend. Of a
-job that is due more rarely the first thousand are rows, and the next one begins the stretch. A gap is a stretch from
-the beginning. Its window counts nothing, since nobody knows what lies in it, and rows inside it are no contradiction.
+A long pause of a job that is due each second would be a row each second. So a pause with more than a thousand skipped
+instants, up to now or in its first hour, is one collapsed range. This is one row, which later sweeps extend. For less
+frequent jobs, the first thousand instants are rows, and the next one begins the collapsed range. A gap is a collapsed
+range from the beginning. Its window counts nothing, since its instants are unknown, and rows inside it are no
+contradiction.
 
-What was claimed before an outage and has not started is missing too (`overlooked`). The strategy decides about it with
-the instants that have no row, and its row becomes what would have been created. A compressed window and the claimed
-rows that it covers are in one step.
+Occurrences that were claimed before an outage and have not started are missing too (`unstarted_claims`). The strategy
+decides about them together with the instants that have no row, and each row becomes what would have been created. A
+compressed window and the claimed rows that it covers are in one step.
 
-What can go wrong: a job whose definition cannot be read. Its time becomes a gap as well, for the watermark moves on and
-somebody will ask.
+A job whose definition cannot be read becomes a gap as well: the watermark moves on, and the reason must be on record.
 """
 
 from __future__ import annotations
@@ -52,42 +50,47 @@ from itinerary.schedules.instants import MICROSECONDS, ceil_second
 __all__ = ["ACTIVE_MAX", "STEP_MAX", "WINDOWS_REACH", "Sweep", "is_decided", "last_step"]
 
 ACTIVE_MAX: Final = 1_000_000
-"""The most rows that are looked through for those that have not started."""
+"""The largest number of rows that are searched for unstarted ones."""
 STEP_MAX: Final = 2_000
-"""The most rows that one step writes."""
+"""The largest number of rows in one step."""
 WINDOWS_REACH: Final = 7 * 86_400 * MICROSECONDS
-"""How far before a plan a stretch may have ended that is still extended: windows are read from there on."""
+"""The time before a plan in which a collapsed range may have ended and is still extended.
+
+Windows are read from there on.
+"""
 _FORESEEN: Final = 3_600 * MICROSECONDS
-"""How far a pause is looked ahead: if so much of it is too much for rows, it is a stretch from the beginning."""
+"""The look ahead into a pause.
+
+If this part has too many instants for rows, the pause is a collapsed range from its start.
+"""
 _SECONDS_AT_ONCE: Final = 20_000_000
-"""Jobs times seconds of the window that are enumerated together: the most instants that there could be."""
+"""The limit on jobs times seconds in one enumeration, which is the largest possible number of instants."""
 
 
 Which: TypeAlias = NDArray[np.bool_]
 _Batch: TypeAlias = tuple[Sequence[JobNumber], Expected]
-"""Some jobs, and what they expected."""
+"""A group of jobs, and their expected instants."""
 
 
 class _Row(NamedTuple):
-    """One write: a row, or more of a stretch. In a job they are ordered by the instant that they begin with."""
+    """A write of the sweep: a row, or an extension. The writes of a job are ordered by their first instants."""
 
     at: int
     write: Wanted | ClaimedRow | Extension
     covered: tuple[Ref, ...] = ()
-    """Claimed rows that lie in its window."""
+    """The claimed rows inside its window."""
     waiting: tuple[Ref, ...] = ()
-    """Older rows that join the queue with it."""
+    """The older rows that join the queue with it."""
 
     @property
     def is_queued(self) -> bool:
-        """True if it is a recovery run that queues for the overlap slot of its job."""
+        """True if the write is a recovery run that queues for the overlap slot of its job."""
         wanted = self.write.becomes if isinstance(self.write, ClaimedRow) else self.write
         return isinstance(wanted, Wanted) and wanted.status is OccurrenceState.QUEUED
 
 
 def is_decided(plan: SweepPlan, timeline: Timeline, decided: Sequence[Key] = ()) -> bool:
-    """Whether each instant that was expected in a plan has a row of its own among these: then nothing is missing,
-    whatever windows there are."""
+    """True if each expected instant of a plan has a row of its own in `decided`. Then nothing is missing."""
     try:
         expected = timeline.expected_next(plan.start, plan.end)
     except WindowError:
@@ -98,12 +101,12 @@ def is_decided(plan: SweepPlan, timeline: Timeline, decided: Sequence[Key] = ())
 
 
 def last_step(plan: SweepPlan) -> SweepStep:
-    """The end of a plan of which nothing is missing."""
+    """Return the last step of a plan without missing instants."""
     return SweepStep(fence=plan.fence, step=plan.step + 1, cursor=plan.cursor, is_last=True)
 
 
 class Sweep:
-    """A plan, and all that is needed to work it off. The same arguments give the same steps."""
+    """A plan, and all data to carry it out. The same arguments give the same steps."""
 
     def __init__(
         self,
@@ -115,8 +118,16 @@ class Sweep:
         grace_period: int,
         unstarted: Unstarted = NONE_UNSTARTED,
     ) -> None:
-        """`decided` are the keys from the plan's start to its end, `windows` those that end within WINDOWS_REACH before
-        its start, or later; `unstarted` is what was due before the plan's end and has not started."""
+        """Prepare a sweep.
+
+        Args:
+            plan: The plan to carry out.
+            timeline: The timeline to decide by.
+            decided: The keys from the plan's start to its end.
+            windows: The rows whose windows end within WINDOWS_REACH before the plan's start, or later.
+            grace_period: The largest lateness of an instant that still simply runs.
+            unstarted: The occurrences that were due before the plan's end and have not started.
+        """
         self._plan, self._timeline = plan, timeline
         self._claimed, self._waiting = unstarted
         self._grace_from = plan.end - grace_period
@@ -129,7 +140,7 @@ class Sweep:
             self._windows.setdefault(row.job, []).append(row)
 
     def steps(self, step_max: int = STEP_MAX) -> Iterator[SweepStep]:
-        """What is left of the plan, step by step. The last step has nothing after it, and may be empty."""
+        """Yield the remaining steps of the plan. The last step may be empty."""
         step, cursor = self._plan.step, self._plan.cursor
         rows: list[_Row] = []
         for job, row in self._writes():
@@ -175,7 +186,7 @@ class Sweep:
                 for row in self._in_order(job, rows):
                     yield job, row
 
-    # -- what was expected, a bounded number of instants at a time ---------------------------------------------------
+    # -- expected instants, a bounded number at a time ---------------------------------------------------------------
 
     def _expected(self, jobs: Sequence[JobNumber]) -> Iterator[_Batch]:
         start, end = self._plan.start, self._plan.end
@@ -209,12 +220,12 @@ class Sweep:
         start, end = self._plan.start, self._plan.end
         return Expected(start, end, none, none, none, none, ("",), (Gap(job, start, end, 0, reason),))
 
-    # -- what is missing of it, job by job ---------------------------------------------------------------------------
+    # -- missing instants, job by job --------------------------------------------------------------------------------
 
     def _by_job(self, batch: Sequence[JobNumber], expected: Expected) -> Iterator[tuple[JobNumber, list[_Row]]]:
         claimed = self._claimed.keys() & set(batch) if self._claimed else ()
         if not len(expected) and not expected.gaps and not claimed:
-            return  # as it is nearly always, live
+            return  # the usual case while nodes run
         gaps = _joined(expected.gaps)
         missing = np.flatnonzero(self._missing_in(expected))
         jobs, firsts = np.unique(expected.jobs[missing], return_index=True)
@@ -225,8 +236,11 @@ class Sweep:
             yield job, self._with_claimed(rows, self._claimed[job]) if job in self._claimed else rows
 
     def _with_claimed(self, rows: Sequence[_Row], claimed: Mapping[int, OccurrenceRow]) -> list[_Row]:
-        """The writes of a job, of which some are about rows that exist: these become what was decided, or are covered
-        by a window. Claimed rows of a job that cannot be enumerated run."""
+        """Return the writes of a job, applied to its claimed rows where these exist.
+
+        A claimed row becomes what was decided, or is covered by a window. Claimed rows without a decision, of a job
+        that cannot be enumerated, run.
+        """
         found: list[_Row] = []
         left = dict(claimed)
         for row in rows:
@@ -241,7 +255,7 @@ class Sweep:
         return found + [_Row(instant, _as_recovery(row)) for instant, row in left.items()]
 
     def _in_order(self, job: JobNumber, rows: Sequence[_Row]) -> list[_Row]:
-        """The writes of a job by instant. With the first that queues come the older rows which wait."""
+        """Return the writes of a job by instant. The first one that queues also brings the older waiting rows."""
         ordered = sorted(rows, key=lambda row: row.at)
         if job not in self._waiting or not (queued := [n for n, row in enumerate(ordered) if row.is_queued]):
             return ordered
@@ -284,7 +298,7 @@ class Sweep:
         config = self._timeline.definition(job, version).config()
         return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap)
 
-    # -- what is skipped, and what nobody knows ----------------------------------------------------------------------
+    # -- skipped instants, and gaps ----------------------------------------------------------------------------------
 
     def _skipped(self, job: JobNumber, block: Missing, policies: Mapping[int, Policy], reason: str) -> list[_Row]:
         first = int(block.instants[0])
@@ -302,7 +316,7 @@ class Sweep:
         return [_Row(item.key.instant, item) for item in wanted]
 
     def _open_stretch(self, job: JobNumber, first: int, reason: str) -> tuple[OccurrenceRow, Window] | None:
-        """The row of the same pause that ends where this block begins: nothing was expected in between."""
+        """Return the row of the same pause that ends before this block, if nothing was expected in between."""
         for row in self._windows.get(job, ()):
             window = row.window
             if window is None or row.status is not OccurrenceState.SKIPPED or row.reason != reason:
@@ -312,10 +326,10 @@ class Sweep:
         return None
 
     def _is_long(self, job: JobNumber, block: Missing) -> bool:
-        """Whether the pause that skips these has skipped more, with them, than shall have rows of their own.
+        """True if the pause that skips this block has too many instants for rows of their own.
 
-        It is looked at whole, through all versions that it goes through: what is left of a block for whoever goes on
-        with it begins later, and must be taken for the same.
+        The whole pause counts, across versions. A node that resumes in the middle of a block must reach the same
+        decision.
         """
         stretch = self._timeline.in_force(job, int(block.instants[0]))
         if stretch is None or not isinstance(stretch.standing, Paused):
@@ -329,14 +343,17 @@ class Sweep:
         return self._count(job, since, max([block.window.end, *ends])) > STRETCH_MIN
 
     def _count(self, job: JobNumber, start: int, end: int) -> int:
-        """How many instants the job expected; more than enough if there are too many to count."""
+        """Return the number of expected instants of the job, or STRETCH_MIN + 1 if there are too many to count."""
         try:
             return len(self._timeline.expected(start, end, [job]))
         except WindowError:
             return STRETCH_MIN + 1
 
     def _gap(self, gap: Gap) -> list[_Row]:
-        """A gap that goes on is one row, with the reason that it began with; later messages may differ."""
+        """Return the write of a gap.
+
+        A gap that continues stays one row with its first reason, even if later messages differ.
+        """
         at = ceil_second(gap.start) * MICROSECONDS
         for row in self._windows.get(gap.job, ()):
             window = row.window
@@ -345,7 +362,7 @@ class Sweep:
             if ceil_second(gap.start) <= ceil_second(window.end) and window.start <= gap.start:
                 return [] if gap.end <= window.end else [_Row(at, Extension(row.ref, gap.end, 0))]
         if at >= gap.end:
-            return []  # no whole second, and so no instant, lies in it
+            return []  # the gap contains no whole second, and so no instant
         key = Key(at, gap.job, Kind.SCHEDULED, GAP)
         window = Window(gap.start, gap.end, 0)
         reason = clean_text(f"not decided: {gap.reason}")
@@ -353,7 +370,7 @@ class Sweep:
 
 
 def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
-    """The gaps of each job in order; what goes on, through two versions say, is one."""
+    """Return the gaps of each job in order. Adjacent gaps, for example of two versions, become one."""
     by_job: dict[JobNumber, list[Gap]] = {}
     for gap in sorted(gaps):
         found = by_job.setdefault(gap.job, [])
@@ -365,13 +382,13 @@ def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
 
 
 def _as_recovery(row: OccurrenceRow) -> ClaimedRow:
-    """Let a claimed row run, of which no schedule says anything."""
+    """Let a claimed row run whose job cannot be enumerated."""
     reason = "recovered: no node was there at its instant, and its job could not be enumerated"
     return ClaimedRow(row.ref, Wanted(row.key, row.version, row.due_at, is_recovery=True, reason=reason))
 
 
 def _job_at(cursor: str) -> JobNumber:
-    """The job that a cursor stands at."""
+    """Return the job that a cursor names."""
     try:
         return JobNumber(int(cursor or 0))
     except ValueError:

@@ -1,18 +1,18 @@
-"""What was claimed before an outage and has not started: a part of the backlog (protocol rule 17).
+"""Occurrences that were claimed before an outage and have not started: a part of the backlog (protocol rule 17).
 
-A node claims ten seconds ahead. If all nodes end in the middle of that, these rows exist and no node has started them.
-For the job they are instants that it has missed, like those without a row. So the sweep treats them as missing: one
-plan, one strategy, one order.
+A node claims ten seconds ahead. If all nodes end within that time, these rows exist and no node has started them. For
+the job, their instants are missed like those without a row. So the sweep treats them as missing: one plan, one
+strategy, one order.
 
-    execute_all      the claimed row runs as a recovery, in its place in the queue
+    execute_all      the claimed row runs as a recovery, at its place in the queue
     execute_last     the last instant of both runs, and the others are missed
     mark_as_missed   all of both are missed
     bounded_window   the most recent instants of both run
-    compressed       one run answers for both: the claimed rows inside its window are removed, or it is one of them
+    compressed       one run covers both: the claimed rows inside its window are removed, or it is one of them
 
-Other rows of the job have not started either, and the strategy does not decide about them: they waited as `pending`
-when their node ended, a pause holds them, or their jitter makes them due late. If they are older than a recovery run of
-their job, they join the queue with it. Otherwise the recovery run would start before them.
+The strategy does not decide about other unstarted rows of the job. Some waited as `pending` when their node ended, some
+are held by a pause, and some are due late by their jitter. If such a row is older than a recovery run of its job, it
+joins the queue with that run. Otherwise the recovery run would start first.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Unstarted(NamedTuple):
     """Occurrences that were due and have not started, by job."""
 
     claimed: Mapping[JobNumber, Mapping[int, OccurrenceRow]]
-    """By instant: those that the recovery strategy decides about."""
+    """The occurrences that the recovery strategy decides about, by instant."""
     waiting: Mapping[JobNumber, Sequence[OccurrenceRow]]
-    """Those that only need their place in the queue."""
+    """The occurrences that only need their place in the queue."""
 
 
 NONE_UNSTARTED: Final = Unstarted({}, {})
 
 
 def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> bool:
-    """True if a row was claimed for an instant of this plan, and no node was there then, nor in the grace period.
+    """True if a row was claimed for an instant of this plan, and no node was up then or in the grace period.
 
-    A node was there for a `pending` row, and had no room for it.
+    A `pending` row does not count: a node was up, and had no free slot for it.
     """
     return (
         row.status is OccurrenceState.PRERUN
@@ -63,13 +63,13 @@ def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> boo
 def unstarted(
     plan: SweepPlan, timeline: Timeline, rows: Iterable[OccurrenceRow], *, grace_period: int, now: int
 ) -> Unstarted:
-    """Sort the rows of a store that are due before the plan's end. Rows that have started are left out.
+    """Sort the unstarted rows that are due before the plan's end. Started rows are left out.
 
     Args:
-        plan: What the sweep decides.
-        timeline: What is in force: a pause holds what was due before it.
+        plan: The plan of the sweep.
+        timeline: The timeline in force. A pause holds rows that were due before it.
         rows: The active rows that are due before the plan's end.
-        grace_period: How late an instant may be and still simply run.
+        grace_period: The largest lateness of an instant that still simply runs.
         now: The store's time.
     """
     claimed: defaultdict[JobNumber, dict[int, OccurrenceRow]] = defaultdict(dict)
@@ -85,6 +85,6 @@ def unstarted(
 
 
 def _is_unsure(row: OccurrenceRow) -> bool:
-    """True if a row waits to learn whether the run in its job's slot is alive: it may have to be skipped for that."""
+    """True if a row waits for the status of the run in its overlap slot, and may have to be skipped."""
     reason = read_reason(row.reason)
     return reason is not None and reason.kind is ReasonKind.UNSURE

@@ -1,16 +1,16 @@
-"""Many jobs' schedules, compiled once and enumerated over any window: how it is found what is expected.
+"""The schedules of many jobs, compiled once and enumerated over any window to find the expected instants.
 
     histories ─► pieces ─► compiled columns ─► Expected
-                 one for each stretch in which something is due: its job, from, to, version, schedule
+                 one for each segment with due instants: its job, from, to, version, schedule
 
-All schedules of a layer are evaluated together, and each instant is then held against the from and to of its piece. A
-job that was paused twice is five pieces, a job that nothing ever happened to is one, and both go the same way. Where
-the table of one of its zones changes, a piece ends and the next one begins. What has the same zone data is compiled
-together: all of it, nearly always, and once more for each time that other zone data was entered within the layer.
+All schedules of a layer are enumerated together, and each instant is then compared with the from and to of its piece. A
+job that was paused twice is five pieces, and an unchanged job is one. Where the table of one of its zones changes, a
+piece ends and the next one begins. Pieces with the same zone data are compiled together. There is nearly always one
+such group, and one more for each change of zone data within the layer.
 
-One job never harms the others. A definition that cannot be read, a schedule that misbehaves: that job has a gap in
-place of its instants, and the rest goes on. Schedules that others wrote are asked one by one, for the same reason. A
-window with more instants than one call may return is the asker's affair, and raises WindowError.
+One job never harms the others. A job whose definition cannot be read, or whose schedule misbehaves, has a gap in place
+of its instants. For the same reason, custom schedules are enumerated one by one. A window with more instants than one
+call may return raises WindowError: the caller has to shorten it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Layer:
     _reasons: tuple[str, ...]
     _gaps: tuple[Gap, ...]
     _named: Mapping[JobNumber, Mapping[int, int]]
-    """The instants of each job that are skipped by name, and the places of their reasons."""
+    """The instants of each job that are skipped by name, and the positions of their reasons."""
     zones: frozenset[str]
-    """The time zones that any of it depends on, with a table or without."""
+    """The time zones that the jobs depend on, with a table or without."""
 
     @classmethod
     def of(
@@ -62,7 +62,7 @@ class Layer:
         until: int,
         zones: ZoneBook,
     ) -> Layer:
-        """Compile what these jobs expect in `[since, until)`."""
+        """Compile the schedules of these jobs for `[since, until)`."""
         pieces = _Pieces(since, until, zones)
         for job, history in histories:
             pieces.add(job, history)
@@ -87,7 +87,11 @@ class Layer:
         )
 
     def expected(self, start: int, end: int, without: Iterable[JobNumber] = ()) -> Expected:
-        """What is expected in `[start, end)`, but for jobs that are better asked elsewhere."""
+        """Return the expected instants in `[start, end)`, without the jobs in `without`.
+
+        Raises:
+            WindowError: There are more instants than one call returns.
+        """
         assert self.since <= start, "the layer does not reach back that far"
         assert end <= self.until, "the layer does not reach that far ahead"
         all_rows, all_instants = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -130,7 +134,7 @@ class Layer:
         return JobNumber(int(self._jobs[row]))
 
     def _marked(self, expected: Expected) -> Expected:
-        """With the instants that are skipped by name; in a pause it is the pause that skips them."""
+        """Mark the instants that are skipped by name. Within a pause, the pause stays the reason."""
         for job, named in self._named.items():
             low, high = np.searchsorted(expected.jobs, (job, job + 1))
             for instant, reason in named.items():
@@ -150,19 +154,19 @@ class _Piece(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Pieces that are enumerated together: rows from `first` on."""
+    """Pieces that are enumerated together: the rows from `first` on."""
 
     first: int
     start: int
     end: int
-    """The time in which any of them has instants."""
+    """The end of the time in which any of the pieces has instants."""
     table: ScheduleTable
     is_trusted: bool
-    """Of one that is not, with somebody else's schedule in it, there is one to a table."""
+    """False for a piece with a custom schedule, which has a table of its own."""
 
 
 _Group: TypeAlias = tuple[ZoneSource, Sequence[_Piece], bool]
-"""Pieces that have the same tables of zones, and whether they are trusted."""
+"""Pieces with the same zone tables, and whether they are trusted."""
 
 
 def _compiled(groups: Iterable[_Group]) -> Iterator[_Part]:
@@ -174,7 +178,7 @@ def _compiled(groups: Iterable[_Group]) -> Iterator[_Part]:
 
 
 class _Known(NamedTuple):
-    """A schedule that was looked at."""
+    """A schedule that was checked."""
 
     schedule: Schedule
     is_untrusted: bool
@@ -182,7 +186,7 @@ class _Known(NamedTuple):
 
 
 class _Pieces:
-    """The rows of a layer while it is built: those with trusted schedules by their zone data, the others one by one."""
+    """The rows of a layer while it is built: trusted schedules by zone data, custom ones one by one."""
 
     def __init__(self, since: int, until: int, zones: ZoneBook) -> None:
         self._since, self._until, self._zones = since, until, zones
@@ -190,9 +194,9 @@ class _Pieces:
         self._untrusted: list[tuple[ZoneSource, _Piece]] = []
         self._places: dict[str, int] = {"": 0}
         self._known: dict[int, _Known] = {}
-        """By identity: thousands of jobs share a few hundred of them."""
+        """Schedules by identity: thousands of jobs share a few hundred of them."""
         self._usable: set[tuple[int, int]] = set()
-        """Schedules and the number of the span in which their zones were found."""
+        """Schedules, each with the number of a span in which all of its zones were found."""
         self.gaps: list[Gap] = []
         self.named: dict[JobNumber, dict[int, int]] = {}
 
@@ -204,7 +208,7 @@ class _Pieces:
         return frozenset[str]().union(*(known.zones for known in self._known.values()))
 
     def parts(self) -> list[_Group]:
-        """All rows, in groups that are compiled together."""
+        """Return all rows, in groups that are compiled together."""
         trusted: list[_Group] = [(zones, rows, True) for zones, rows in self._trusted.values()]
         return trusted + [(zones, [row], False) for zones, row in self._untrusted]
 
@@ -251,7 +255,7 @@ class _Pieces:
             self._trusted[span.number] = (span.zones, [piece])
 
     def _looked_at(self, schedule: Schedule) -> _Known:
-        """Raises if it is not complete."""
+        """Return a checked schedule. Raises ScheduleError if it is not complete."""
         known = self._known.get(id(schedule))
         if known is None:
             schedule.require_ready()
@@ -259,14 +263,14 @@ class _Pieces:
         return known
 
     def _check(self, known: _Known, span: Span) -> None:
-        """Raise if it cannot be asked: a part of it is not complete, or in a zone of which there is no table."""
+        """Raise if a part of the schedule is not complete, or its zone has no table."""
         found = (id(known.schedule), span.number)
         if found not in self._usable:
             check_usable(known.schedule, span.zones)
             self._usable.add(found)
 
     def _reason(self, words: str) -> int:
-        # One pause that goes on through two versions is one reason.
+        # A pause that lasts through two versions is one reason.
         return self._places.setdefault(words, len(self._places))
 
 

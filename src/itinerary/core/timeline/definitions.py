@@ -1,11 +1,11 @@
-"""What a version says: the body of its entry, read when it is needed and remembered for a while.
+"""The definition of a version: the body of its entry, parsed when it is needed and cached for a while.
 
-A hundred thousand jobs are a hundred thousand bodies, each its own, since task ids are in them. Reading one whole takes
-ten microseconds and keeps a kilobyte; so a definition is read when somebody wants to run it, and an index, which needs
-every schedule and nothing else, reads only that.
+Each of 100,000 jobs has a body of its own, since task ids are in it. Parsing a whole body takes ten microseconds and
+keeps a kilobyte. So a definition is parsed when a node needs it to run the job. An index needs every schedule and
+nothing else, and parses only that.
 
 The schedule in a body is complete: zone, hash and anchor were filled in when the version was made (`Schedule.bind`).
-One that is not is refused by whoever enumerates it.
+The enumeration refuses an incomplete one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["read_definition", "read_schedule"]
 
 _DEFINITIONS_MAX: Final = 8_192
 _SCHEDULES_MAX: Final = 262_144
-"""How many are remembered."""
+"""The number of schedules that are cached."""
 
 
 @lru_cache(maxsize=_DEFINITIONS_MAX)
 def read_definition(body: str | None) -> Definition:
-    """The definition in the body of a version's entry. Raises RecordError if it cannot be read."""
+    """Return the definition in the body of a version's entry. Raises RecordError if it cannot be read."""
     return from_json(Definition, body or "")
 
 
@@ -37,7 +37,7 @@ class _OnlySchedule(msgspec.Struct, frozen=True):
 
 
 def read_schedule(body: str | None) -> Schedule:
-    """The schedule in the body of a version's entry. Raises an ItineraryError if it cannot be read."""
+    """Return the schedule in the body of a version's entry. Raises an ItineraryError if it cannot be read."""
     return _schedule(bytes(from_json(_OnlySchedule, body or "").schedule))
 
 

@@ -1,14 +1,13 @@
-"""What a change of a job adds and takes away: two enumerations, compared (R7).
+"""The instants that a change of a job adds and removes: two enumerations, compared (R7).
 
     the timeline without the entry    ─► instants ┐
                                                   ├─► added, removed, kept
     the timeline with it              ─► instants ┘
 
-When the new version takes effect is for its `UpdatePolicy` to say; what `graceful` means is decided here (`hand_over`).
-The same comparison is shown before a change is made, with an entry that is not in the store yet, and told afterwards
-with the one that is. It begins when the change is entered, so that the last instants of the old version are among those
-that are kept, and it is bounded: by a window, by a number of instants, and always by `INSTANTS_MAX`. Where it had to
-end earlier than it was asked to, its `end` says so.
+The job's `UpdatePolicy` decides when the new version takes effect; `hand_over` decides what `graceful` means. The same
+comparison is shown before a change, with an entry that is not stored yet, and after it, with the stored entry. The
+comparison begins when the change is entered, so the last instants of the old version count as kept. A window, a number
+of instants and always `INSTANTS_MAX` bound the comparison. If a bound ended it early, its `end` shows that.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from itinerary.schedules.instants import EARLIEST
 __all__ = ["INSTANTS_MAX", "Difference", "Handover", "compare", "hand_over"]
 
 INSTANTS_MAX: Final = 10_000
-"""The most instants of either side that are compared."""
+"""The largest number of instants that are compared on either side."""
 _DAY: Final = 86_400 * SECOND
 _HORIZON_MAX: Final = 3_660 * _DAY
-"""How far ahead the next instants are looked for: rare schedules are those of leap days."""
+"""The longest look ahead for next instants. The rarest schedules run on leap days."""
 _FIRST_HORIZON: Final = 3_600 * SECOND
-"""How far the first enumeration of a comparison reaches."""
+"""The window of the first enumeration of a comparison."""
 
 Numbers = NDArray[np.int64]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What a change means in `[start, end)`: instants in microseconds, in order."""
+    """The effect of a change in `[start, end)`: instants in microseconds, in order."""
 
     start: int
     end: int
@@ -52,26 +51,32 @@ class Difference(msgspec.Struct, frozen=True):
     removed: tuple[int, ...]
     kept: tuple[int, ...]
     first_at: int | None = None
-    """The first instant to run from when the change takes effect; None if there is none."""
+    """The first instant that runs once the change is in effect; None if there is none."""
 
 
 class Handover(NamedTuple):
-    """How a graceful change replaces a schedule."""
+    """The way in which a graceful change replaces a schedule."""
 
     effective_from: int
-    """When the new version takes effect: a second after the last old instant."""
+    """The time when the new version takes effect: a second after the last old instant."""
     first_at: int | None
-    """Where the new instants begin; None: with the first one that the new version has."""
+    """The start of the new instants; None if they start with the new version's first one."""
 
 
 def compare(
     job: JobRow, entries: Iterable[EntryRow], revision: int, *, window_for: int | None = None, count: int | None = None
 ) -> Difference:
-    """What the entries of one revision change for a job. `entries` are all that decide about its instants, zone data
-    included, up to that revision or later.
+    """Compare the instants of a job before and after the entries of one revision.
 
-    `window_for` and `count` bound what is compared: the shorter one decides, and without either it is a month. Raises
-    an ItineraryError if the job cannot be enumerated, before or after.
+    Args:
+        job: The job that changes.
+        entries: All entries that decide about its instants, zone data included, up to that revision or later.
+        revision: The revision of the change.
+        window_for: The longest time to compare. The default is 30 days, or ten years if `count` is given.
+        count: The largest number of instants to compare.
+
+    Raises:
+        ItineraryError: The job cannot be enumerated, before or after the change.
     """
     entries = list(entries)
     made = [entry for entry in entries if entry.revision == revision]
@@ -98,7 +103,7 @@ def compare(
 
 
 def hand_over(timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow] = ()) -> Handover | None:
-    """Decide when a graceful change takes effect; None: at once, since no instant of the old version is to run.
+    """Decide when a graceful change takes effect.
 
     The next old instant still runs. The first new instant is the first one that lies at least half of the new
     schedule's own interval after it:
@@ -106,8 +111,8 @@ def hand_over(timeline: Timeline, job: JobRow, now: int, body: str, zones: Itera
         daily, 05:00 to 09:00    old  2 Jan 05:00    new  2 Jan 09:00 (4 h later: left out), 3 Jan 09:00
         daily, 05:00 to 03:00    old  2 Jan 05:00    new  3 Jan 03:00 (22 h later)
 
-    The interval of an instant is the distance from the instant before it, in elapsed time. So at most one new instant
-    is left out, and a schedule that does not change loses none.
+    The interval of an instant is the elapsed time since the instant before it. So at most one new instant is left out,
+    and a schedule that does not change loses none.
 
     Args:
         timeline: The timeline before the change.
@@ -115,11 +120,14 @@ def hand_over(timeline: Timeline, job: JobRow, now: int, body: str, zones: Itera
         now: The time of the change.
         body: The definition of the new version.
         zones: Zone data that is entered with the change.
+
+    Returns:
+        The handover, or None if the change takes effect at once because no old instant is to run.
     """
     try:
         last_at = timeline.next_run(job.number, now)
     except ItineraryError:
-        return None  # what is in force cannot be enumerated, and nothing of it will run
+        return None  # the version in force cannot be enumerated, so none of its instants will run
     if last_at is None:
         return None
     book = timeline.zones.extended(zones)
@@ -131,7 +139,7 @@ def hand_over(timeline: Timeline, job: JobRow, now: int, body: str, zones: Itera
 
 
 def _first_new(job: JobRow, body: str, book: ZoneBook, last_at: int) -> int | None:
-    """Where new instants begin, if that is not right after the last old one."""
+    """Return where the new instants begin; None if they begin right after the last old one."""
     following = _following(job, body, book, last_at + SECOND)
     if not following:
         return None
@@ -148,7 +156,7 @@ def _first_new(job: JobRow, body: str, book: ZoneBook, last_at: int) -> int | No
 
 
 def _following(job: JobRow, body: str, book: ZoneBook, start: int) -> list[int]:
-    """The first two instants of a definition from `start` on, if there are as many."""
+    """Return the first two instants of a definition from `start` on, or fewer if there are not two."""
     horizon = _DAY
     while True:
         found = _of_definition(job, body, book, start, min(start + horizon, FOREVER))
@@ -158,7 +166,7 @@ def _following(job: JobRow, body: str, book: ZoneBook, start: int) -> list[int]:
 
 
 def _preceding(job: JobRow, body: str, book: ZoneBook, end: int) -> int | None:
-    """The last instant of a definition before `end`, if there is one."""
+    """Return the last instant of a definition before `end`; None if there is none."""
     horizon = _DAY
     while True:
         found = _of_definition(job, body, book, max(end - horizon, EARLIEST * SECOND), end)
@@ -168,7 +176,7 @@ def _preceding(job: JobRow, body: str, book: ZoneBook, end: int) -> int | None:
 
 
 def _of_definition(job: JobRow, body: str, book: ZoneBook, start: int, end: int) -> Numbers:
-    """The instants that a definition has in `[start, end)`, if it is always in force."""
+    """Return the instants that a definition would have in `[start, end)` if it were always in force."""
     history = History((Stretch(start, FOREVER, job.version + 1, body, Active()),))
     return _enumerated(job, Layer.of([(job.number, history)], start, end, book).expected(start, end))
 
@@ -176,8 +184,10 @@ def _of_definition(job: JobRow, body: str, book: ZoneBook, start: int, end: int)
 def _until_enough(
     job: JobRow, before: Timeline, after: Timeline, start: int, end: int, count: int
 ) -> tuple[int, Numbers, Numbers]:
-    """Enumerate up to `end`, or until there are more than `count` instants: the horizon doubles until then, so that a
-    long window of a frequent job costs no more than a short one."""
+    """Enumerate up to `end`, or until there are more than `count` instants.
+
+    The horizon doubles each time, so a long window of a frequent job costs as little as a short one.
+    """
     horizon = _FIRST_HORIZON
     while True:
         wanted = min(start + horizon, end)

@@ -1,8 +1,7 @@
-"""Which instants the versions in force make due: the answer, in columns.
+"""The instants that the versions in force make due, in columns.
 
-Each expected instant is to run, or to be skipped for a reason that is kept. Where nobody can say what a job expected,
-since its definition cannot be read or its schedule misbehaves, there is a `Gap` with the reason in place of instants.
-How the answer is found is told in `layers`.
+Each expected instant is to run, or is to be skipped for a recorded reason. If a job's definition cannot be read or its
+schedule misbehaves, a `Gap` with the reason takes the place of its instants. `compiled` finds the instants.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 class Gap(NamedTuple):
-    """A time `[start, end)` of which nobody can say what a job expected then, and why not."""
+    """A time `[start, end)` in which the expected instants of a job are unknown, with the reason."""
 
     job: JobNumber
     start: int
     end: int
     version: int
-    """0 if not even that is known."""
+    """The version in force; 0 if even that is unknown."""
     reason: str
 
 
 class Due(NamedTuple):
-    """One expected instant."""
+    """An expected instant."""
 
     job: JobNumber
     instant: int
     version: int
     skipped: str | None = None
-    """Why it is to be skipped; None: it is to run."""
+    """The reason to skip the instant; None if it is to run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """Every instant that was expected in `[start, end)`, in columns, by job and then by instant."""
+    """Every expected instant in `[start, end)`, in columns, by job and then by instant."""
 
     start: int
     end: int
@@ -52,7 +51,7 @@ class Expected:
     instants: Numbers
     versions: Numbers
     skips: Numbers
-    """Why it is to be skipped, as a place in `reasons`; 0: it is to run."""
+    """The reason to skip each instant, as a position in `reasons`; 0 if the instant is to run."""
     reasons: tuple[str, ...]
     gaps: tuple[Gap, ...]
 
@@ -66,11 +65,11 @@ class Expected:
 
     @property
     def is_to_run(self) -> NDArray[np.bool_]:
-        """Which of them are to run: what an index holds."""
+        """The instants that are to run, as a mask. An index holds these."""
         return np.equal(self.skips, 0)
 
     def within(self, start: int, end: int) -> Expected:
-        """What of it was expected in `[start, end)`, a part of its window. There are no gaps in it."""
+        """Return the expected instants of `[start, end)`, a part of this window. Allowed only without gaps."""
         assert self.start <= start, "the answer does not reach back that far"
         assert end <= self.end, "the answer does not reach that far ahead"
         assert not self.gaps, "a gap may be due to one instant anywhere in the window"
@@ -87,7 +86,7 @@ class Expected:
         )
 
     def due(self, place: int) -> Due:
-        """One of them."""
+        """Return the instant at a position."""
         skip = int(self.skips[place])
         return Due(
             JobNumber(int(self.jobs[place])),
@@ -98,7 +97,7 @@ class Expected:
 
 
 def joined(parts: Sequence[Expected]) -> Expected:
-    """Several answers for one window, each about other jobs, as one."""
+    """Merge several answers for one window, each about other jobs, into one."""
     if len(parts) == 1:
         return parts[0]
     jobs = np.concatenate([part.jobs for part in parts])

@@ -1,24 +1,25 @@
-"""One job's entries on the timeline, folded into stretches: what was in force, from when to when (protocol rule 3).
+"""The timeline entries of one job, folded into history segments: what was in force, and when (protocol rule 3).
 
     entries      version 1      pause       resume      version 2 (from then on)      stop
                      │            │            │              │                         │
-    stretches        │ 1, active  │ 1, paused  │  1, active   │        2, active        │ 2, stopped …
+    segments         │ 1, active  │ 1, paused  │  1, active   │        2, active        │ 2, stopped …
 
-A pause is history and not a flag: whoever asks in a year is answered as whoever asked at the time. The rules:
+A pause is history and not a flag: a question about it gets the same answer a year later as at the time. The rules:
 
-- Entries act from their `effective_from` on, and of those that act from one instant the later one has the last word.
-- A new version supersedes every version that was to take effect then or later. So does a removal: an update that was
-  planned before a job was removed does not bring it back. What is entered after the removal does.
-- Pause and resume alternate, stop and start alternate; repeating one has no effect. A pause of what is paused already
-  is the same pause, by the same person, and only moves its end. Stopped and paused at once is stopped; what is started
-  again is paused still. A removal ends both.
+- An entry acts from its `effective_from` on. If several act from the same instant, the last one made wins.
+- A new version supersedes every version that was to take effect at the same time or later. A removal does too: an
+  update that was planned before the removal does not bring the job back. A version that is entered after the removal
+  does.
+- Pause and resume alternate, stop and start alternate; repeating one has no effect. Pausing a paused job keeps the same
+  pause, by the same person, and only moves its end. A job that is both stopped and paused counts as stopped, and is
+  still paused after a start. A removal ends both.
 - A pause with an `until` ends by itself.
-- Skipping names one instant, and counts if it was asked for before that instant.
+- A skip names one instant, and counts if it was entered before that instant.
 - A graceful update may name where the instants of its version begin. The version is in force from `effective_from` on,
-  and expects nothing before its `first_at`: the last run of the version before it stands for those instants (R7).
+  and expects nothing before its `first_at`. The last run of the previous version stands for those instants (R7).
 
-What can go wrong is an entry that nobody can read: a body that is not JSON, an instant that is no number. That is a
-`RecordError` of this one job, raised when its entries are folded.
+An entry may be unreadable: a body that is not JSON, an instant that is no number. Folding then raises a `RecordError`
+for this one job.
 """
 
 from __future__ import annotations
@@ -54,28 +55,28 @@ __all__ = [
 ]
 
 FOREVER: Final = LATEST * MICROSECONDS
-"""Where a stretch ends that nothing ends: the end of the supported time."""
+"""The end of a segment that no entry ends: the end of the supported time."""
 
 
 class Active(msgspec.Struct, frozen=True, gc=False):
-    """Its instants run."""
+    """The status of a job whose instants run."""
 
 
 class Paused(msgspec.Struct, frozen=True, gc=False):
-    """Its instants are skipped: it keeps its place, and none of them is recovered."""
+    """The status of a job that stays scheduled, and whose instants are skipped. None of them is recovered."""
 
     by: str
     since: int
     reason: str | None = None
     until: int | None = None
-    """When it ends by itself; None: when somebody resumes the job."""
+    """The end of the pause; None if it lasts until an operator resumes the job."""
 
     def __str__(self) -> str:
         return _words(f"paused by {self.by} since {shown_instant(self.since)}", self.reason)
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
-    """Nothing is expected of it, and nothing recovered."""
+    """The status of a job without expected instants. Nothing is recovered."""
 
     by: str
     since: int
@@ -86,7 +87,7 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Removed(msgspec.Struct, frozen=True, gc=False):
-    """It is gone, and its history stays."""
+    """The status of a job that is gone. Its history stays."""
 
     by: str
     since: int
@@ -97,41 +98,41 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
 
 
 Standing: TypeAlias = Active | Paused | Stopped | Removed
-"""How a job stands: whether its instants run, are skipped, or are not expected at all."""
+"""The status of a job: its instants run, are skipped, or are not expected at all."""
 _ACTIVE: Final = Active()
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """A time during which nothing changes for a job: `[start, end)`, one version, one standing."""
+    """A history segment: a time `[start, end)` in which a job has one version and one status."""
 
     start: int
     end: int
     version: int
-    """The version in force; of a job that is removed, its last one."""
+    """The version in force, or the last version of a removed job."""
     body: str | None
-    """What that version says, as it is stored."""
+    """The stored definition of that version."""
     standing: Standing
     first_at: int = 0
-    """No instant of the version before this one is expected."""
+    """The first instant that the version may have. Earlier ones are not expected."""
 
     @property
     def due_from(self) -> int:
-        """Where its instants begin."""
+        """The start of the instants in this segment."""
         return max(self.start, self.first_at)
 
     @property
     def definition(self) -> Definition:
-        """What that version says. Raises RecordError if it cannot be read."""
+        """The definition of the version. Raises RecordError if it cannot be read."""
         return read_definition(self.body)
 
     @property
     def schedule(self) -> Schedule:
-        """When it runs. Raises an ItineraryError if that cannot be read."""
+        """The schedule of the version. Raises an ItineraryError if it cannot be read."""
         return read_schedule(self.body)
 
 
 class Skip(msgspec.Struct, frozen=True, gc=False):
-    """One named instant that is passed over."""
+    """A named instant that is skipped."""
 
     instant: int
     by: str
@@ -143,16 +144,16 @@ class Skip(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(msgspec.Struct, frozen=True, gc=False):
-    """A job's whole timeline: stretches in order, without holes from its first version on, and skipped instants."""
+    """The whole history of a job: segments in order, without gaps from its first version on, and skipped instants."""
 
     stretches: tuple[Stretch, ...]
     skips: tuple[Skip, ...] = ()
 
 
 def fold(entries: Sequence[EntryRow]) -> History:
-    """The history that a job's entries tell, in whatever order they are given."""
+    """Return the history that a job's entries describe. The order of the entries does not matter."""
     if len(entries) == 1 and entries[0].kind is EntryKind.VERSION:
-        (only,) = entries  # nearly all jobs, and there may be a hundred thousand of them
+        (only,) = entries  # the case of nearly all jobs, of which there may be 100,000
         first_at = _first_at(only)
         return History((Stretch(only.effective_from, FOREVER, only.version, only.body, _ACTIVE, first_at),))
     by_revision = sorted(entries, key=lambda entry: (entry.revision, entry.line))
@@ -161,7 +162,7 @@ def fold(entries: Sequence[EntryRow]) -> History:
 
 
 def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
-    """The entries that have a say: all but versions that a later entry took the place of."""
+    """Return the entries that have an effect: all except versions that a later entry superseded."""
     versions: list[EntryRow] = []
     others: list[EntryRow] = []
     for entry in by_revision:
@@ -176,11 +177,11 @@ def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
 
 
 Mark: TypeAlias = tuple[int, EntryRow | None, Standing]
-"""From an instant on: the version's entry, and how the job stands."""
+"""An instant, and from then on the version's entry and the status of the job."""
 
 
 class _Walk:
-    """What is the case, entry by entry."""
+    """The state of a job while its entries are applied one by one."""
 
     def __init__(self) -> None:
         self._version: EntryRow | None = None
@@ -189,7 +190,7 @@ class _Walk:
         self._paused: Paused | None = None
 
     def marks(self, acting: Iterable[EntryRow]) -> Iterator[Mark]:
-        """How the job stands after each entry, and where a pause ends by itself."""
+        """Yield the status of the job after each entry, and after each pause that ends by itself."""
         for entry in acting:
             yield from self._resumed_before(entry.effective_from)
             self._take(entry)
@@ -230,7 +231,7 @@ class _Walk:
 
 
 def _stretches(marks: Iterable[Mark]) -> list[Stretch]:
-    settled = {at: (version, standing) for at, version, standing in marks}  # the last word at each instant
+    settled = {at: (version, standing) for at, version, standing in marks}  # the last entry at each instant wins
     found: list[Stretch] = []
     for start, following in pairwise((*settled, FOREVER)):
         version, standing = settled[start]
@@ -245,7 +246,7 @@ def _stretches(marks: Iterable[Mark]) -> list[Stretch]:
 
 
 def _first_at(entry: EntryRow) -> int:
-    """Where the instants of a version begin; 0 if they begin when the version takes effect."""
+    """Return where the instants of a version begin; 0 if they begin when the version takes effect."""
     try:
         return read_version_subject(entry.subject).first_at
     except RecordError as error:
@@ -271,7 +272,7 @@ def _skips(by_revision: Iterable[EntryRow]) -> tuple[Skip, ...]:
 
 
 def _instant_in(entry: EntryRow) -> int:
-    """Read the instant that an entry names."""
+    """Return the instant that an entry names."""
     try:
         return int(entry.subject)
     except ValueError:
@@ -280,9 +281,9 @@ def _instant_in(entry: EntryRow) -> int:
         ) from None
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- reason texts ----------------------------------------------------------------------------------------------------
 
 
 def _words(what: str, reason: str | None) -> str:
-    # Stores clean what they keep; these words are compared with what was kept, so they are clean already.
+    # Stores clean the texts that they keep. This text is compared with stored ones, so it is cleaned here too.
     return clean_text(f"{what}: {reason}" if reason else what)

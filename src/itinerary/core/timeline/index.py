@@ -1,13 +1,12 @@
-"""The scheduled run index: what is due when, for the next few minutes, of all jobs.
+"""The scheduled run index: the due runs of all jobs for the next few minutes.
 
     one run  =  one int64      │ seconds since the first run │ job's number │
 
-Jobs are numbered by their place in a table sorted by id, so sorting these integers *is* the specified order: by
-instant, then by job id. A million runs take 8 MB and sort in milliseconds; a window of them is two binary searches.
+A job's number is its position in a table sorted by id. So sorting these integers gives the specified order: by instant,
+then by job id. A million runs take 8 MB and sort in milliseconds; finding a window of them takes two binary searches.
 
 The index is rebuilt whole and swapped: one assignment of a reference to a finished, immutable snapshot. A reader takes
-that reference once and works on it, so it never locks, and its answer is that of one whole snapshot even while another
-thread swaps.
+that reference once, so it never locks. Its answer comes from one whole snapshot even while another thread swaps.
 """
 
 from __future__ import annotations
@@ -32,17 +31,19 @@ _NARROW_MAX: Final = 2**32 - 1
 
 
 ScheduledRun: TypeAlias = tuple[str, int]
-"""One due instant of one job: the job's id, and microseconds since the epoch. A plain pair: there are
-hundreds of them in a query, and a named one costs four times as much."""
+"""A due instant of a job: the job's id, and microseconds since the epoch.
+
+A query returns hundreds of these plain pairs. A named tuple would cost four times as much.
+"""
 
 
 class JobTable:
-    """Job ids in their order. A job's number is its place here, and is good for as long as the table is."""
+    """Job ids in order. A job's number is its position here, and is valid as long as the table is."""
 
     __slots__ = ("_ids", "ids", "numbers")
 
     ids: NDArray[np.object_]
-    """The ids by number, for many at once."""
+    """The ids by number, as an array for bulk lookup."""
     numbers: Mapping[str, int]
     """The number of each id."""
 
@@ -62,7 +63,7 @@ class JobTable:
         return iter(self._ids)
 
     def number(self, job: str) -> int:
-        """The job's number."""
+        """Return the job's number."""
         return self.numbers[job]
 
 
@@ -84,8 +85,8 @@ class ScheduledRuns:
     def of(cls, pairs: Iterable[tuple[str, InstantLike]]) -> ScheduledRuns:
         """Make columns of (job, instant) pairs.
 
-        There may be a million pairs, so each step is one call that walks a whole column inside the interpreter. A loop
-        over the pairs takes three times as long.
+        There may be a million pairs, so each step is one call that processes a whole column inside the interpreter. A
+        loop over the pairs takes three times as long.
         """
         listed = pairs if isinstance(pairs, list | tuple) else list(pairs)
         by_appearance: defaultdict[str, int] = defaultdict(count().__next__)
@@ -96,10 +97,10 @@ class ScheduledRuns:
 
 
 def _instants_of(pairs: Sequence[tuple[str, InstantLike]]) -> NDArray[np.int64]:
-    """Collect the instants of pairs. `int.__trunc__` accepts an `int` alone, and a `bool`, which reads as 0 or 1."""
+    """Return the instants of pairs. `int.__trunc__` accepts only an `int`, and a `bool`, which reads as 0 or 1."""
     try:
         found = np.fromiter(map(int.__trunc__, map(itemgetter(1), pairs)), np.int64, len(pairs))
-    except TypeError:  # a datetime, or no instant
+    except TypeError:  # a datetime, or not an instant
         return np.array([microseconds_of(instant) for _, instant in pairs], np.int64)
     if ((found == 0) | (found == 1)).any():
         return np.array([microseconds_of(instant) for _, instant in pairs], np.int64)
@@ -107,16 +108,16 @@ def _instants_of(pairs: Sequence[tuple[str, InstantLike]]) -> NDArray[np.int64]:
 
 
 def _look_up_all(numbers: Mapping[str, int], jobs: tuple[str, ...]) -> NDArray[np.int64]:
-    """Look up the number of each job. One `itemgetter` of all jobs takes half the time of one lookup for each job."""
-    if len(jobs) < 2:  # an itemgetter of one key returns no tuple
+    """Return the number of each job. One `itemgetter` for all jobs takes half the time of single lookups."""
+    if len(jobs) < 2:  # an itemgetter of one key does not return a tuple
         return np.array([numbers[job] for job in jobs], np.int64)
     return np.fromiter(itemgetter(*jobs)(numbers), np.int64, len(jobs))
 
 
 class DueRuns(Sequence[ScheduledRun]):
-    """The answer to a query: runs in order. Columns for who decides in bulk, pairs for who takes them one by one.
+    """The answer to a query: runs in order, as columns for bulk decisions and as pairs for single ones.
 
-    It is a picture of one snapshot, and stays as it is when the index is swapped.
+    The answer belongs to one snapshot, and does not change when the index is swapped.
     """
 
     __slots__ = ("_ids", "instants", "numbers")
@@ -155,11 +156,11 @@ class DueRuns(Sequence[ScheduledRun]):
 
 
 RunPairs: TypeAlias = ScheduledRuns | Iterable[tuple[str, InstantLike]]
-"""What an index is built from."""
+"""The input of an index."""
 
 
 class _Snapshot:
-    """One finished index: sorted keys, and what they mean."""
+    """A finished index: sorted keys, and the job ids that they refer to."""
 
     __slots__ = ("_base", "_bits", "_ids", "_keys", "_none", "first")
 
@@ -171,7 +172,7 @@ class _Snapshot:
         self._bits = max(len(runs.jobs) - 1, 1).bit_length()
         self._base = int(seconds.min()) if len(seconds) else 0
         seconds -= self._base
-        # All of int64's microseconds fit beside a million jobs, and the supported years beside half a billion.
+        # All microseconds of an int64 fit beside a million jobs, and the supported years beside half a billion.
         assert not len(seconds) or int(seconds.max()) >> (_KEY_BITS - self._bits) == 0
         seconds <<= self._bits
         seconds |= runs.numbers
@@ -188,13 +189,13 @@ class _Snapshot:
         return self._keys.nbytes
 
     def query(self, start: int, end: int) -> DueRuns:
-        """The runs of the seconds `[start, end)`."""
+        """Return the runs of the seconds `[start, end)`."""
         low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
         high = self._keys.searchsorted(max(end - self._base, 0) << self._bits)
         return self._none if low == high else self._runs(self._keys[low:high])
 
     def next_from(self, start: int) -> int:
-        """The first second with a run, from `start` on; the end of all time if there is none."""
+        """Return the first second with a run, from `start` on; LATEST if there is none."""
         low = self._keys.searchsorted(max(start - self._base, 0) << self._bits)
         return LATEST if low == len(self._keys) else (int(self._keys[low]) >> self._bits) + self._base
 
@@ -206,7 +207,7 @@ class _Snapshot:
 
 
 def _sort_keys(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort keys of 0 or more. Keys of an hour and 10,000 jobs fit in 32 bits, which sort in two thirds of the time."""
+    """Sort keys of 0 or more. An hour of 10,000 jobs fits in 32-bit keys, which sort in two thirds of the time."""
     if len(keys) and int(keys.max()) <= _NARROW_MAX:
         narrow = keys.astype(np.uint32)
         narrow.sort()
@@ -216,7 +217,7 @@ def _sort_keys(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class ScheduledRunIndex:
-    """What is due when. Readers never lock; `swap` replaces everything at once."""
+    """The due runs by time. Readers never lock; `swap` replaces everything at once."""
 
     __slots__ = ("_snapshot",)
 
@@ -224,15 +225,19 @@ class ScheduledRunIndex:
         self._snapshot = _Snapshot(_columns(runs))
 
     def query(self, start: InstantLike, end: InstantLike) -> DueRuns:
-        """The runs in `[start, end)`, by instant and then by job id."""
+        """Return the runs in `[start, end)`, by instant and then by job id."""
         return self._snapshot.query(ceil_second(start), ceil_second(end))
 
     def next_from(self, start: InstantLike) -> int:
-        """The first instant with a run, from `start` on, in microseconds; the end of all time if there is none."""
+        """Return the first instant with a run, from `start` on, in microseconds.
+
+        Returns:
+            The instant, or the end of the supported time if there is none.
+        """
         return self._snapshot.next_from(ceil_second(start)) * MICROSECONDS
 
     def peek(self) -> ScheduledRun | None:
-        """The earliest run, or None."""
+        """Return the earliest run, or None."""
         return self._snapshot.first
 
     def __len__(self) -> int:
@@ -240,11 +245,11 @@ class ScheduledRunIndex:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the runs take."""
+        """The memory that the runs take, in bytes."""
         return self._snapshot.nbytes
 
     def swap(self, runs: RunPairs) -> None:
-        """Replace everything. Whoever is reading now goes on with what was there before."""
+        """Replace everything. Current readers continue with the old snapshot."""
         self._snapshot = _Snapshot(_columns(runs))
 
 

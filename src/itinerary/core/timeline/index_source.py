@@ -1,8 +1,8 @@
-"""What the index is built from: the jobs' schedules, compiled once, enumerated for each window.
+"""The source of the index: the jobs' schedules, compiled once, enumerated for each window.
 
 This is the pure part of the index builder. The builder around it reads the jobs from the store and the time from the
-clock, calls `window`, swaps the index and logs; here is what it decides. One job never harms the others: a definition
-that does not parse, or a custom schedule that misbehaves, is left out and comes back as a `Rejected` with the reason.
+clock, calls `window`, swaps the index and logs. One job never harms the others. A definition that does not parse, or a
+custom schedule that misbehaves, is returned as a `Rejected` with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itinerary.schedules import Schedule, ScheduleTable, ZoneSource, enumerate_m
 __all__ = ["IndexSource", "IndexWindow", "JobSchedule", "Rejected"]
 
 JobSchedule: TypeAlias = tuple[str, Schedule | Mapping[str, Any] | str]
-"""A job's id, and its schedule or the definition of it."""
+"""A job's id, and its schedule or the definition of that schedule."""
 
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -37,36 +37,36 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexWindow:
-    """One rebuild: everything that a log line or an index wants to know of it."""
+    """The result of one rebuild, for the index and for the log."""
 
     start: int
     end: int
-    """The window `[start, end)` in microseconds."""
+    """The end of the window `[start, end)`, in microseconds."""
     runs: ScheduledRuns
     rejected: tuple[Rejected, ...]
 
     @property
     def job_count(self) -> int:
-        """How many jobs were enumerated."""
+        """The number of enumerated jobs."""
         return len(self.runs.jobs)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """Jobs compiled for enumeration. Immutable: when jobs change, a new one is made."""
+    """Jobs compiled for enumeration. Immutable: changed jobs need a new source."""
 
     jobs: JobTable
     _table: ScheduleTable
-    """The schedules of `jobs`, in the same order, that are known to behave."""
+    """The built-in schedules of `jobs`, in the same order."""
     _numbers: Numbers
-    """The job's number of each row of the table."""
+    """The job's number for each row of the table."""
     _untrusted: tuple[tuple[int, ScheduleTable], ...]
-    """Jobs with somebody else's schedule in them, each in a table of its own."""
+    """Jobs with custom schedules, each in a table of its own."""
     rejected: tuple[Rejected, ...]
 
     @classmethod
     def of(cls, jobs: Iterable[JobSchedule], zones: ZoneSource = packaged_zone) -> IndexSource:
-        """Compile the jobs' schedules; whatever does not parse or is not complete is rejected."""
+        """Compile the jobs' schedules. Reject those that do not parse or are not complete."""
         schedules: dict[str, Schedule] = {}
         rejected: list[Rejected] = []
         for job, definition in jobs:
@@ -92,10 +92,10 @@ class IndexSource:
         )
 
     def window(self, now: int, *, grace_period: int, lookahead_window: int) -> IndexWindow:
-        """Every run in `[now - grace_period, now + lookahead_window)`, all in microseconds.
+        """Return every run in `[now - grace_period, now + lookahead_window)`, all in microseconds.
 
-        If that holds more runs than one enumeration may return, the look ahead is shortened, as far as to an eighth: a
-        shorter index is rebuilt in time, no index at all would leave the node alive and silent.
+        If there are more runs than one enumeration may return, the lookahead is shortened, to an eighth at the least. A
+        shorter index is rebuilt in time; without an index the node would be alive and start nothing.
         """
         start = now - grace_period
         end, rows, instants = self._fitting(start, now, lookahead_window, lookahead_window // 8)
@@ -112,7 +112,7 @@ class IndexSource:
         return IndexWindow(start, end, runs, tuple(rejected))
 
     def _fitting(self, start: int, now: int, lookahead: int, shortest: int) -> tuple[int, Numbers, Numbers]:
-        """Where the window ends, and what the trusted schedules have in it."""
+        """Return the end of the window, and the rows and instants of the built-in schedules in it."""
         try:
             return now + lookahead, *enumerate_many(self._table, start, now + lookahead)
         except WindowError:

@@ -1,21 +1,21 @@
-"""What becomes of occurrences that are claimed and have not started, when their job changes (R6, R7, D10).
+"""The effect of a job's change on occurrences that are claimed and have not started (R6, R7, D10).
 
-Occurrences are claimed some seconds ahead of their instants. A change that takes an instant away must not leave its row
-to be started, and this is decided in the transaction that makes the change: the store shows what has not started, with
-the entries as they are made, and the timeline with these entries says for each what becomes of it.
+Nodes claim occurrences some seconds before their instants. A change that removes an instant must not leave a row that
+can start. So the transaction that makes the change also decides about such rows. The store passes the unstarted rows
+and the new entries, and the timeline with these entries decides about each row.
 
-    its job is removed              it is cancelled, for good
-    its instant is expected         it stays, under the version that is in force then; if it was withdrawn, it is back
-    its instant is not expected     it is withdrawn: cancelled, and a later version may bring it back
+    its job is removed              the row is cancelled, for good
+    its instant is expected         the row stays, under the version in force then; a withdrawn row is restored
+    its instant is not expected     the row is withdrawn: cancelled, and a later version may restore it
 
-A pause and a named skip take nothing away. Their instants are expected, and are recorded as skipped when they come, by
-whoever would have started them; a resume before that lets them run (protocol rule 3).
+A pause and a named skip remove nothing. Their instants are still expected. The node that would start them records them
+as skipped when they are due; a resume before that lets them run (protocol rule 3).
 
-New zone data is a change of every job in that zone: whatever is claimed is judged by it, and an instant that the new
-table does not have is withdrawn, as by an update.
+New zone data is a change of every job in that zone. All claimed rows are checked against it, and an instant that the
+new table does not have is withdrawn, as by an update.
 
-What lies before the change, or is no work of the schedule, is left alone. So is a job of which nobody can say what it
-expects: others may know.
+Rows before the change, and rows that no schedule made, are left alone. So are the rows of a job that this node cannot
+enumerate: other nodes may be able to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ __all__ = ["judge_by"]
 
 
 def judge_by(timeline: Timeline) -> Judge:
-    """The judge of changes to these jobs, as they stood before the change."""
+    """Return the function that decides about unstarted rows when these jobs change.
+
+    Args:
+        timeline: The timeline before the change.
+    """
 
     def judge(shown: Sequence[OccurrenceRow], entries: Sequence[EntryRow]) -> list[Verdict]:
         known = [entry for entry in entries if entry.job in timeline.jobs or entry.job == FOR_ALL]
@@ -62,7 +66,7 @@ def _verdicts(
     changes: Sequence[EntryRow],
     rows: Sequence[OccurrenceRow],
 ) -> list[Verdict]:
-    """What becomes of one job's rows, by its own entries and all others that were made with them."""
+    """Decide about one job's rows, by its own entries and all others of the same change."""
     if entries[-1].kind is EntryKind.REMOVE:
         last = entries[-1]
         why = str(Removed(last.entered_by, last.effective_from, last.reason))
@@ -71,14 +75,14 @@ def _verdicts(
 
 
 def _by_zone_data(after: Timeline, of_zones: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[Verdict]:
-    """What becomes of the rows of all jobs. Many may be claimed, so they are judged at once."""
+    """Decide about the rows of all jobs at once, since many may be claimed."""
     ahead = _ahead(of_zones, rows)
     jobs = list(dict.fromkeys(row.job for row in ahead))
     return _by_what_is_expected(after, jobs, ahead, ", by the zone data in force then,")
 
 
 def _ahead(entries: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[OccurrenceRow]:
-    """What these entries may change."""
+    """Return the rows that these entries may affect."""
     since = min(entry.effective_from for entry in entries)
     return [row for row in rows if row.kind.is_by_schedule and row.window_start is None and row.instant >= since]
 
@@ -99,7 +103,7 @@ def _by_what_is_expected(
 
 
 def _verdict(after: Timeline, row: OccurrenceRow, version: int | None, how: str) -> Verdict | None:
-    """`version` is the one that expects it, if any does; `how` is said of it."""
+    """Decide about one row. `version` is the one that expects its instant, if any; `how` goes into the reason."""
     if version is not None:
         if not row.is_withdrawn and (row.status in FINAL or row.version == version):
             return None

@@ -1,6 +1,6 @@
-"""Schedules before they are enumerated: can one be asked at all, and did somebody else write it?
+"""Checks of schedules before they are enumerated: is one complete, and is it custom?
 
-One that others wrote may misbehave, and must not take the others down with it: it is enumerated in a table of its own.
+A custom schedule may misbehave and must not affect other schedules, so it is enumerated in a table of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["check_usable", "is_untrusted"]
 
 
 def check_usable(schedule: Schedule, zones: ZoneSource) -> None:
-    """Raise if it, or a part of it, is not complete, or in a zone that nobody knows."""
+    """Raise if a schedule, or a part of it, is not complete or is in an unknown zone."""
     schedule.require_ready()
     schedule.zone(zones)
     for inner in schedule.inner():
@@ -19,5 +19,5 @@ def check_usable(schedule: Schedule, zones: ZoneSource) -> None:
 
 
 def is_untrusted(schedule: Schedule) -> bool:
-    """Whether others wrote it, or a part of it."""
+    """True if a schedule, or a part of it, is custom."""
     return isinstance(schedule, Custom) or any(map(is_untrusted, schedule.inner()))

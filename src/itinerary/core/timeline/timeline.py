@@ -1,20 +1,20 @@
 """The timeline, read as history: what was, is and will be in force for every job (protocol rule 3, S11, S12).
 
-    EntryRows ─► Timeline ─► in_force(job, instant)      one version, one standing: active, paused, stopped, removed
-                         ├─► expected(start, end)        the instants that are due by all of that, run or skipped
-                         ├─► expected_next(start, end)   the same, for one who asks for one short window after another
-                         └─► catalogue(now)              the jobs that there are, with their newest definitions
+    EntryRows ─► Timeline ─► in_force(job, instant)      one version, one status: active, paused, stopped, removed
+                         ├─► expected(start, end)        the instants that are due, to run or to be skipped
+                         ├─► expected_next(start, end)   the same, for callers with one short window after another
+                         └─► catalogue(now)              the existing jobs, with their newest definitions
 
-Everybody who decides about instants asks this one: the index looks ahead with it, the sweep and the recovery look back,
-an audit a year later gets the same answer as all of them. A version that takes effect in five minutes shows its
-instants after that, and only those.
+Every component that decides about instants asks the timeline. The index looks ahead with it, and the sweep and the
+recovery look back. An audit a year later gets the same answer. A version that takes effect in five minutes has its
+instants after that time only.
 
-A Timeline never changes. New entries make a new one (`extended`), which shares with the old one all that they do not
-touch: a hundred thousand jobs are folded and compiled once, and a pause of one of them costs the work of one.
+A Timeline never changes. New entries make a new one (`extended`), which shares all unchanged jobs with the old one. So
+100,000 jobs are folded and compiled once, and a pause of one job costs the work of one job.
 
-All instants come from the zone data that is entered here, and from no other (`zoning`): every node that has read as far
-expects the same ones. Calendars are kept and can be looked up; what they mean for a schedule was settled when it was
-bound.
+All instants come from the zone data on the timeline, and from no other source (`zone_history`). So all nodes that have
+read up to the same revision expect the same instants. Calendars are stored and can be looked up; their effect on a
+schedule was fixed when the schedule was bound.
 """
 
 from __future__ import annotations
@@ -43,45 +43,47 @@ from itinerary.schedules.reboot import Reboot
 __all__ = ["Catalogue", "Listed", "Timeline"]
 
 _CHANGED_MAX: Final = 1_000
-"""How many jobs may differ from what was compiled before all of it is compiled again."""
+"""The number of changed jobs above which all jobs are compiled again."""
 _REACH: Final = 86_400 * MICROSECONDS
-"""How far what is compiled reaches back from the first window that was asked for."""
+"""The time before the first requested window that the compiled jobs also cover."""
 _AHEAD_WINDOWS: Final = 16
 _AHEAD_SECONDS: Final = 2_000_000
-"""How far ahead it is looked for who asks for one window after another: so many windows of that length, and so many
-seconds of all jobs together, which are the most instants that there could be."""
+"""The limits on how far ahead `expected_next` enumerates: windows, and seconds times jobs.
+
+Seconds times jobs is the largest possible number of instants.
+"""
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A job that there is, now or later."""
+    """A job that exists now or will exist later."""
 
     job: JobRow
     version: int
-    """Its newest version, in force or not yet."""
+    """The newest version of the job, in force or not yet."""
     body: str | None
     standing: Standing | None
-    """How it stands now; None if its first version is not in force yet."""
+    """The status of the job now; None if its first version is not in force yet."""
 
     @property
     def definition(self) -> Definition:
-        """Its newest definition. Raises RecordError if it cannot be read."""
+        """The newest definition of the job. Raises RecordError if it cannot be read."""
         return read_definition(self.body)
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule in it. Raises an ItineraryError if that cannot be read."""
+        """The schedule in the newest definition. Raises an ItineraryError if it cannot be read."""
         return read_schedule(self.body)
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """The jobs that there are, by number, and those whose entries nobody can read."""
+    """The existing jobs, by number, and the jobs whose entries cannot be read."""
 
     jobs: tuple[Listed, ...]
     rejected: tuple[Rejected, ...]
 
 
 class _Compiled(NamedTuple):
-    """All jobs, as they were when they were compiled, and those that have changed since."""
+    """The jobs as they were compiled, and those that have changed since."""
 
     all: Layer | None
     recent: Layer | None
@@ -89,18 +91,18 @@ class _Compiled(NamedTuple):
 
 
 class Timeline:
-    """All jobs' entries, up to one revision. Build it with `Timeline.of`, go on with `extended`."""
+    """The entries of all jobs, up to one revision. Build it with `Timeline.of`, and add entries with `extended`."""
 
     __slots__ = ("_ahead", "_compiled", "_entries", "_for_all", "_histories", "jobs", "revision", "zones")
 
     jobs: Mapping[JobNumber, JobRow]
     revision: int
-    """The last revision that is in here."""
+    """The last revision that this timeline contains."""
     zones: ZoneBook
-    """The tables of time zones, as they were entered."""
+    """The tables of time zones on this timeline."""
 
     def __init__(self) -> None:
-        """A timeline without entries."""
+        """Make a timeline without entries."""
         self._entries: dict[JobNumber, tuple[EntryRow, ...]] = {}
         self._for_all: tuple[EntryRow, ...] = ()
         self._histories: dict[JobNumber, History | RecordError] = {}
@@ -112,11 +114,14 @@ class Timeline:
 
     @classmethod
     def of(cls, entries: Iterable[EntryRow], jobs: Iterable[JobRow]) -> Timeline:
-        """The timeline of these entries. Read the jobs after the entries, so that none is missing."""
+        """Return the timeline of these entries.
+
+        Read the jobs from the store after the entries, so that none is missing.
+        """
         return cls().extended(entries, jobs)
 
     def extended(self, entries: Iterable[EntryRow], jobs: Iterable[JobRow] = ()) -> Timeline:
-        """This timeline and later entries; `jobs` are those that are new, or have changed."""
+        """Return this timeline with later entries added. `jobs` are the new and changed ones."""
         rows = {**self.jobs, **{row.number: row for row in jobs}}
         fresh: dict[JobNumber, list[EntryRow]] = {}
         revision = self.revision
@@ -138,10 +143,10 @@ class Timeline:
     # -- one job -----------------------------------------------------------------------------------------------------
 
     def history(self, job: JobNumber) -> History:
-        """A job's whole history. Raises RecordError if an entry of it cannot be read."""
+        """Return the whole history of a job. Raises RecordError if one of its entries cannot be read."""
         history = self._history(job)
         if isinstance(history, RecordError):
-            raise RecordError(str(history))  # a new one, since the old one would gather a traceback with each answer
+            raise RecordError(str(history))  # a new error, since the old one would collect a traceback with each raise
         return history
 
     def _history(self, job: JobNumber) -> History | RecordError:
@@ -155,7 +160,7 @@ class Timeline:
         return known
 
     def stretches(self, job: JobNumber, start: int, end: int) -> list[Stretch]:
-        """What was in force for a job over `[start, end)`, in order; nothing before its first version."""
+        """Return the history segments of a job in `[start, end)`, in order. There are none before its first version."""
         return [
             replace(stretch, start=max(stretch.start, start), end=min(stretch.end, end))
             for stretch in self.history(job).stretches
@@ -163,25 +168,25 @@ class Timeline:
         ]
 
     def in_force(self, job: JobNumber, instant: int) -> Stretch | None:
-        """What is in force for a job at an instant, with its whole extent; None before its first version."""
+        """Return the whole history segment of a job that contains an instant; None before its first version."""
         stretches = self.history(job).stretches
         place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
         return stretches[place] if place >= 0 and instant < stretches[place].end else None
 
     def entries(self, job: JobNumber) -> tuple[EntryRow, ...]:
-        """A job's own entries, in the order in which they were made."""
+        """Return a job's own entries, in the order in which they were made."""
         return self._entries.get(job, ())
 
     def entries_for(self, job: JobNumber) -> tuple[EntryRow, ...]:
-        """A job's own entries, and those that concern all jobs: whatever decides about its instants."""
+        """Return all entries that decide about a job's instants: its own, and those for all jobs."""
         return (*self._for_all, *self.entries(job))
 
     def newest(self, job: JobNumber) -> EntryRow | None:
-        """The entry of a job's newest version, in force or not."""
+        """Return the entry of a job's newest version, in force or not."""
         return next((entry for entry in reversed(self.entries(job)) if entry.kind is EntryKind.VERSION), None)
 
     def why_skipped(self, job: JobNumber, instant: int) -> str | None:
-        """Why an instant of a job is to be skipped, in the words in which it is recorded; None: it is to run."""
+        """Return the recorded reason to skip an instant of a job; None if the instant is to run."""
         history = self._history(job)
         if isinstance(history, RecordError):
             return None
@@ -191,17 +196,23 @@ class Timeline:
         return next((str(skip) for skip in history.skips if skip.instant == instant), None)
 
     def next_run(self, job: JobNumber, after: int) -> int | None:
-        """The first instant later than `after` that is to run; None if the job is stopped, finished or removed.
+        """Return the first instant later than `after` that is to run; None if the job is stopped, finished or removed.
 
-        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        Raises:
+            ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
         return self._first_instant(job, after, (Active,))
 
     def next_instant(self, job: JobNumber, after: int) -> int | None:
-        """The first instant later than `after` that is to run, or, if a pause without an end is in force, the first
-        instant of the paused schedule. None if the job is stopped, finished or removed.
+        """Return the first instant later than `after` that is to run.
 
-        Raises an ItineraryError if what is in force cannot be read or misbehaves.
+        During a pause without an end, this is the first instant of the paused schedule.
+
+        Returns:
+            The instant, or None if the job is stopped, finished or removed.
+
+        Raises:
+            ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
         found = self.next_run(job, after)
         return self._first_instant(job, after, (Active, Paused)) if found is None else found
@@ -209,8 +220,10 @@ class Timeline:
     def is_finished(self, job: JobNumber, after: int) -> bool:
         """True if no instant of the job is later than `after`, whether the job is active, paused or stopped.
 
-        A job that runs at each start of a node has no instants, and never finishes. Raises an ItineraryError if what is
-        in force cannot be read or misbehaves.
+        A job that runs at each start of a node has no instants, and never finishes.
+
+        Raises:
+            ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
         stretch = self.in_force(job, after)
         if stretch is not None and isinstance(stretch.schedule, Reboot):
@@ -218,7 +231,7 @@ class Timeline:
         return self._first_instant(job, after, (Active, Paused, Stopped)) is None
 
     def _first_instant(self, job: JobNumber, after: int, standings: tuple[type[Standing], ...]) -> int | None:
-        """The first instant later than `after` of the stretches with one of these standings, skipped ones left out."""
+        """Return the first instant later than `after` in segments with these statuses, without skipped ones."""
         skipped = {skip.instant for skip in self.history(job).skips}
         for stretch in self.stretches(job, after, FOREVER):
             if not isinstance(stretch.standing, standings) or stretch.due_from >= stretch.end:
@@ -235,11 +248,11 @@ class Timeline:
         return None
 
     def definition(self, job: JobNumber, version: int) -> Definition:
-        """What a job's version says, in force or not. Raises RecordError if it cannot be read."""
+        """Return the definition of a job's version, in force or not. Raises RecordError if it cannot be read."""
         return read_definition(self._version(job, version).body)
 
     def schedule(self, job: JobNumber, version: int) -> Schedule:
-        """The schedule of a job's version. Raises an ItineraryError if it cannot be read."""
+        """Return the schedule of a job's version. Raises an ItineraryError if it cannot be read."""
         return read_schedule(self._version(job, version).body)
 
     def _version(self, job: JobNumber, version: int) -> EntryRow:
@@ -251,10 +264,12 @@ class Timeline:
     # -- many jobs ---------------------------------------------------------------------------------------------------
 
     def expected(self, start: int, end: int, jobs: Sequence[JobNumber] | None = None) -> Expected:
-        """Every instant in `[start, end)` that the versions in force make due: of these jobs, or of all.
+        """Return every instant in `[start, end)` that the versions in force make due: of these jobs, or of all.
 
-        A job that cannot be enumerated has a gap there, and the others go on. Raises WindowError if there are more
-        instants than one call returns; ask for a shorter window then, or for fewer jobs.
+        A job that cannot be enumerated has a gap there, and the other jobs are not affected.
+
+        Raises:
+            WindowError: There are more instants than one call returns. Request a shorter window, or fewer jobs.
         """
         end = max(start, end)
         if jobs is not None:
@@ -267,19 +282,24 @@ class Timeline:
         return joined([compiled.all.expected(start, end, compiled.changed), compiled.recent.expected(start, end)])
 
     def expected_next(self, start: int, end: int) -> Expected:
-        """As `expected`, of all jobs, and raises as it does: for one who asks for one short window after another, as
-        sweeps do. To look for the instants of sixteen windows costs little more than of one; most answers are ready."""
+        """Return `expected` of all jobs, for callers that request one short window after another, as sweeps do.
+
+        Enumerating sixteen windows costs little more than enumerating one, so most answers are ready in advance.
+
+        Raises:
+            WindowError: There are more instants than one call returns.
+        """
         ahead = self._ahead
         if ahead is None or start < ahead.start or ahead.end < end:
             seconds = _AHEAD_SECONDS // max(len(self._entries), 1)
             reach = min((end - start) * _AHEAD_WINDOWS, seconds * MICROSECONDS)
             if reach < 2 * (end - start):
                 return self.expected(start, end)
-            ahead = self._ahead = self.expected(start, start + reach)  # one assignment: another thread may be asking
+            ahead = self._ahead = self.expected(start, start + reach)  # one assignment: another thread may read it
         return self.expected(start, end) if ahead.gaps else ahead.within(start, end)
 
     def _reaching(self, start: int) -> _Compiled:
-        """All jobs compiled, for windows from `start` on. What is compiled is kept, unless it reaches far back."""
+        """Compile all jobs for windows from `start` on. Cache the result unless `start` is before the cached one."""
         compiled = self._compiled
         if compiled.all is None or len(compiled.changed) > _CHANGED_MAX:
             compiled = _Compiled(self._layer(self._entries, start - _REACH), None, frozenset())
@@ -289,14 +309,14 @@ class Timeline:
             compiled = compiled._replace(recent=self._layer(compiled.changed, compiled.all.since))
         else:
             return compiled
-        self._compiled = compiled  # one assignment: another thread may be asking
+        self._compiled = compiled  # one assignment: another thread may read it
         return compiled
 
     def _layer(self, jobs: Iterable[JobNumber], since: int) -> Layer:
         return Layer.of(((job, self._history(job)) for job in sorted(jobs)), since, FOREVER, self.zones)
 
     def catalogue(self, now: int) -> Catalogue:
-        """Every job that has a version in force now, or later."""
+        """Return every job that has a version in force now, or later."""
         listed: list[Listed] = []
         rejected: list[Rejected] = []
         for number in sorted(self._entries):
@@ -311,15 +331,15 @@ class Timeline:
                 listed.append(Listed(job, lasting[-1].version, lasting[-1].body, standing))
         return Catalogue(tuple(listed), tuple(rejected))
 
-    # -- what concerns all jobs --------------------------------------------------------------------------------------
+    # -- entries for all jobs ----------------------------------------------------------------------------------------
 
     def calendars_at(self, instant: int) -> dict[str, EntryRow]:
-        """The entry of each named calendar that is in force at an instant."""
+        """Return the entry of each named calendar that is in force at an instant."""
         acting = [e for e in self._for_all if e.kind is EntryKind.CALENDAR and e.effective_from <= instant]
         acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
         return {entry.subject: entry for entry in acting}
 
     def zones_needed(self, start: int) -> frozenset[str]:
-        """Every time zone that some job needs, from `start` on. What is compiled for that is what `expected` needs."""
+        """Return every time zone that a job needs from `start` on. `expected` reuses the jobs compiled for this."""
         compiled = self._reaching(start)
         return frozenset[str]().union(*(layer.zones for layer in (compiled.all, compiled.recent) if layer is not None))

@@ -4,17 +4,17 @@
                      │                                        │
     tables       ◄───┴───────────── the first ────────────────┴──────────── the second ─────────────►
 
-Zone data is entered like everything else that decides about instants, so all nodes read the same tables, whatever
-package each of them has installed. A new table counts from the moment on in which it is entered, and what was due
-before that stays as it was. Before its first entry a zone has the table of that entry: it is entered with the first
-job that needs it, or before. UTC needs no entry.
+Zone data is entered on the timeline like everything else that decides about instants. So all nodes read the same
+tables, even if they have different packages installed. A new table counts from the moment when it is entered, and
+earlier due instants stay unchanged. Before its first entry, a zone has the table of that entry. A zone is entered with
+the first job that needs it, or earlier. UTC needs no entry.
 
-What a schedule expects is therefore put together from `Span`s: in each, all of its zones have one table. Nearly all
-schedules have one span for ever, since nothing that their zones say has changed.
+The expected instants of a schedule are therefore assembled from `Span`s: in each span, all of its zones have one table.
+Nearly all schedules have a single span, since the rules of their zones have not changed.
 
-What is newer is decided by IANA's releases, and not by who comes last: a node with an older package must not undo what
-a newer one has entered, or the two would go on for ever. What can go wrong is a table that nobody can read, or a zone
-that was never entered: the schedules that need it cannot be enumerated, and all others can.
+IANA's release names decide which table is newer, not the order of arrival. Otherwise a node with an older package would
+undo the entry of a newer one, and the two would alternate without end. If a table cannot be read, or a zone was never
+entered, the schedules that need it cannot be enumerated. All other schedules can.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from itinerary.schedules.zones import UTC, UTC_NAME, release_order
 __all__ = ["Span", "StoredZone", "ZoneBook", "lacking_entries", "newer_entries", "outdated_names"]
 
 _TABLES_MAX: Final = 1_024
-"""How many tables are remembered."""
+"""The number of tables that are cached."""
 
 
 class StoredZone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A zone's table as it is entered."""
+    """A zone's table, as stored in an entry."""
 
     release: str
-    """The zone data that it comes from, as IANA calls it."""
+    """The IANA release of the zone data."""
     digest: str
     zone: dict[str, Any]
 
     @classmethod
     def of(cls, zone: Zone, release: str) -> StoredZone:
-        """A table of a release."""
+        """Make the stored form of a table."""
         return cls(release, zone.digest, zone.to_json())
 
 
 class _Table(NamedTuple):
-    """A zone's table, from an instant on; or why it cannot be read."""
+    """A zone's table, from an instant on; or the error that makes it unreadable."""
 
     since: int
     revision: int
@@ -66,34 +66,34 @@ class _Table(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A time `[start, end)` in which no table changes that a schedule depends on."""
+    """A time `[start, end)` in which no table that a schedule depends on changes."""
 
     start: int
     end: int
     number: int
-    """Spans with one number have the same tables of all zones."""
+    """The number of the span. Spans with equal numbers have the same tables of all zones."""
     zones: ZoneSource
 
 
 class ZoneBook:
-    """All tables of all zones, up to one revision. It never changes; `extended` makes another one."""
+    """The tables of all zones, up to one revision. Immutable; `extended` makes another one."""
 
     __slots__ = ("_changes", "_sources", "_tables")
 
     def __init__(self, tables: Mapping[str, tuple[_Table, ...]] | None = None) -> None:
-        """A book without tables. With tables: build it with `extended`."""
+        """Make a book without tables. To build one with tables, use `extended`."""
         self._tables: Mapping[str, tuple[_Table, ...]] = tables or {}
         self._changes = sorted({table.since for known in self._tables.values() for table in known[1:]})
-        """When any table takes the place of another."""
+        """The instants at which a table replaces another."""
         self._sources: dict[int, ZoneSource] = {}
 
     def extended(self, entries: Iterable[EntryRow]) -> ZoneBook:
-        """This book and later entries, of whatever kind; itself, if none is about a zone."""
+        """Return this book with later entries of any kind added; itself if none is about a zone."""
         tables: dict[str, tuple[_Table, ...]] = {}
         for entry in sorted(entries, key=lambda entry: (entry.revision, entry.line)):
             if entry.kind is EntryKind.ZONE:
                 known = tables.get(entry.subject, self._tables.get(entry.subject, ()))
-                # It takes the place of what would have counted from then on, or later.
+                # The new table replaces all tables that would have counted from then on, or later.
                 before = tuple(table for table in known if table.since < entry.effective_from)
                 tables[entry.subject] = (*before, _read(entry))
         return ZoneBook({**self._tables, **tables}) if tables else self
@@ -107,11 +107,16 @@ class ZoneBook:
         return sorted(self._tables)
 
     def newest(self, name: str) -> _Table | None:
-        """The table that was entered last."""
+        """Return the table that was entered last."""
         return self._tables[name][-1] if name in self._tables else None
 
     def table(self, name: str, instant: int) -> Zone:
-        """What a zone's table is at an instant. Raises UnknownZone, or RecordError if it cannot be read."""
+        """Return a zone's table at an instant.
+
+        Raises:
+            UnknownZone: The store has no table of this zone.
+            RecordError: The table cannot be read.
+        """
         if name == UTC_NAME:
             return UTC
         known = self._tables.get(name)
@@ -122,18 +127,21 @@ class ZoneBook:
         place = bisect_right(known, instant, key=lambda table: table.since) - 1
         zone = known[max(place, 0)].zone
         if not isinstance(zone, Zone):
-            raise RecordError(str(zone))  # a new one, since the old one would gather a traceback with each answer
+            raise RecordError(str(zone))  # a new error, since the old one would collect a traceback with each raise
         return zone
 
     def spans(self, names: Iterable[str], start: int, end: int) -> Sequence[Span]:
-        """`[start, end)`, cut wherever the table of one of these zones changes."""
+        """Return `[start, end)` as spans, split wherever the table of one of these zones changes."""
         if not self._changes:
             return (Span(start, end, 0, self._source(0)),)
         cuts = {table.since for name in names for table in self._tables.get(name, ())[1:] if start < table.since < end}
         return [self._span(low, high) for low, high in pairwise((start, *sorted(cuts), end))]
 
     def told(self, names: Iterable[str], start: int, end: int) -> tuple[ZoneSpan, ...]:
-        """The same, for somebody who has no book. What cannot be read is left out, and missed where it is needed."""
+        """Return the spans with plain tables, for a receiver without a book.
+
+        Tables that cannot be read are left out; the receiver reports them missing when it needs them.
+        """
         names = sorted(set(names) & self._tables.keys())
         return tuple(
             ZoneSpan(span.start, span.end, {name: table for name in names if (table := _plain(span, name)) is not None})
@@ -145,7 +153,7 @@ class ZoneBook:
         return Span(start, end, number, self._source(number))
 
     def _source(self, number: int) -> ZoneSource:
-        """The tables from one change to the next one. Most of all it is asked again and again for the same few."""
+        """Return the cached tables between two changes. Most calls ask for the same few zones."""
         source = self._sources.get(number)
         if source is None:
             instant = self._changes[number - 1] if number else -(1 << 62)
@@ -188,22 +196,25 @@ def _read(entry: EntryRow) -> _Table:
     return _Table(entry.effective_from, entry.revision, release, zone)
 
 
-# -- what is to be entered -------------------------------------------------------------------------------------------
+# -- entries to make -------------------------------------------------------------------------------------------------
 
 
 def lacking_entries(
     book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
 ) -> list[NewEntry]:
-    """Entries for those of these zones that have never been entered. Raises UnknownZone for one that `data` lacks."""
+    """Return entries for the zones in `names` that were never entered. Raises UnknownZone for one missing in `data`."""
     return [_entry(book, data, name, data.zone(name), by, revision) for name in sorted(set(names)) if name not in book]
 
 
 def newer_entries(
     book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
 ) -> list[NewEntry]:
-    """What somebody who starts with this data enters: tables that are others than the stored ones, if the data is newer
-    than they are; in place of what nobody can read; and of those of these zones that were never entered. What the data
-    lacks, since a zone's name is new or has gone, stays as it is."""
+    """Return the entries that a node with this data makes when it starts.
+
+    An entry is made for a zone whose table differs from the stored one, if the data is newer. Entries are also made for
+    stored tables that cannot be read, and for zones in `names` that were never entered. Zones that the data does not
+    have, since their name is new or gone, stay unchanged.
+    """
     found = []
     for name in sorted({*book.names, *names} - {UTC_NAME}):
         stored = _readable(book, name)
@@ -216,7 +227,7 @@ def newer_entries(
 
 
 def outdated_names(book: ZoneBook, data: ZoneData) -> list[str]:
-    """The zones of which the store has a newer table than this data, and another one."""
+    """Return the zones whose stored table is newer than this data, and different."""
     found = []
     for name in book.names:
         stored = _readable(book, name)
@@ -240,17 +251,17 @@ class _Known(NamedTuple):
 
 
 def _readable(book: ZoneBook, name: str) -> _Known | None:
-    """What was entered last of a zone, if it can be read."""
+    """Return release and digest of the newest stored table of a zone; None if it cannot be read."""
     table = book.newest(name)
     return _Known(table.release, table.zone.digest) if table is not None and isinstance(table.zone, Zone) else None
 
 
 def _entry(book: ZoneBook, data: ZoneData, name: str, zone: Zone, by: str, revision: int | None) -> NewEntry:
-    """What two nodes with the same data would enter in place of the same table is one request."""
+    """Make an entry. Two nodes that replace the same table with the same data make the same request."""
     replaced = book.newest(name)
     after = 0 if replaced is None else replaced.revision
     body = to_json(StoredZone.of(replace(zone, name=name), data.release)).decode()
-    _stored(body)  # what nobody could read is not entered
+    _stored(body)  # raise rather than enter an unreadable table
     return NewEntry(
         job="",
         kind=EntryKind.ZONE,
