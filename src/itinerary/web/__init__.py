@@ -1,17 +1,18 @@
-"""The HTTP API and the dashboard of a node (U10), on a thread of their own beside the engine.
+"""HTTP API and dashboard of a node (U10), on their own thread beside the engine.
 
-    server        the thread, the socket, uvicorn
-    application   the routes put together, what every answer carries, and what becomes of errors
-    house         what all requests share: the store, the timeline, the node
-    knowing       which job has a name, or an id
-    counting      how a job went, day by day, for a year
-    access        who asks, and whether they may
-    live          what people look at, drawn once for all who do, and sent when it changes
-    pages         the dashboard
-    acting        what people do from it
-    heavy         requests whose cost the caller chooses, in worker processes
-    background    what goes on when a request has been answered; audits, books and trail are what is kept for pages
-    api           the HTTP API
+    server         the thread, the socket, uvicorn
+    application    all routes, the headers of every response, the handling of errors
+    server_state   the state that all requests share: the store, the timeline, the node
+    job_lookup     the job with a given name or id
+    daily_counts   the results of a job, day by day, for a year
+    access         the caller of a request, and the caller's scope
+    live           pages in view, rendered once for all viewers and sent when they change
+    pages          the dashboard
+    actions        the actions that users take on the dashboard
+    heavy          requests whose cost the caller chooses, in worker processes
+    background     work that continues after the response
+    audits, record_log_cache, change_log    data that is cached for pages
+    api            the HTTP API
 
-Nothing here decides about occurrences: what people ask for goes through `operations.operator`, as on the command line.
+No module here decides about occurrences: requests go through `operations.operator`, as on the command line.
 """

@@ -1,11 +1,11 @@
-"""The routes put together, what every answer carries, and what becomes of errors.
+"""The ASGI application: all routes, the headers of every response, the handling of errors.
 
     uvicorn ──► Envelope ──► litestar ──► guard ──► a page, or the API
                   │
-                  ├─ every answer, errors too, gets the headers that keep browsers from doing more than they should
-                  └─ every answer that refuses something is counted by its status
+                  ├─ adds the security headers to every response, errors included
+                  └─ counts every rejection by its status
 
-What is refused, and what goes wrong, is told to programs as problem details and to people as a page.
+Programs receive rejections and errors as problem details; people receive a page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["API", "BODY_MAX", "application"]
 
 API: Final = "/api/"
 BODY_MAX: Final = 1_000_000
-"""The most bytes that a request may bring (Q4)."""
+"""The maximum size of a request body, in bytes (Q4)."""
 _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     PermissionDeniedError: (403, "Not permitted"),
     NotThere: (404, "Not found"),
@@ -44,7 +44,7 @@ _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     KeyUsed: (422, "Key used"),
 }
 _REFUSED_FROM: Final = 400
-"""Answers with this status and above refuse something."""
+"""Responses with this status or above are rejections."""
 _TITLES: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 413: "Too large"}
 
 AnyRequest = Request[Any, Any, Any]
@@ -60,7 +60,7 @@ def application(
     refusals: Refusals | None = None,
     streams_max: int = STREAMS_MAX,
 ) -> ASGIApp:
-    """Put together everything that is served. Without `refusals` none are counted, and they are logged to `log`."""
+    """Build the application. Without `refusals`, rejections are not counted, and are logged to `log`."""
     refusals = Refusals("web", log, lambda _server, _status: None) if refusals is None else refusals
     streams = OpenStreams(refusals, streams_max)
     app = Litestar(
@@ -87,13 +87,13 @@ def application(
 
 
 class Envelope:
-    """Around every answer."""
+    """ASGI middleware around every response."""
 
     def __init__(self, inner: ASGIApp, door: Door, refusals: Refusals) -> None:
         self._inner, self._door, self._refusals = inner, door, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with the headers that every answer has."""
+        """Handle a request, and add the headers of every response."""
         if scope["type"] != ScopeType.HTTP:
             await self._inner(scope, receive, send)
             return
@@ -122,12 +122,12 @@ class Envelope:
 
 
 def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
-    """What a request is told that cannot be answered."""
+    """Return the response for an error."""
     refused = _refusal(request, error)
     add_headers(request, refused.headers)
     if request.scope["path"].startswith(API) or "text/html" not in request.headers.get("accept", ""):
         body = msgspec.json.encode(refused.problem(request.scope["path"]))
-        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}  # which methods there are, say
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}  # `Allow`, for instance
         return Response(body, status_code=refused.status, media_type=PROBLEM_TYPE, headers=headers)
     if refused.status == 401:
         return Redirect("/login", query_params={"next": page_key(request)}, status_code=303)
@@ -137,7 +137,7 @@ def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
     except (
         KeyError,
         AssertionError,
-    ):  # it was refused before anybody knew who asks: there is nobody to draw a frame for
+    ):  # rejected before the caller was known, so a page frame cannot be rendered
         plain = drawn("plain.html", title=refused.title, detail=refused.detail)
         return Response(str(plain), status_code=refused.status, media_type="text/html")
 

@@ -1,4 +1,4 @@
-"""Everything that answers requests, put together for one start of the web server."""
+"""The parts that serve requests, assembled for one start of the web server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Serving"]
 
 
 class Serving(AbstractAsyncContextManager[ASGIApp]):
-    """The application, and what it holds on to."""
+    """The application and its resources."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         """Prepare the application.
 
         Args:
-            node: The node that it shows.
+            node: The node that the dashboard shows.
             configuration: The settings of the node.
-            at: Where the server really listens.
+            at: The address that the server really listens on.
             log: The log of the node.
-            limits: How much a caller may ask for in a time; None: as much as is usual.
-            owner_of: Looks up the user id behind a connection; None: as this system does.
-            refusals: Counts and logs what is refused; None: only logs.
-            streams_max: The most streams and live pages at a time.
+            limits: The rate limits of a caller; None: the default limits.
+            owner_of: Looks up the user id behind a connection; None: the lookup of this system.
+            refusals: Counts and logs rejections; None: only logs.
+            streams_max: The maximum number of concurrent streams and live pages.
         """
         self._refusals, self._streams_max = refusals, streams_max
         self._owner_of = owner_of
@@ -64,7 +64,7 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         self._going_on: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> ASGIApp:
-        """Open everything. Raises NodeError where it may not listen."""
+        """Open all resources. Raises NodeError if the server may not listen at its address."""
         if not self._at.is_loopback:
             check_listening(self._at, has_tokens=await has_tokens(self._read))
         for name, work in (("rounds", self._house.rounds.run()), ("templates", read_ahead())):
@@ -103,7 +103,7 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         await self._house.close()
 
     def _tell_of(self, task: asyncio.Task[None]) -> None:
-        """What fails in the background is a bug of ours, which the pages go on without."""
+        """Log the failure of a background task. Such a failure is our bug; pages work without the task."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("web.failed", path=task.get_name(), exc_info=error)
 

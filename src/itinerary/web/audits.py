@@ -1,8 +1,8 @@
-"""Audits that were asked for on the dashboard: in the background, one at a time.
+"""Audits that users request on the dashboard: in the background, one at a time.
 
-An audit goes through every occurrence of its window, so it is heavy work (see `heavy`) and takes the CPU seconds of the
-caller who asked for it. The result of a window is kept for a while: a page that is opened again within a minute does
-not start its audit again.
+An audit reads every occurrence of its window. So it is heavy work (see `heavy`), and uses the CPU seconds of its
+caller. The result of a window is kept for a while: a page that is opened again within a minute does not start its audit
+again.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Window = tuple[int, int]
 
 
 class AuditSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One audit: under way, or what it came to."""
+    """An audit: its progress, or its result."""
 
     progress: Progress | None = None
-    """None: it waits for another one to end."""
+    """None: the audit waits for another one to end."""
     found: Audited | None = None
     trouble: str | None = None
     ended: float | None = None
-    """When it had ended, by a clock of our own."""
+    """The end of the audit, by the monotonic clock."""
 
     @property
     def percent(self) -> int:
-        """How far it is."""
+        """The progress in percent."""
         if self.progress is None:
             return 0
         far = self.progress
@@ -49,7 +49,7 @@ class AuditSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audits:
-    """The last ones, by window."""
+    """The latest audits, by window."""
 
     def __init__(self, background: Background, heavy: HeavyWork) -> None:
         self._background, self._heavy = background, heavy
@@ -57,11 +57,11 @@ class Audits:
         self._turn = asyncio.Lock()
 
     def seen(self, window: Window) -> AuditSeen | None:
-        """How far the audit of a window is, or what it came to."""
+        """Return the progress or the result of a window's audit; None if there is none."""
         return self._seen.get(window)
 
     def ask(self, window: Window, by: str) -> None:
-        """Have a window audited for a caller, unless it is, or was a moment ago.
+        """Start the audit of a window for a caller, unless it is running or has just ended.
 
         Raises:
             NodeError: Too many audits and backfills are in progress.

@@ -1,11 +1,11 @@
-"""What people have changed, the newest first: who, when, what and why (Q2, S12).
+"""Changes that users made, newest first: who, when, what and why (Q2, S12).
 
     changes    entries on the timelines of all jobs: versions, pauses, stops, skips, removals, calendars
-    runs       what somebody has asked for: triggers, replays, backfills
+    runs       runs that users requested: triggers, replays, backfills
 
-Changes are complete, and kept in the order of their revisions: gathered once from what is known of the jobs, and then
-added to. Jobs that were registered together are one line. Runs have no order of their own in a store; those are found
-that were due lately.
+The list of changes is complete and in the order of revisions: it is built once from the timeline, and then extended.
+Jobs that were registered together share one line. A store has no order of requested runs, so only recently due ones are
+found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["AskedRun", "AskedRuns", "Change", "Trail"]
 
 _LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (86_400, 3_600, 600, 60))
 _KEYS_MAX: Final = 20_000
-"""The most occurrences among which those are looked for that somebody has asked for."""
+"""The maximum number of occurrences that are searched for requested runs."""
 _RUNS_MAX: Final = 50
 _FRESH_FOR: Final = 5.0
 _AHEAD: Final = 60 * SECOND
@@ -39,16 +39,16 @@ _ASKED_FOR: Final = (Kind.TRIGGER, Kind.REPLAY, Kind.BACKFILL)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, or several of one kind that were made together."""
+    """A change, or several of one kind that were made together."""
 
     revision: int
     at: datetime
     by: str
     kind: EntryKind
     job: str | None
-    """None: it concerns all jobs."""
+    """None: the change affects all jobs."""
     more: int
-    """How many other jobs it concerns."""
+    """The number of other jobs that the change affects."""
     version: int
     subject: str
     reason: str | None
@@ -56,36 +56,36 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def instant(self) -> datetime | None:
-        """Of a skip: which one."""
+        """The skipped instant, if the change is a skip."""
         return at(int(self.subject)) if self.kind is EntryKind.SKIP else None
 
 
 class AskedRun(msgspec.Struct, frozen=True):
-    """A run that somebody wanted."""
+    """A run that a user requested."""
 
     run: RunSeen
     asked: Asked
 
 
 class AskedRuns(msgspec.Struct, frozen=True):
-    """Those that were found, and how far back was looked."""
+    """The requested runs that were found, and the start of the searched time."""
 
     runs: tuple[AskedRun, ...]
     since: datetime
 
 
 class Trail:
-    """Kept by the web server, for all who look."""
+    """The change log of the web server, shared by all users."""
 
     def __init__(self) -> None:
         self._revision = 0
         self._entries: list[EntryRow] = []
-        """In the order of their revisions."""
+        """The entries in the order of their revisions."""
         self._asked: AskedRuns | None = None
         self._asked_at = float("-inf")
 
     async def changes(self, ground: Ground, *, before: int | None, limit: int) -> tuple[list[Change], int | None]:
-        """Changes before a revision, the newest first, and where the next page begins."""
+        """Return changes before a revision, newest first, and the start of the next page."""
         await self._read(ground)
         found: list[Change] = []
         entries = (entry for entry in reversed(self._entries) if before is None or entry.revision < before)
@@ -111,7 +111,7 @@ class Trail:
         )
 
     async def asked(self, ground: Ground) -> AskedRuns:
-        """Runs that somebody has asked for, the newest first."""
+        """Return runs that users requested, newest first."""
         if self._asked is None or monotonic() - self._asked_at > _FRESH_FOR:
             self._asked = await _asked_runs(ground)
             self._asked_at = monotonic()
@@ -123,7 +123,7 @@ def _own(timeline: Timeline, job: JobNumber) -> tuple[EntryRow, ...]:
 
 
 def _change(entries: list[EntryRow], timeline: Timeline) -> Change:
-    first = entries[-1]  # they come the newest first
+    first = entries[-1]  # `entries` is newest first
     job = timeline.jobs.get(first.job)
     return Change(
         revision=first.revision,
@@ -152,7 +152,7 @@ async def _asked_runs(ground: Ground) -> AskedRuns:
     for row in sorted(rows.values(), key=lambda row: row.ref, reverse=True):
         try:
             asked = read_asked(row.details)
-        except ItineraryError:  # of another release
+        except ItineraryError:  # written by another release
             asked = None
         if asked is not None:
             found.append(AskedRun(run_seen(row, ground.timeline.jobs[row.job], {}), asked))

@@ -1,15 +1,15 @@
-"""How a job went, day by day, for a year: counted from its history, a little at a time, and remembered.
+"""Outcomes of a job day by day, for a year: counted from its history in small steps, and cached.
 
     history    newest ◄───────────────────────────────────────────────── oldest
                ▒▒▒▒ new since last time      ████████ counted      ░░░░░░░ to be counted
 
-A job that is due each minute has half a million occurrences in a year, and no store has them by day. So they are walked
-through from the newest on while somebody looks, and what was counted is kept. A picture of the year is there at once,
-and completes itself from the right to the left. All jobs together are counted for no more than a small share of the
-time, however many people look; when nobody does, it ends.
+A job that is due each minute has half a million occurrences in a year, and no store counts them by day. So the history
+is read from the newest occurrence on while a user views the page, and the counts are kept. The chart of the year
+appears at once and fills from right to left. Counting for all jobs together uses only a small share of the time,
+however many users watch. Without viewers, counting stops.
 
-An occurrence counts on the day of its instant, by the clock of its job's zone. Those that an update withdrew do not
-count: another version may bring them back. What is forgotten after it was counted stays counted.
+An occurrence counts on the day of its instant, by the clock of its job's zone. Occurrences that an update withdrew do
+not count: another version may restore them. Pruned occurrences stay counted.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from itinerary.schedules.instants import DAY
 __all__ = ["YEAR", "Counting", "Covered", "DayCount", "Year"]
 
 YEAR: Final = 53 * 7
-"""Days that are counted: a picture has whole weeks."""
+"""The number of counted days: the chart shows whole weeks."""
 _SLICE: Final = 500
-"""Occurrences that are read at once: the stores of a process are asked on the engine's own loop."""
+"""The number of occurrences that are read at once. Stores of this process run on the engine's own loop."""
 _COUNTED_AT_ONCE: Final = 0.04
-"""Seconds for which somebody who looks first waits for it."""
+"""The seconds for which the first viewer of a page waits for counts."""
 _SHARE: Final = 7
-"""In the background nothing is counted for so many times as long as something was."""
+"""In the background, each step of counting is followed by a pause of this many times its duration."""
 _LOOKS_FOR: Final = 30.0
-"""Seconds for which somebody who has looked is taken to look still."""
+"""The seconds for which a view counts as active."""
 _JOBS_MAX: Final = 200
 _COVERED_MAX: Final = 1_000
 
 
 class DayCount:
-    """One day of a job."""
+    """The counts of a job on one day."""
 
     __slots__ = ("place", "states")
 
     def __init__(self) -> None:
         self.states: Counter[OccurrenceState] = Counter()
         self.place = -1
-        """The place in the history of the last of them that ended."""
+        """The place in the history of the last of these occurrences that ended."""
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """A row that answers for many instants: days in `[first, last]`."""
+    """A collapsed range: one row for many instants, on the days `[first, last]`."""
 
     first: int
     last: int
@@ -67,36 +67,36 @@ class Covered(msgspec.Struct, frozen=True):
 
 
 class Year(msgspec.Struct, frozen=True):
-    """What is known of a year by now. Days are counted from the epoch, on the clock of the zone."""
+    """The known counts of a year. Days are numbered from the epoch, by the clock of the zone."""
 
     today: int
     days: Mapping[int, DayCount]
     covered: tuple[Covered, ...]
     is_whole: bool
-    """Everything has been counted."""
+    """True if everything has been counted."""
 
 
 async def _nothing() -> None:
-    """Before anybody has looked."""
+    """Do nothing: the step of a job without a view."""
 
 
 class _Tally:
-    """What has been counted of one job."""
+    """The counts of one job."""
 
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.days: dict[int, DayCount] = {}
         self.covered: dict[int, Covered] = {}
         self.top = 0
-        """Everything from this place on is new."""
+        """History from this place on is new."""
         self.gaps: list[tuple[int, int]] = []
-        """What is to be counted: places before one, down to another; the newest last."""
+        """History that is not counted: from before one place down to another; the newest gap is last."""
         self.step: Callable[[], Awaitable[None]] = _nothing
-        """Counts one slice more."""
+        """Counts one more slice."""
         self.looked_at = float("-inf")
 
     def begin(self, page: Page, day_of: Callable[[int], int]) -> None:
-        """Count what is new on the first page of a history, and note what is to be counted behind it."""
+        """Count new occurrences on the first page of a history, and note the gap behind it."""
         places = [row.place for row in page.rows if row.place is not None]
         if not places or places[0] < self.top:
             return
@@ -106,19 +106,19 @@ class _Tally:
         self.top = places[0] + 1
 
     async def go_on(self, ground: Ground, job: JobNumber, since: int, day_of: Callable[[int], int]) -> None:
-        """Count one slice more, of the newest that is not counted. It may be that another one does so meanwhile."""
+        """Count one more slice of the newest gap. Another task may count the same slice concurrently."""
         gap = before, floor = self.gaps[-1]
         page = await ground.store.read(History(job, before, min(_SLICE, before - floor)))
         if gap not in self.gaps:
             return
         self._count((row for row in page.rows if row.place is not None and row.place >= floor), day_of)
-        self.gaps.remove(gap)  # not before it was read: the store may be away
+        self.gaps.remove(gap)  # only after the read: the store may have an outage
         is_old = bool(page.rows) and (page.rows[-1].ended_at or 0) < since
         if page.next is not None and page.next > floor and not is_old:
             self.gaps.append((page.next, floor))
 
     def forget(self, before: int) -> None:
-        """Days that are no longer part of the year."""
+        """Remove days that are no longer part of the year."""
         for day in [day for day in self.days if day < before]:
             del self.days[day]
         for ref in [ref for ref, covered in self.covered.items() if covered.last < before]:
@@ -139,7 +139,7 @@ class _Tally:
 
 
 class Counting:
-    """Counts for all who look, on one loop: a little while they wait, the rest in the background while they look."""
+    """The counts for all viewers, on one event loop: a part while they wait, the rest in the background."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Counting:
         self._task: asyncio.Task[None] | None = None
 
     async def year(self, ground: Ground, job: JobNumber, zone: str, newest: Page) -> Year:
-        """A job's last year, as far as it is counted; `newest` is the first page of its history, as it is now."""
+        """Return the known counts of a job's last year. `newest` is the current first page of its history."""
 
         def day_of(instant: int) -> int:
             return (instant // SECOND + ground.offset(zone, instant)) // DAY
@@ -160,7 +160,7 @@ class Counting:
         is_new = tally is None or tally.zone != zone
         if tally is None or tally.zone != zone:
             tally = _Tally(zone)
-        self._tallies[job] = tally  # at the end: who is looked at last is forgotten last
+        self._tallies[job] = tally  # at the end: the job that was viewed last is dropped last
         if len(self._tallies) > _JOBS_MAX:
             del self._tallies[next(iter(self._tallies))]
         today, since = day_of(ground.now), ground.now - (YEAR + 1) * DAY * SECOND
@@ -174,7 +174,7 @@ class Counting:
         return Year(today, tally.days, tuple(tally.covered.values()), not tally.gaps)
 
     def _go_on(self) -> None:
-        """Count on in the background, if there is something to count. Raises what went wrong there."""
+        """Start background counting if a job needs it. Raises the error of the previous task, if it failed."""
         if self._task is not None and self._task.done():
             task, self._task = self._task, None
             task.result()
@@ -182,7 +182,7 @@ class Counting:
             self._task = asyncio.create_task(self._count_on(), name="counting")
 
     def _wanted(self) -> _Tally | None:
-        """What somebody looks at and is not counted yet, who looked last first."""
+        """Return a viewed job that has uncounted history, latest view first."""
         since = self._clock() - _LOOKS_FOR
         return next((one for one in reversed(self._tallies.values()) if one.gaps and one.looked_at >= since), None)
 
@@ -191,6 +191,6 @@ class Counting:
             began = self._clock()
             try:
                 await tally.step()
-            except StoreError:  # whoever looks is told by what they read themselves, and begins this anew
+            except StoreError:  # viewers receive the error from their own reads, which restart the counting
                 return
             await self._sleep((self._clock() - began) * _SHARE)

@@ -1,8 +1,7 @@
-"""All jobs by name and by how they stand, kept from one look to the next.
+"""An index of all jobs by name and by state, which is kept between requests.
 
-With a hundred thousand jobs nobody can be asked anew each second. A timeline never changes, and a later one shares with
-it the entries of every job that was not touched: what is known of those stays known, until the stretch that they are in
-ends by itself.
+With a hundred thousand jobs, the states cannot be computed each second. A timeline is immutable, and a later one shares
+the entries of every unchanged job. So the state of such a job remains valid until its current history segment ends.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class _Known(NamedTuple):
     entries: tuple[EntryRow, ...]
     state: JobState
     until: int
-    """When it will be otherwise, if nobody does anything."""
+    """When the state changes without a new entry."""
 
 
 class JobBook:
@@ -47,25 +46,28 @@ class JobBook:
         self._searches: OrderedDict[str, Sequence[JobRow]] = OrderedDict()
 
     def is_true(self, timeline: Timeline, now: int) -> bool:
-        """Whether it would be the same if it were made now."""
+        """True if an index that is built now would be the same."""
         return timeline.revision == self.timeline.revision and now < self._valid_until
 
     def state(self, job: JobNumber) -> JobState:
-        """How a job stands, as far as its timeline says: one whose schedule is over is active here."""
+        """Return the state of a job by its timeline: a job whose schedule has ended is active here."""
         return self.known[job].state
 
     @property
     def counts(self) -> Counter[JobState]:
-        """How many stand how."""
+        """The number of jobs by state."""
         return self._counts.copy()
 
     def of_state(self, state: JobState) -> frozenset[JobNumber]:
-        """Those that stand so."""
+        """Return the jobs in a state."""
         return frozenset(job for job, one in self.known.items() if one.state is state)
 
     def search(self, pattern: str = "") -> Sequence[JobRow]:
-        """Jobs by name, removed ones too: all; those that a pattern such as `etl*` fits; or those with a text in their
-        names, whatever its case."""
+        """Return jobs by name, removed ones included.
+
+        Args:
+            pattern: Empty for all jobs; a pattern such as `etl*`; or a part of the name, in any case.
+        """
         if pattern in self._searches:
             self._searches.move_to_end(pattern)
             return self._searches[pattern]
@@ -86,7 +88,7 @@ class JobBook:
     def page(
         self, rows: Sequence[JobRow], states: Collection[JobState], after: str, limit: int
     ) -> tuple[list[JobRow], bool]:
-        """The rows of a search after a name, that stand so; whether there are more."""
+        """Return the rows of a search after a name that are in one of the states, and whether more follow."""
         found: list[JobRow] = []
         for place in range(bisect_right(rows, after, key=lambda row: row.name) if after else 0, len(rows)):
             if self.known[rows[place].number].state in states:

@@ -1,8 +1,8 @@
-"""Which job has a name, or an id, among a hundred thousand: looked up, since people click on one after another.
+"""Lookup of a job by name or id among a hundred thousand.
 
-Jobs are only ever added to a timeline, and a number keeps its name for ever. So what is new is learnt, and the rest is
-not looked at again. To make a UUID takes ten times as long as the hash that it is made of; the hash finds the job, and
-one UUID is made to be sure.
+Jobs are only added to a timeline, and a number keeps its name permanently. So only new jobs are added to the index. A
+UUID takes ten times as long to build as the hash that it contains. The hash finds the job, and one UUID is built to
+confirm it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NAMESPACE: Final = JOB_NAMESPACE.bytes
 
 
 def _mark(digest: bytes) -> bytes:
-    """Those bytes of an id that are of the hash alone: in the others stand its version and variant."""
+    """Return the bytes of an id that come from the hash only: the others contain its version and variant."""
     return digest[:6] + digest[9:16]
 
 
 class JobsKnown:
-    """The jobs of one store."""
+    """The jobs of one store, by name and by id."""
 
     def __init__(self) -> None:
         self._names: dict[str, JobNumber] = {}
@@ -35,14 +35,14 @@ class JobsKnown:
         self._identified = 0
 
     def of_name(self, name: str, timeline: Timeline) -> JobRow | None:
-        """The job that has this name."""
+        """Return the job with this name."""
         for number, row in islice(timeline.jobs.items(), len(self._names), None):
             self._names[row.name] = number
         found = self._names.get(name)
         return None if found is None else timeline.jobs.get(found)
 
     def of_id(self, identity: UUID, timeline: Timeline) -> JobRow | None:
-        """The job that has this id."""
+        """Return the job with this id."""
         for number, row in islice(timeline.jobs.items(), self._identified, None):
             self._ids[_mark(sha1(_NAMESPACE + row.name.encode(), usedforsecurity=False).digest())] = number
         self._identified = max(self._identified, len(timeline.jobs))

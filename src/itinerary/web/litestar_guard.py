@@ -1,6 +1,7 @@
-"""Between litestar and `access`: who asks is found out before anything of a request is looked at.
+"""The guard between litestar and `access`: it identifies the caller before the rest of a request is read.
 
-Every route says what it needs, in its `opt`: `needs=Scope.READ`, `needs=PUBLIC`. One that does not is denied (Q6).
+Every route declares its scope in `opt`: `needs=Scope.READ`, `needs=PUBLIC`. A route without a declaration is denied
+(Q6).
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = [
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 HEADERS_TO_ADD = "itinerary_headers"
-"""Where, in a request's state, headers wait for its answer: several may have one name (cookies)."""
+"""The key of response headers in a request's state; a name may occur several times (cookies)."""
 REFUSED_WITH = "itinerary_refused_with"
-"""Where, in a request's state, the status stands that it was refused with. A browser may be sent elsewhere instead."""
+"""The key of the rejection's status in a request's state. The browser may receive a redirect instead."""
 _CALLER = "itinerary_caller"
 _FIELDS_MAX = 100
 
@@ -40,7 +41,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Let a request in, or refuse it."""
+    """Admit a request, or raise Refused."""
     door: Door = connection.app.state.door
     found = await door.admit(visit_of(connection, handler.opt.get("needs")))
     if isinstance(found, Rejection):
@@ -53,26 +54,26 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
 
 
 def refused(connection: Connection, rejection: Rejection) -> None:
-    """Log a rejection, and send its headers with the answer."""
+    """Log a rejection, and send its headers with the response."""
     add_headers(connection, rejection.headers)
     connection.app.state.refusals.note(rejection.code, rejection.client)
     connection.scope["state"][REFUSED_WITH] = rejection.status
 
 
 def add_headers(connection: Connection, headers: Iterable[tuple[str, str]]) -> None:
-    """Send these with the answer to a request, whatever that is."""
+    """Send these headers with the response to a request, whatever it is."""
     connection.scope["state"][HEADERS_TO_ADD].extend(headers)
 
 
 def caller_of(connection: Connection) -> Caller:
-    """Who asks. Only in routes, which the guard stands before."""
+    """Return the caller of a request. Only for routes, which run after the guard."""
     found = connection.scope["state"][_CALLER]
     assert isinstance(found, Caller), "the guard has let it in"
     return found
 
 
 async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The fields of a form, each once; none, if the request has none. Raises Refused for what is no form."""
+    """Return the fields of a form, each once; empty if the request has no form. Raises Refused for an invalid form."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         return {}
     try:
@@ -86,12 +87,12 @@ async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 
 def _ends_of(client: tuple[str, int], server: tuple[str, int | None]) -> peers.Connection | None:
-    """Both ends of a connection; None for a socket without ports."""
+    """Return both ends of a connection; None for a socket without ports."""
     return None if server[1] is None else peers.Connection((client[0], client[1]), (server[0], server[1]))
 
 
 def visit_of(connection: Connection, needs: Any) -> Visit:
-    """A request, as the door looks at it."""
+    """Return a request as admission sees it."""
 
     async def form_token() -> str | None:
         return (await form_of(connection)).get(CSRF_FIELD) if isinstance(connection, Request) else None

@@ -1,15 +1,15 @@
-"""What people look at, drawn once for all who do, and sent to them when it changes.
+"""Live pages: rendered once for all viewers, and sent when they change.
 
-    page(key, draw)       a page as it is now: drawn, or a second ago for somebody else
-    follow(key, draw)     the same page from then on: only the parts that changed, as server-sent events
+    page(key, draw)       a page as it is now: rendered, or shared with its followers
+    follow(key, draw)     the changes of a page from then on: changed parts only, as server-sent events
 
-A page is a few named parts of HTML, drawn from the store by a function. As long as somebody follows a page it is drawn
-again each second, however many follow it, and a part is sent when it is another than before. Such pages are drawn one
-after another; if there are many, or one takes long, they are drawn less often: looking never costs more than a small
-share of a core, nor of the store's time.
+A page consists of a few named parts of HTML, which a function renders from the store. While a page has followers, it is
+rendered again each second, however many follow, and changed parts are sent. Such pages are rendered one after another.
+If there are many, or one is slow, they are rendered less often: followers never use more than a small share of a CPU
+core, nor of the store's time.
 
-If the store cannot be reached, those who follow are told so and since when; the page stays as it was, and goes on by
-itself. Nothing that is drawn depends on who looks: what does is in the frame around it (see `pages.showing`).
+During a store outage, followers receive the outage and its start. The page stays as it was, and updates resume by
+themselves. Rendered parts do not depend on the viewer: only the frame around them does (see `pages.rendering`).
 """
 
 from __future__ import annotations
@@ -32,45 +32,48 @@ __all__ = ["FOLLOWERS_MAX", "Draw", "Drawn", "Hub", "TooMany", "hash_of"]
 
 FOLLOWERS_MAX: Final = 500
 _PAGES_MAX: Final = 100
-"""Pages that may be followed at the same time; more can be looked at."""
+"""The maximum number of followed pages; any number of pages can be read."""
 _EVERY: Final = 1.0
 _SHARE: Final = 50
-"""A page is drawn again after so many times as long as it took, times the pages that are followed: so all of them
-together are drawn for 2 % of the time. More would show in the start lateness of the node (`bench attack`)."""
+"""The pause after a rendering, as a multiple of its duration and of the number of followed pages.
+
+So rendering takes 2 % of the time for all followed pages together. More would increase the start lateness of the node
+(`bench attack`).
+"""
 _KEPT_MAX: Final = 50
-"""Pages that are kept as they were last, for when the store is away."""
+"""The maximum number of pages whose last rendering is kept for a store outage."""
 _BEAT_EVERY: Final = 15.0
-"""Seconds after which somebody to whom nothing was sent gets a sign of life."""
+"""The seconds without an event after which a follower receives a keep-alive."""
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):
-    """A page: its parts are HTML, in the order in which they stand."""
+    """A rendered page: its parts are HTML, in their order on the page."""
 
     title: str
     parts: Mapping[str, str]
     status: int = 200
 
     def hashed(self) -> dict[str, tuple[str, str]]:
-        """Each part with its hash."""
+        """Return each part with its hash."""
         return {
             name: (hash_of(html), str(html)) for name, html in self.parts.items()
-        }  # a template's text is its own kind
+        }  # a template's text is its own kind of string
 
 
 Draw = Callable[[Ground], Awaitable[Drawn]]
 
 
 class TooMany(NodeError):
-    """More people look than can be served."""
+    """Raised when there are more viewers than can be served."""
 
 
 def hash_of(html: str) -> str:
-    """By which a part is known to be what it was."""
+    """Return the hash by which a part is recognised as unchanged."""
     return blake2b(html.encode(), digest_size=8).hexdigest()
 
 
 class Hub:
-    """All pages that somebody looks at."""
+    """The pages that have viewers."""
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -78,10 +81,10 @@ class Hub:
         self._kept: dict[str, Drawn] = {}
         self._followers = 0
         self.drawing = asyncio.Lock()
-        """Held by the page that is being drawn for those who follow it: it is not timed while it waits for others."""
+        """Held by the followed page that is being rendered, so that its render time excludes the wait for others."""
 
     async def page(self, key: str, draw: Draw) -> Drawn:
-        """A page as it is now. Raises StoreError if the store is away and the page was never seen."""
+        """Return a page as it is now. Raises StoreError in an outage if the page is not kept."""
         watch = self._watched.get(key)
         if watch is not None and watch.drawn is not None and self._house.trouble is None:
             return watch.drawn
@@ -93,7 +96,7 @@ class Hub:
             raise
 
     async def draw(self, key: str, draw: Draw) -> Drawn:
-        """Draw a page, and keep it. Raises StoreError."""
+        """Render a page, and keep it. Raises StoreError."""
         try:
             ground = await self._house.ground()
             async with self._house.answering():
@@ -108,8 +111,16 @@ class Hub:
         return drawn
 
     async def follow(self, key: str, draw: Draw, seen: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """What changes, as server-sent events; `seen` are the hashes of the parts that the reader has. Raises TooMany,
-        before anything is sent."""
+        """Yield the changes of a page as server-sent events.
+
+        Args:
+            key: The key of the page.
+            draw: Renders the page.
+            seen: The hashes of the parts that the client has.
+
+        Raises:
+            TooMany: There are too many followers. Raised before anything is sent.
+        """
         watch = self._watched.get(key)
         if self._followers >= FOLLOWERS_MAX or (watch is None and len(self._watched) >= _PAGES_MAX):
             raise TooMany(f"{self._followers} dashboards are open already; close some, or ask another node")
@@ -132,17 +143,17 @@ class Hub:
 
     @property
     def watched(self) -> int:
-        """How many pages are followed."""
+        """The number of followed pages."""
         return len(self._watched)
 
     @property
     def house(self) -> House:
-        """Where it looks."""
+        """The state that all requests share."""
         return self._house
 
 
 class _Watch:
-    """One page, and those who follow it."""
+    """A page and its followers."""
 
     def __init__(self, hub: Hub, key: str, draw: Draw) -> None:
         self._hub, self._key, self._draw = hub, key, draw
@@ -166,18 +177,18 @@ class _Watch:
         before = 0.0
         while True:
             took = await self._draw_again()
-            usual, before = min(took, before), took  # one that was slow once, as the first mostly is, is not slow
+            usual, before = min(took, before), took  # a single slow rendering does not count
             await asyncio.sleep(max(_EVERY - took, usual * _SHARE * self._hub.watched))
 
     async def _draw_again(self) -> float:
-        """Draw it, and tell those who follow. Returns how long that took, in seconds."""
+        """Render the page, and send it to its followers. Returns the duration in seconds."""
         async with self._hub.drawing:
             began = perf_counter()
             try:
                 drawn = await self._hub.draw(self._key, self._draw)
             except StoreError:
                 self._say_trouble()
-                return 0.0  # it is the store that took long: it is asked again soon
+                return 0.0  # the store was slow, not the page: try again soon
             except Exception as error:
                 for follower in self.followers:
                     follower.fail(error)
@@ -195,7 +206,7 @@ class _Watch:
 
 
 class _Follower:
-    """Somebody who looks: what they have, and what they are to be sent. A slow reader gets the newest, not all."""
+    """A viewer of a page: the parts it has, and the parts to send. A slow client receives only the newest version."""
 
     def __init__(self, seen: dict[str, str]) -> None:
         self._seen = seen
@@ -223,7 +234,7 @@ class _Follower:
         self._news.set()
 
     async def next(self) -> bytes:
-        """The next message."""
+        """Wait for the next message."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_BEAT_EVERY):
                 await self._news.wait()
@@ -243,7 +254,7 @@ class _Follower:
 
 @lru_cache(maxsize=16)
 def _parts_event(parts: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the event with these parts: encoded once for all who are sent the same."""
+    """Return the event with these parts, encoded once for all followers that receive the same."""
     return _event("parts", dict(parts))
 
 

@@ -1,12 +1,13 @@
-"""The round: what is too much to look at for each page, looked at a little at a time, by the web server itself.
+"""The poller: reads facts that are too expensive for each page in small steps, in the web server itself.
 
-    every two seconds    what has just ended, and the next thousand jobs: what did each come to last?
-                         how full are the inbox and the syncer? who is late? what is due next?
+    every two seconds    read what has just ended, and the latest outcomes of the next thousand jobs;
+                         sample the inbox and the syncer; search for late occurrences
 
-So the page `now` knows of one job among a hundred thousand that fails, though no store keeps a list of such: after a
-start it takes some minutes to have seen all of them, and it says so until then. What runs is seen as it ends.
+So the first page shows the one failing job among a hundred thousand, though no store keeps a list of failing jobs.
+After a start, reading all jobs takes some minutes, and the page shows the progress until then. Runs are seen when they
+end.
 
-It costs the same however many look, and next to nothing in a store with few jobs.
+The cost does not depend on the number of users, and is almost nothing in a store with few jobs.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ __all__ = ["FAILED", "LATE_AFTER", "Coming", "Gauged", "Rounds"]
 FAILED: Final = frozenset(
     {OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED, OccurrenceState.MISSED}
 )
-"""A job whose last run came to one of these fails."""
+"""A job whose latest run ended in one of these states is failing."""
 LATE_AFTER: Final = 5 * SECOND
-"""What is due for so long and undecided is late."""
+"""An occurrence that is due for longer than this and not decided is late."""
 _SAYS_NOTHING: Final = frozenset({OccurrenceState.SKIPPED, OccurrenceState.CANCELLED})
-"""What came to this did not run: how the job is, the one before says."""
+"""An occurrence in one of these states did not run, so the previous one decides whether the job is failing."""
 _EVERY: Final = 2.0
 _PACE: Final = 1_000
-"""Jobs that are looked at in one round, besides those that have just run."""
+"""The number of jobs that are read in one round, besides those that have just run."""
 _BACK: Final = 16
 _ACTIVE_MAX: Final = 2_000
 _NEXT_MAX: Final = 200
 _HORIZONS: Final = (600 * SECOND, 3_600 * SECOND, 86_400 * SECOND, 31 * 86_400 * SECOND)
 _FAR: Final = FOREVER - 9 * 366 * 86_400 * SECOND
-"""A schedule that has an instant after this one never ends, as far as anybody plans."""
+"""A schedule with an instant after this one counts as endless."""
 
 
 class Gauged(msgspec.Struct, frozen=True):
-    """The deepest inbox and the longest backlog of ten seconds."""
+    """The deepest inbox and the longest backlog within ten seconds."""
 
     at: int
     inbox_depth: int
@@ -71,26 +72,26 @@ class Coming(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    """Up to where they are known."""
+    """The end of the enumerated time."""
     revision: int
     instants: tuple[tuple[int, JobNumber], ...]
 
 
 class Rounds:
-    """Goes round for as long as the web server runs. What it has seen may be read at any time."""
+    """The polling task of the web server. Its results may be read at any time."""
 
     def __init__(self, ground: Callable[[], Awaitable[Ground]], watched: Callable[[], Watched]) -> None:
         self._ground, self._watched = ground, watched
         self.failing: dict[JobNumber, OccurrenceRow] = {}
-        """The last run of each job that fails."""
+        """The latest run of each failing job."""
         self.finished: set[JobNumber] = set()
-        """Jobs whose schedule is over."""
+        """Jobs whose schedule has ended."""
         self.lacked: frozenset[JobNumber] = frozenset()
-        """Jobs that no node has the code of."""
+        """Jobs whose code no node has."""
         self.late: tuple[Instant, ...] = ()
-        """What is due and undecided, the longest first."""
+        """Occurrences that are due and not decided, longest overdue first."""
         self.seen_share = 0.0
-        """How much of all jobs has been looked at since the start, up to 1."""
+        """The share of all jobs that was read since the start, up to 1."""
         self._book: JobBook | None = None
         self._coming: Coming | None = None
         self._gauged: deque[Gauged] = deque(maxlen=BEATS + 1)
@@ -101,14 +102,14 @@ class Rounds:
         self._busy_until = 0.0
 
     async def run(self) -> None:
-        """Round after round. A store that is away is left alone until the next."""
+        """Run rounds until cancelled. In a store outage, wait until the next round."""
         while True:
-            with suppress(StoreError):  # the house has heard of it, and says so
+            with suppress(StoreError):  # the server state has recorded it, and pages show it
                 await self.once()
             await asyncio.sleep(_EVERY)
 
     async def once(self) -> None:
-        """One round."""
+        """Run one round."""
         ground = await self._ground()
         self._gauge(ground.now)
         await self._look_at_outcomes(ground)
@@ -117,7 +118,7 @@ class Rounds:
     # -- all jobs ----------------------------------------------------------------------------------------------------
 
     async def book(self, ground: Ground) -> JobBook:
-        """All jobs by name and standing."""
+        """Return the index of all jobs by name and state."""
         async with self._lock:
             if self._book is None or not self._book.is_true(ground.timeline, ground.now):
                 self._book = await asyncio.to_thread(JobBook, ground.timeline, ground.now, self._book)
@@ -142,7 +143,7 @@ class Rounds:
         return {job for ref, job in before.items() if ref not in self._active}
 
     async def _see(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
-        """What they came to last."""
+        """Read the latest outcomes of these jobs."""
         wanted = tuple(sorted(jobs))
         found = {job: list(rows) for job, rows in (await ground.store.read(Recent(wanted))).items()}
         unclear = tuple(job for job, rows in found.items() if rows[0].status in _SAYS_NOTHING)
@@ -158,7 +159,7 @@ class Rounds:
                 self.failing.pop(job, None)
 
     def _look_at_ends(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
-        """Whether schedules are over. Most never are, which is found out once for each version."""
+        """Check which schedules have ended. Most never end, which is checked once for each version."""
         timeline = ground.timeline
         for job in jobs:
             entries = timeline.entries(job)
@@ -167,7 +168,7 @@ class Rounds:
             try:
                 stretch = timeline.in_force(job, ground.now)
                 if stretch is None or not isinstance(stretch.standing, Standing):
-                    self.finished.discard(job)  # it is paused, or stopped: what then, its schedule will say
+                    self.finished.discard(job)  # paused or stopped: the schedule does not decide then
                 elif timeline.next_run(job, _FAR) is not None:
                     self._endless[job] = entries
                     self.finished.discard(job)
@@ -176,14 +177,14 @@ class Rounds:
                 else:
                     self.finished.discard(job)
             except ItineraryError:
-                self.finished.discard(job)  # it is quarantined, which the book says
+                self.finished.discard(job)  # quarantined, which the index shows
 
-    # -- what is late, and what is next ------------------------------------------------------------------------------
+    # -- late and upcoming occurrences -------------------------------------------------------------------------------
 
     async def _look_for_late(self, ground: Ground) -> None:
         self.lacked = lacked_by_all(await ground.store.read(Nodes()), ground.now)
         if monotonic() < self._busy_until:
-            return  # it takes long, so it is not done each time
+            return  # the search is slow, so it does not run in each round
         began = monotonic()
         status = ground.status
         try:
@@ -192,7 +193,7 @@ class Rounds:
             )
         except StoreError:
             raise
-        except ItineraryError:  # a job that cannot be enumerated: it is quarantined, and says so itself
+        except ItineraryError:  # a job that cannot be enumerated is quarantined, and shown as such
             self.late = ()
         else:
             late = [one for one in found.instants if one.is_undecided and one.due_at < status.now - LATE_AFTER]
@@ -200,7 +201,7 @@ class Rounds:
         self._busy_until = monotonic() + 20 * (monotonic() - began)
 
     async def coming(self, ground: Ground, count: int) -> list[tuple[int, JobNumber]]:
-        """The next instants that are to run, of all jobs."""
+        """Return the next instants to run, of all jobs."""
         known = self._coming
         if known is not None and known.revision == ground.timeline.revision:
             ahead = [one for one in known.instants if one[0] > ground.now]
@@ -210,7 +211,7 @@ class Rounds:
             self._coming = await asyncio.to_thread(_coming, ground.timeline, ground.now, count)
         return [one for one in self._coming.instants if one[0] > ground.now][:count]
 
-    # -- how the node is ---------------------------------------------------------------------------------------------
+    # -- the node ----------------------------------------------------------------------------------------------------
 
     def _gauge(self, now: int) -> None:
         gauges, at = self._watched().gauges(), now // BEAT * BEAT
@@ -221,24 +222,24 @@ class Rounds:
         self._gauged.append(Gauged(at, inbox, backlog))
 
     def beats(self, now: int) -> list[Beat]:
-        """What this node started in the last ten minutes."""
+        """Return the starts of this node in the last ten minutes."""
         return self._watched().pulse.beats(now)
 
     def gauged(self, now: int) -> list[Gauged | None]:
-        """How full it was in the same ten minutes; None where nobody looked."""
+        """Return the queue depths in the same ten minutes; None where there is no sample."""
         known, last = {one.at: one for one in self._gauged}, now // BEAT
         return [known.get(number * BEAT) for number in range(last - BEATS, last)]
 
 
 def _coming(timeline: Timeline, now: int, count: int) -> Coming:
-    """The next instants: of the shortest time in which there are enough."""
+    """Return the next instants, from the shortest horizon that has enough."""
     found: list[tuple[int, JobNumber]] = []
     end = now
     for span in _HORIZONS:
         end = now + span
         try:
             expected = timeline.expected(now, end)
-        except ItineraryError:  # more than can be enumerated: what is known by then is enough
+        except ItineraryError:  # too many to enumerate: the instants found are enough
             end = now + _HORIZONS[0]
             break
         to_run = np.flatnonzero(expected.is_to_run)

@@ -1,9 +1,9 @@
-"""What went wrong, as an answer: problem details (RFC 9457) for programs, a page for people.
+"""Errors as responses: problem details (RFC 9457) for programs, a page for people.
 
-NodeError, ConfigError, …     400, 404 or 409: what was asked for cannot be done, and why
-StoreError                    503: the store cannot be reached, and since when
-a refusal                     401, 403, 413, 421, 429 …: see `access`
-anything else                 500: a bug of ours; the log has it, the answer does not
+NodeError, ConfigError, …     400, 404 or 409: the request is impossible, with the reason
+StoreError                    503: the store cannot be reached, with the start of the outage
+a rejection                   401, 403, 413, 421, 429 …: see `access`
+anything else                 500: our bug; the log has the details, the response does not
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """RFC 9457's members, in its order."""
+    """The members of RFC 9457, in its order."""
 
     status: int
     title: str
@@ -26,14 +26,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refused(Exception):
-    """A request that is answered with a problem."""
+    """Raised to respond to a request with a problem."""
 
     def __init__(self, status: int, title: str, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(detail)
         self.status, self.title, self.detail = status, title, detail
         self.headers = headers
-        """What is sent with the answer besides."""
+        """Further headers of the response."""
 
     def problem(self, instance: str | None = None) -> Problem:
-        """As programs are told."""
+        """Return the problem details, for programs."""
         return Problem(status=self.status, title=self.title, detail=self.detail, instance=instance)

@@ -1,17 +1,17 @@
 """A connection to the web server: uvicorn's protocol for HTTP/1.1, with a deadline for every wait on the client.
 
     connected ──► head ──► (body) ──► work on the request ──► head ──► …
-                  10 s      30 s      30 s for the client to take what is sent
+                  10 s      30 s      30 s for the client to read the response
 
-    head, body      the server waits for the client, and the connection may be closed to make room (see `gate`)
-    work            the connection stays; how many answers may go on for long is limited elsewhere (see `streaming`)
+    head, body      the server waits for the client, and may close the connection to make room (see `connections.gate`)
+    work            the connection stays; `stream_limits` bounds the number of long responses
 
-A deadline that passes ends the connection: with the answer 408 if a part of a request has arrived, else without one.
+A missed deadline ends the connection: with the response 408 if a part of a request has arrived, otherwise without one.
 
-A request with both `Content-Length` and `Transfer-Encoding` is refused, and its connection closed. Two servers in a row
-may disagree about where such a request ends, and one of them then takes a part of it for a request of its own.
+A request with both `Content-Length` and `Transfer-Encoding` is rejected, and its connection closed. Two servers in a
+row may disagree about the end of such a request. One of them then reads a part of it as another request.
 
-Every refusal is counted and logged once a minute. uvicorn's own warnings are left out, since a client could fill the
+Every rejection is counted, and logged once a minute. uvicorn's own warnings are disabled, since a client could fill the
 log with them.
 """
 
@@ -38,11 +38,11 @@ from itinerary.connections.refusals import Refusals
 __all__ = ["BoundedProtocol"]
 
 _READ_MIN: Final = 16_384
-"""Bytes that a client must take within `READ_TIMEOUT`, if more than that wait for it."""
+"""The bytes that a client must read within `READ_TIMEOUT`, if more than that are waiting."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
-"""Closes a socket at once, and drops what was not sent."""
+"""Closes a socket at once, and drops unsent data."""
 _CAN_ANSWER: Final = (h11.IDLE, h11.SEND_RESPONSE)
-"""States of our side in which no answer has begun."""
+"""States of our side in which no response has begun."""
 
 _logger: Final = logging.getLogger("itinerary.web.http")
 _logger.setLevel(logging.ERROR)
@@ -68,7 +68,7 @@ class BoundedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._read_deadline: asyncio.TimerHandle | None = None
 
-    # -- what asyncio calls ------------------------------------------------------------------------------------------
+    # -- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -81,7 +81,7 @@ class BoundedProtocol(H11Protocol):
             if timer is not None:
                 timer.cancel()
         self._gate.leave(self.transport)
-        if isinstance(exc, TimeoutError):  # of the kernel: the client took nothing for so long
+        if isinstance(exc, TimeoutError):  # from the kernel: the client has read nothing for too long
             self._refusals.add("not_reading", self._client())
         super().connection_lost(exc)
 
@@ -106,7 +106,7 @@ class BoundedProtocol(H11Protocol):
     # -- waits on the client -----------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Set the deadline of what the server waits for now, unless it is set already."""
+        """Set the deadline of the current wait, unless it is already set."""
         awaited = self._awaits()
         if awaited is self._awaited:
             return
@@ -146,28 +146,28 @@ class BoundedProtocol(H11Protocol):
             self._watch_reader(now_left)
             return
         self._refusals.add("not_reading", self._client())
-        if (connection := self.transport.get_extra_info("socket")) is not None:  # or the kernel keeps what it has
+        if (connection := self.transport.get_extra_info("socket")) is not None:  # also drop the kernel's data
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
-    # -- refusals ----------------------------------------------------------------------------------------------------
+    # -- rejections --------------------------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP. uvicorn calls this."""
+        """Reject input that is not HTTP. uvicorn calls this."""
         self._refuse(HTTPStatus.BAD_REQUEST, "bad_request", msg)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: the request is answered as if it had not asked for another protocol."""
+        """Ignore the upgrade: the request is handled as if it had not asked for another protocol."""
 
     def _refuse(self, status: HTTPStatus, reason: str, text: str) -> None:
-        """End the connection: with an answer, if none has begun and a part of a request has arrived."""
+        """End the connection: with a response, if none has begun and a part of a request has arrived."""
         has_part = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
         if self.conn.our_state not in _CAN_ANSWER or not has_part:
             self._refusals.add(reason, self._client())
             self.transport.abort()
             return
         self._refusals.add(reason, self._client(), status)
-        if self.cycle is not None and not self.cycle.response_complete:  # the handler has no client to answer
+        if self.cycle is not None and not self.cycle.response_complete:  # the handler has no client to respond to
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
@@ -181,7 +181,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class _OneLength(h11.Connection):
-    """A connection that takes no request with two lengths."""
+    """An HTTP connection that rejects a request with two lengths."""
 
     def next_event(self) -> Any:
         event = super().next_event()

@@ -1,8 +1,8 @@
-"""Desks and their logs, for the pages: each log is read on from where it was, and not from its beginning.
+"""Record schedulers and their logs, for the pages: each log is read incrementally, not from its beginning.
 
-What waits at a desk can only be read off its log (E1). So the web server keeps a book of each desk that somebody has
-looked at, and takes in some more of the log each time; a page says how far it is, and completes itself while it is
-open. A log that is too long for that is left to the command line.
+Only the log determines which records wait (E1). So the web server caches a projection of each record scheduler that was
+viewed, and reads some more of the log each time. A page shows the progress, and completes while it is open. The command
+line handles logs that are too long for this.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from itinerary.records.inspect import DeskBook, PartitionSeen
 __all__ = ["LOG_MAX", "Books", "DeskNow"]
 
 LOG_MAX: Final = 500_000
-"""The longest log that is read, in events: the book of one keeps a number for each record."""
+"""The maximum length of a log, in events: a projection keeps a number for each record."""
 _AT_ONCE: Final = 6_000
 _BOOKS_MAX: Final = 10
 
 
 class DeskNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits at a desk, as far as its log was read."""
+    """The waiting records of a record scheduler, as far as its log was read."""
 
     partitions: tuple[PartitionSeen, ...]
     upto: int
@@ -31,12 +31,12 @@ class DeskNow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the log was read."""
+        """True if the whole log was read."""
         return self.upto >= self.last
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it never will be, here."""
+        """True if the rest of the log is too long to be read here."""
         return self.last - self.upto > LOG_MAX
 
     @property
@@ -45,18 +45,18 @@ class DeskNow(msgspec.Struct, frozen=True, kw_only=True):
         return sum(partition.stalled is not None for partition in self.partitions)
 
     def total(self, what: str) -> int:
-        """A figure, over all partitions: new, queue, callbacks, verifications, records."""
+        """Return a sum over all partitions: new, queue, callbacks, verifications, records."""
         return sum(getattr(partition, what) for partition in self.partitions)
 
 
 class Books:
-    """The desks that somebody has looked at last."""
+    """The record schedulers that were viewed last."""
 
     def __init__(self) -> None:
         self._books: dict[str, DeskBook] = {}
 
     async def desk(self, store: Store, desk: str, last: int) -> DeskNow:
-        """A desk whose log has `last` events."""
+        """Return the state of a record scheduler whose log has `last` events."""
         book = self._books.pop(desk, None) or DeskBook(desk)
         self._books[desk] = book
         if len(self._books) > _BOOKS_MAX:

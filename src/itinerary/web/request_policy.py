@@ -1,15 +1,15 @@
-"""The rule for definitions that come over HTTP: which tasks may be new, and which must be stored (Q3).
+"""The rule for definitions in HTTP requests: which tasks may be new, and which must already be stored (Q3).
 
-    may be new        a registered function · an HTTP call without a secret · a condition on a job or an HTTP answer, or
-                      of a registered function
-    must be stored    everything else: a command, a pod, a task of another executor, a function that is not registered,
-                      a call with a secret, a condition on a file or a statement
+    may be new        a registered function · an HTTP call without a secret · a condition on a job or an HTTP response,
+                      or by a registered function
+    must be stored    everything else: a command, a pod, a task of another executor, an unregistered function, a call
+                      with a secret, a condition on a file or a statement
 
-A request may send such a task back as the store has it, under the same name in the same job. So a job keeps its command
-while its schedule changes, and a token alone leads to no shell, no pod and no secret.
+A request may send such a task back as it is stored, under the same name in the same job. So a job keeps its command
+while its schedule changes, and a token alone gives no access to a shell, a pod or a secret.
 
-The decision is about what would run: the task as the executors read it, with the executor that is in effect for it.
-Which keys a task has decides nothing.
+The decision depends on what would run: the task as the executors read it, with its effective executor. The keys of a
+task decide nothing.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = ["check_definition"]
 
 
 def check_definition(job: str, wanted: Definition, stored: Definition | None, rules: Rules) -> None:
-    """Refuse a definition with a task that a request may not bring.
+    """Reject a definition with a task that a request may not contain.
 
     Args:
         job: The name of the job.
-        wanted: The definition that a request brings.
-        stored: The definition that the store has for the same job; None if there is none, or the job was removed.
+        wanted: The definition in the request.
+        stored: The stored definition of the same job; None if there is none, or the job was removed.
         rules: The functions that this node knows, and its policy.
 
     Raises:
-        Refused: Something in it is new, and may not come from a request.
-        ConfigError: The policy of this node refuses a task.
+        Refused: A part of the definition is new, and may not come from a request.
+        ConfigError: The policy of this node rejects a task.
     """
     for what in _not_allowed(wanted, stored, rules):
         raise Refused(
@@ -63,7 +63,7 @@ def check_definition(job: str, wanted: Definition, stored: Definition | None, ru
 
 
 def _not_allowed(wanted: Definition, stored: Definition | None, rules: Rules) -> Iterator[str]:
-    """Say what is new in a definition and may not be."""
+    """Yield the parts of a definition that are new and may not be."""
     registry = rules.registry
     for task in wanted.tasks:
         executor = wanted.config(task=task.overrides).executor
@@ -72,7 +72,7 @@ def _not_allowed(wanted: Definition, stored: Definition | None, rules: Rules) ->
             runs = read_task(task.definition, executor, registry)
         except ConfigError:
             if known == executor:
-                continue  # the code is on other nodes, and the store has this task as it is
+                continue  # the code is on other nodes, and the store has this task unchanged
             raise
         rules.policy.check(runs)
         why = _why_not(runs, registry)
@@ -89,7 +89,7 @@ def _not_allowed(wanted: Definition, stored: Definition | None, rules: Rules) ->
 
 
 def _why_not(runs: TaskDefinition, registry: Registry) -> str | None:
-    """Say what a task is that a request may not bring; None if a request may."""
+    """Describe a task that a request may not contain; None if it may."""
     match runs:
         case PythonCall(name):
             return None if registry.is_registered(name) else _unregistered(name)
@@ -122,7 +122,7 @@ def _unregistered(name: str) -> str:
 
 
 def _executor_in(stored: Definition | None, task: Task) -> str | None:
-    """Return the executor in effect for the same task in the store; None if the store does not have it."""
+    """Return the effective executor of the same task in the store; None if the store does not have it."""
     for other in () if stored is None else stored.tasks:
         if stored is not None and other.name == task.name and _text(other) == _text(task):
             return stored.config(task=other.overrides).executor
@@ -130,5 +130,5 @@ def _executor_in(stored: Definition | None, task: Task) -> str | None:
 
 
 def _text(task: Task) -> bytes:
-    """The definition as one text: unlike a comparison of values, it tells 1 from true."""
+    """Return the definition as one text: unlike a comparison of values, it distinguishes 1 from true."""
     return msgspec.json.encode(task.definition, order="deterministic")

@@ -1,13 +1,13 @@
-"""Which values a caller may set on one run: those that concern the run alone, or all of them.
+"""The overrides that a caller may set on one run: those that affect only the run, or all.
 
 A policy of a job protects more than one run: whether two runs may overlap, and whether a run may be repeated after its
-node died. An admin decides these in the definition. A caller with the scope `operate` sets priorities, timeouts and
-retries of a run; it cannot lift such a policy.
+node died. An admin decides these in the definition. A caller with the scope `operate` may set priorities, timeouts and
+retries of a run, but cannot lift such a policy.
 
-    overlap      `allow` and `replace` need the scope `admin`, unless the job says the same; `skip` and `queue` do not
-    on_orphan    `rerun` needs the scope `admin`, unless the job says the same
+    overlap      `allow` and `replace` need the scope `admin`, unless the job has the same; `skip` and `queue` do not
+    on_orphan    `rerun` needs the scope `admin`, unless the job has the same
 
-Limits and `max_active` are no values of a run: no caller overrides them for one.
+Limits and `max_active` are not overrides of a run: no caller can set them for one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHECKED: Final = ("overlap", "on_orphan")
 
 
 def permit_of(scope: Scope | None) -> Permit | None:
-    """Return the check for the values that a caller of this scope sets on a run; None: the caller may set all."""
+    """Return the check for a caller's overrides of a run; None: the caller may set all."""
     return None if scope is not None and scope.covers(Scope.ADMIN) else _check_values
 
 

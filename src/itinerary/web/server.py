@@ -1,13 +1,13 @@
-"""The web server of a node: a thread with an event loop of its own, beside the engine's.
+"""The web server of a node: a thread with its own event loop, beside the engine's.
 
-    bind()      before the node starts: an address that cannot be listened on is an error of the command
+    bind()      before the node starts: an address that cannot be bound is an error of the command
     check()     before the node starts: the names of the server, and a token if other machines can reach it
     start()     when the node runs
-    stop()      when it has ended; whoever follows a page is let go
+    stop()      when the node has ended; followers of pages are disconnected
 
-Nobody who looks can hold up the engine: everything is read through another connection, and drawn on another thread.
-Connections are bounded in number and in time (`protocol`, `itinerary.connections`), so that descriptors are left to the
-engine.
+No user can delay the engine: all reads use another connection, and all pages are rendered on another thread.
+Connections are limited in number and time (`protocol`, `itinerary.connections`), so that the engine has enough file
+descriptors.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _STOP_TIMEOUT: Final = 5.0
 _BACKLOG: Final = 256
 _CONNECTIONS_MAX: Final = 1_000
 _FILES_SHARE: Final = 4
-"""One in so many of the process's open files may be a connection to this server."""
+"""The server may use 1/N of the process's open files for connections."""
 _CLIENT_SHARE: Final = 2
-"""One in so many of the connections may be of one client."""
+"""A single client may use 1/N of the connections."""
 _HEAD_MAX: Final = 32_768
-"""The most bytes of a request's line and headers."""
+"""The maximum size of a request's line and headers, in bytes."""
 _TRIED_MAX: Final = 20
-"""How many ports after the first are tried, if nobody said which."""
+"""The number of further ports that are tried, if the port is not configured."""
 
 
 class WebServer:
-    """Serves one node. Made, bound, started and stopped once."""
+    """The web server of one node. Created, bound, started and stopped once."""
 
     def __init__(self, at: ListenAt, *, log: Any, may_move: bool = False) -> None:
-        """`may_move`: nobody asked for this port, so another will do if it is taken."""
+        """Set the address. `may_move`: the port is not configured, so another may be used if it is taken."""
         self._wanted, self._log, self._may_move = at, log, may_move
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -67,7 +67,7 @@ class WebServer:
         self._started: Future[None] = Future()
 
     def bind(self) -> ListenAt:
-        """Take the address. Raises NodeError if that cannot be."""
+        """Bind the address. Raises NodeError if that fails."""
         wanted, ports = self._wanted, [self._wanted.port]
         if self._may_move and wanted.port:
             ports += range(wanted.port + 1, min(wanted.port + 1 + _TRIED_MAX, 65_536))
@@ -88,15 +88,15 @@ class WebServer:
 
     @property
     def at(self) -> ListenAt:
-        """Where it listens."""
+        """The address that the server listens on."""
         assert self._socket is not None, "bound before"
         return ListenAt(self._wanted.host, self._socket.getsockname()[1])
 
     async def check(self, configuration: Configuration) -> None:
-        """Check the names and the tokens, so that a node that may not be reached there starts nothing.
+        """Check the names and the tokens before the node starts anything.
 
         Raises:
-            ConfigError: One of `web_names` is no name of a host.
+            ConfigError: One of `web_names` is not a host name.
             NodeError: Other machines can reach the address, and no token is valid.
             StoreError: The tokens cannot be read.
         """
@@ -106,7 +106,7 @@ class WebServer:
                 check_listening(self.at, has_tokens=await has_tokens(store.read))
 
     def start(self, node: RunningNode, configuration: Configuration) -> None:
-        """Begin to answer. Raises what kept it from that."""
+        """Start to serve. Raises the error that prevented the start."""
         self._thread = threading.Thread(
             target=self._live, args=(node, configuration), name="itinerary-web", daemon=True
         )
@@ -115,7 +115,7 @@ class WebServer:
         self._log.info("web.listening", at=str(self.at))
 
     def stop(self) -> None:
-        """Answer no more. Without effect if it does not run."""
+        """Stop serving. No effect if the server does not run."""
         if self._server is not None:
             self._server.should_exit = self._server.force_exit = True
         if self._thread is not None:
@@ -123,7 +123,7 @@ class WebServer:
         if self._socket is not None:
             self._socket.close()
 
-    # -- in its own thread -------------------------------------------------------------------------------------------
+    # -- in the thread -----------------------------------------------------------------------------------------------
 
     def _live(self, node: RunningNode, configuration: Configuration) -> None:
         try:
@@ -166,7 +166,7 @@ class WebServer:
 
 
 class _BoundedServer(uvicorn.Server):
-    """uvicorn's server, with our own way of taking connections."""
+    """uvicorn's server, which accepts connections through our gate."""
 
     def __init__(self, config: uvicorn.Config, gate: Gate, refusals: Refusals) -> None:
         super().__init__(config)
@@ -174,7 +174,7 @@ class _BoundedServer(uvicorn.Server):
         self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections."""
+        """Start to accept connections."""
         assert sockets, "bound before"
         self.servers = []
         self._accepting = asyncio.create_task(
@@ -183,13 +183,13 @@ class _BoundedServer(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is done ten times a second. Raises what ended the taking of connections, which is a bug."""
+        """Run the work of a tick, ten times a second. Raises the error that ended the accept loop, which is a bug."""
         if self._accepting is not None and self._accepting.done():
             self._accepting.result()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and end those that there are."""
+        """Stop accepting connections, and close the open ones."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait([self._accepting])

@@ -1,17 +1,17 @@
-"""What all requests share: the store, what is known of the jobs, and the node that this is the web server of.
+"""State that all requests share: the store, the jobs, and the node of this web server.
 
-    store       a connection of its own; for stores that a process opens only once, the node's
-    view        the timeline, taken over from the node when it starts, and read on from there
-    trouble     since when the store cannot be reached, and why
-    backfills   those that go on while nobody waits for them
-    books       desks whose logs were read, and how far
+    store       its own connection; the node's connection for stores that a process opens only once
+    view        the timeline, copied from the node at the start, and read on from there
+    trouble     the start and cause of a store outage
+    backfills   backfills in the background
+    books       record schedulers with their logs, as far as they were read
     heavy       worker processes, for requests whose cost the caller chooses
-    audits      windows that were audited
-    trail       what people have changed
-    finder      finds occurrences by their ids
+    audits      audited windows
+    trail       the change log
+    finder      lookup of occurrences by their ids
 
-The store may go away at any time. Whoever reads it then gets a StoreError, and the house remembers since when; as soon
-as one read succeeds, there is no trouble any more.
+A store outage may begin at any time. A read then raises StoreError, and this state remembers the start of the outage.
+The first successful read ends it.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from itinerary.web.run_policy import permit_of
 __all__ = ["House", "Trouble"]
 
 _FRESH_FOR: Final = 0.5
-"""Seconds for which what was read of the timeline and the time serves other requests, too."""
+"""The seconds for which a read of the timeline and the time serves other requests, too."""
 _ANSWERS_WITHIN: Final = 5.0
 _REST_FOR: Final = 1.0
-"""Seconds for which a store that is away is not asked again: who looks meanwhile is told at once."""
+"""The seconds without reads after a failure: requests in this time fail at once."""
 
 
 def _wall_clock() -> datetime:
@@ -67,19 +67,19 @@ def _wall_clock() -> datetime:
 
 
 def _is_of_this_process(node: RunningNode, store: str) -> bool:
-    """True if only this process can do heavy work: it has the store, the zone data or a kind of schedule alone."""
+    """True if only this process can do heavy work: only it has the store, the zone data or a kind of schedule."""
     return is_opened_once(store) or node.rules.zone_data is not packaged_zone_data() or has_registered_kinds()
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """The store cannot be reached."""
+    """A store outage."""
 
     since: datetime
     why: str
 
 
 class House:
-    """Made when the node has started, in any thread; used on the web server's loop."""
+    """The shared state. Created in any thread after the start of the node; used on the web server's event loop."""
 
     def __init__(
         self,
@@ -89,13 +89,20 @@ class House:
         answers_within: float = _ANSWERS_WITHIN,
         log: Any = None,
     ) -> None:
-        """`answers_within`: seconds after which a store that has not answered is away, for those who look. `log` is
-        the log of the node."""
+        """Prepare the state.
+
+        Args:
+            node: The node of this web server.
+            configuration: The settings of the node.
+            wall: Returns the wall-clock time.
+            answers_within: Seconds after which a store that has not answered counts as an outage.
+            log: The log of the node.
+        """
         log = structlog.stdlib.get_logger() if log is None else log
         self._answers_within = answers_within
         self.node, self.configuration = node, configuration
         self.watched: Watched = node.watched
-        """The node, seen from outside; also in the moment between the end of the node and the end of the pages."""
+        """The node, seen from outside; also between the end of the node and the end of the pages."""
         self.trouble: Trouble | None = None
         self.background = Background()
         self.backfills = Backfills(self.background)
@@ -118,10 +125,10 @@ class House:
         self._lock = asyncio.Lock()
         self._known = JobsKnown()
         self.rounds = Rounds(self.ground, lambda: self.watched)
-        """What is looked at a little at a time."""
+        """The poller."""
 
     async def view(self, *, fresh: bool = False) -> StoreView:
-        """The timeline and the time, not older than half a second; `fresh`: read now. Raises StoreError."""
+        """Return the timeline and the time, at most half a second old; `fresh`: read now. Raises StoreError."""
         async with self._lock:
             if self.trouble is not None and time.monotonic() < self._rest_until:
                 raise StoreUnavailable(self.trouble.why)
@@ -141,7 +148,7 @@ class House:
 
     @asynccontextmanager
     async def answering(self) -> AsyncIterator[None]:
-        """A store may wait long for a server that is away; people are told sooner. Raises StoreUnavailable then."""
+        """Limit the wait for the store, which may retry for longer than users wait. Raises StoreUnavailable."""
         try:
             async with asyncio.timeout(self._answers_within):
                 yield
@@ -149,36 +156,36 @@ class House:
             raise StoreUnavailable(f"it has not answered for {self._answers_within:g} s") from None
 
     async def store(self) -> Store:
-        """The store itself. Raises StoreError if it cannot be reached."""
+        """Return the store itself. Raises StoreError if it cannot be reached."""
         await self.view()
         assert self._view is not None, "it has just been read"
         return self._view.store
 
     async def ground(self) -> Ground:
-        """What there is to look at, as of now. Raises StoreError."""
+        """Return a snapshot as of now. Raises StoreError."""
         view = await self.view()
         return Ground(view.store, view.timeline, view.status)
 
     async def operator(self, caller: Caller) -> Operator:
-        """Act for a caller: changes are kept with its name, and its scope bounds them. Raises StoreError."""
+        """Return an operator for a caller: changes carry its name, and its scope limits them. Raises StoreError."""
         view = await self.view(fresh=True)
         return Operator(view.store, view, caller.name, permit_of(caller.scope))
 
     def failed(self, error: StoreError) -> None:
-        """A read of the store has failed somewhere else."""
+        """Record a store read that failed elsewhere."""
         self._trouble_with(error, self._wall())
         self._read_at = float("-inf")
 
     def job_of_id(self, identity: UUID, timeline: Timeline) -> JobRow | None:
-        """The job that has this id."""
+        """Return the job with this id."""
         return self._known.of_id(identity, timeline)
 
     def job_of_name(self, name: str, timeline: Timeline) -> JobRow | None:
-        """The job that has this name."""
+        """Return the job with this name."""
         return self._known.of_name(name, timeline)
 
     async def close(self) -> None:
-        """End what goes on, and let go of the store."""
+        """Stop background work, and close the store."""
         await self.background.close()
         await self.heavy.close()
         if self._own is not None:
@@ -198,7 +205,7 @@ class House:
         return store
 
     def _trouble_with(self, error: StoreError, since: datetime) -> None:
-        """`since`: the trouble is not older than that, if it is new."""
+        """Record a failure. `since`: the start of the outage, if it is new."""
         why = str(error) if self.trouble is None else self.trouble.why
         self.trouble = Trouble(since if self.trouble is None else self.trouble.since, why)
         self._rest_until = time.monotonic() + _REST_FOR

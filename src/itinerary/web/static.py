@@ -1,6 +1,6 @@
-"""The style, the script and the icon: a few small files of our own, each called by its content.
+"""The style sheet, the script and the icon: small files of our own, addressed by their content.
 
-The address of a file has its hash in it, so a browser keeps it for ever, and gets the new one after an upgrade.
+The address of a file contains its hash, so a browser caches it permanently, and loads the new one after an upgrade.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOR_EVER: Final = CacheControlHeader(max_age=31_536_000, immutable=True, public
 
 @cache
 def _contents() -> dict[str, tuple[bytes, str]]:
-    """Each file by name, with its hash."""
+    """Return the files by name, with their hashes."""
     found = {}
     for entry in (files("itinerary.web") / "static").iterdir():
         if entry.is_file() and "." + entry.name.rpartition(".")[2] in _TYPES:
@@ -35,7 +35,7 @@ def _contents() -> dict[str, tuple[bytes, str]]:
 
 
 def static_url(name: str) -> str:
-    """Where a file is."""
+    """Return the address of a file."""
     return f"/static/{_contents()[name][1]}/{name}"
 
 

@@ -1,11 +1,11 @@
-"""Live pages and streams end when their caller is no longer admitted: a revoked token, a session that was signed out.
+"""End live pages and streams when their caller loses access: a revoked token, a session that was signed out.
 
-    messages ──► while_admitted ──► the reader
-                      │ twice a second: does the door still admit this caller?
+    messages ──► while_admitted ──► the client
+                      │ twice a second: is this caller still admitted?
                       └─ no: the event `over` with the reason, and the end
 
-A stream asks the door, which knows each token for at most a second. So a stream ends within 1.5 s of the revocation,
-plus the time that the store takes to answer, whether it has messages to send or not.
+The check uses admission, which caches each token for at most a second. So a stream ends within 1.5 s of the revocation,
+plus the response time of the store, whether it has messages to send or not.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from itinerary.web.litestar_guard import Connection, caller_of, visit_of
 __all__ = ["RECHECK_INTERVAL", "joined", "over", "while_admitted"]
 
 RECHECK_INTERVAL: Final = 0.5
-"""Seconds between two questions whether the caller is still admitted."""
+"""The seconds between two checks that the caller is still admitted."""
 
 
 async def while_admitted(connection: Connection, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Yield messages until the last one, or until the caller of this request is no longer admitted.
 
-    The stream counts among those of its caller. Raises Refused before the first message if they are too many.
+    The stream counts among those of its caller.
+
+    Raises:
+        Refused: The caller has too many streams. Raised before the first message.
     """
     with connection.app.state.streams.counted(caller_of(connection)):
         async with aclosing(_rechecked(connection, messages)) as admitted:
@@ -64,7 +67,7 @@ async def _rechecked(connection: Connection, messages: AsyncGenerator[bytes, Non
 
 
 async def joined(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield a message that was fetched before the answer began, and then the rest."""
+    """Yield a message that was fetched before the response began, and then the rest."""
     async with aclosing(rest):
         yield first
         async for message in rest:

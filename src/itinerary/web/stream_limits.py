@@ -1,10 +1,10 @@
-"""How many answers may go on for long: live pages, and streams of the API.
+"""Limits of long responses: live pages, and streams of the API.
 
     in all       half of the connections that the server may have, and at most 500
     a token      100
     a client     100: an address, or an IPv6 network of 64 bits
 
-A stream that finds no room is refused with 429 or 503. A stream whose client reads nothing for 30 s is dropped with its
+A stream above a limit is rejected with 429 or 503. A stream whose client reads nothing for 30 s is closed with its
 connection (see `protocol`).
 """
 
@@ -23,11 +23,11 @@ __all__ = ["CALLER_MAX", "STREAMS_MAX", "OpenStreams"]
 
 STREAMS_MAX: Final = 500
 CALLER_MAX: Final = 100
-"""The most streams of one token, and of one client."""
+"""The maximum number of streams of one token, and of one client."""
 
 
 class OpenStreams:
-    """The streams of one server. Used on one loop."""
+    """The streams of one server. Used on one event loop."""
 
     def __init__(self, refusals: Refusals, in_all: int = STREAMS_MAX) -> None:
         self._refusals, self._max = refusals, min(in_all, STREAMS_MAX)
@@ -36,7 +36,7 @@ class OpenStreams:
 
     @contextmanager
     def counted(self, caller: Caller) -> Iterator[None]:
-        """Count a stream for as long as the block lasts. Raises Refused if there are too many."""
+        """Count a stream while the block runs. Raises Refused if there are too many."""
         keys = (f"name {caller.name}", f"client {caller.client}")
         self._check(caller, keys)
         self._count += 1

@@ -1,11 +1,11 @@
-"""What the timeline shows: for each job of a page, what it did and will do in a window of time.
+"""The data of the timeline page: past and upcoming runs of each job in a window of time.
 
-    rows       the last occurrences that had ended by the end of the window, from each job's history; what has not ended
-    expected   the instants that are due by the jobs' timelines: what is to come, and what has no row in the history
-    windows    rows that answer for many instants at once: a pause, an outage
+    rows       the latest occurrences that ended by the end of the window, from each job's history; unfinished ones
+    expected   the instants that are due by the jobs' timelines: upcoming ones, and those without a row in the history
+    windows    collapsed ranges, one row for many instants: a pause, an outage
 
-All of it is bounded. If a job had more in the window than can be read for a page, the newest part is read, and of the
-rest it is known only how much was due: that is said as such (`unread`), and a shorter window shows it.
+All reads are bounded. If a job has more occurrences in the window than a page can read, only the newest part is read.
+For the rest only the number of due instants is known, and shown as such (`unread`); a shorter window shows them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["Item", "Lane", "Numbers", "Stretch", "lanes_of"]
 Numbers: TypeAlias = NDArray[np.int64]
 
 _ROWS_MAX: Final = 4_000
-"""Rows that are read for a page."""
+"""The maximum number of rows that are read for a page."""
 _INSTANTS_MAX: Final = 250_000
-"""Instants that are enumerated for a page, nearly."""
+"""The approximate maximum number of instants that are enumerated for a page."""
 _PARTS: Final = 168
 _TOO_MANY: Final = "so many are due in so long a window that they are not foreseen here; look at a shorter one"
 _SPARE: Final = 16
@@ -46,11 +46,11 @@ _KEYS_MAX: Final = 500
 _ACTIVE_MAX: Final = 2_000
 _WINDOWS_MAX: Final = 500
 _AFTERWARDS: Final = 3_600 * SECOND
-"""What began in the window may have ended so much later."""
+"""An occurrence that started in the window may end this much later."""
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One occurrence: a run from its start to its end, or a moment."""
+    """An occurrence: a run from its start to its end, or a moment."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """One row for many instants."""
+    """A collapsed range: one row for many instants."""
 
     start: int
     end: int
@@ -73,24 +73,24 @@ class Stretch(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lane:
-    """One job in the window."""
+    """A job in the window."""
 
     job: str
     items: tuple[Item, ...]
-    """What there is a row of, by their starts."""
+    """The occurrences that have a row, by their starts."""
     unread: Numbers
-    """Instants that were due and were not looked at."""
+    """Instants that were due and were not read."""
     coming: Numbers
-    """Instants that are to run."""
+    """Upcoming instants."""
     passed_over: Numbers
-    """Instants that are to be skipped: it is paused, or somebody has said so."""
+    """Upcoming instants that will be skipped: the job is paused, or a user skipped them."""
     stretches: tuple[Stretch, ...]
     gap: str | None
-    """Why nobody can say what is due, if so."""
+    """Why the due instants are unknown, if so."""
 
     @property
     def size(self) -> int:
-        """How much there is to draw."""
+        """The number of marks to draw."""
         return len(self.items) + len(self.unread) + len(self.coming) + len(self.passed_over)
 
 
@@ -100,7 +100,7 @@ class _Due(NamedTuple):
 
 
 async def lanes_of(ground: Ground, jobs: Sequence[JobRow], start: int, end: int) -> list[Lane]:
-    """What these jobs did and will do in `[start, end)`."""
+    """Return the past and upcoming runs of these jobs in `[start, end)`."""
     numbers = [job.number for job in jobs]
     due, gaps = await asyncio.to_thread(_due, ground.timeline, numbers, start, end)
     rows, read_from = await _ended(ground, numbers, due, start, end)
@@ -121,7 +121,7 @@ async def lanes_of(ground: Ground, jobs: Sequence[JobRow], start: int, end: int)
 def _due(
     timeline: Timeline, jobs: Sequence[JobNumber], start: int, end: int
 ) -> tuple[dict[JobNumber, _Due], dict[JobNumber, str]]:
-    """What is due in the window, by the timelines of these jobs."""
+    """Return the due instants in the window, by the timelines of these jobs."""
     nothing = np.array([], np.int64)
     found = dict.fromkeys(jobs, _Due(nothing, nothing))
     try:
@@ -129,7 +129,7 @@ def _due(
         expected = timeline.expected(start, end, few)
     except ItineraryError as error:
         return found, dict.fromkeys(jobs, str(error))
-    for job in few:  # they stand by job, and then by instant
+    for job in few:  # sorted by job, then by instant
         first, last = np.searchsorted(expected.jobs, [job, job + 1])
         instants, skips = expected.instants[first:last], expected.skips[first:last]
         found[job] = _Due(instants[skips == 0], instants[skips != 0])
@@ -138,8 +138,10 @@ def _due(
 
 
 def _foreseeable(timeline: Timeline, jobs: Sequence[JobNumber], start: int, end: int) -> list[JobNumber]:
-    """The jobs whose instants in the window are few enough to be enumerated, all together, as far as two short parts of
-    it say: first those that are due least often."""
+    """Return the jobs whose instants in the window are few enough, all together, to be enumerated.
+
+    Two short samples of the window give the estimate. Jobs that are due least often come first.
+    """
     part = (end - start) // _PARTS
     often: Counter[JobNumber] = Counter()
     for begin in (start, (start + end) // 2):
@@ -156,14 +158,16 @@ def _foreseeable(timeline: Timeline, jobs: Sequence[JobNumber], start: int, end:
 async def _ended(
     ground: Ground, jobs: Sequence[JobNumber], due: Mapping[JobNumber, _Due], start: int, end: int
 ) -> tuple[dict[JobNumber, list[OccurrenceRow]], dict[JobNumber, int]]:
-    """What has ended, and from when on it is known: jobs with little in the window are read whole, and share what they
-    do not need with the others."""
+    """Read ended occurrences, and the time from which on they are complete.
+
+    Jobs with few occurrences in the window are read whole, and leave their unused share to the others.
+    """
     expected = {job: int(np.searchsorted(due[job].to_run, ground.now)) + _SPARE for job in jobs}
     rows: dict[JobNumber, list[OccurrenceRow]] = {job: [] for job in jobs}
     read_from = dict.fromkeys(jobs, start)
     ended_before = None if end > ground.now else end + _AFTERWARDS
     left = _ROWS_MAX
-    for is_first in (True, False):  # and, where more was done than was due, once more
+    for is_first in (True, False):  # once more for jobs that ran more often than they were due
         asked = expected if is_first else {job: _ROWS_MAX for job in jobs if read_from[job] > start}
         for limit, few in _shared(asked, left).items():
             some = [job for job in few if len(rows[job]) < limit]
@@ -181,8 +185,11 @@ def _oldest(rows: Iterable[OccurrenceRow]) -> int:
 
 
 def _shared(wanted: Mapping[JobNumber, int], left: int) -> dict[int, list[JobNumber]]:
-    """Who is asked for how much, if there is so much left: who wants least gets it, and the others share the rest. The
-    numbers are powers of two, so that there are few questions."""
+    """Share `left` rows among jobs. Returns jobs by their limit.
+
+    Small wishes are granted, and the other jobs share the rest. Limits are powers of two, so that few queries are
+    needed.
+    """
     by_limit: defaultdict[int, list[JobNumber]] = defaultdict(list)
     for place, job in enumerate(sorted(wanted, key=lambda job: wanted[job])):
         limit = min(wanted[job], left // (len(wanted) - place))
@@ -199,7 +206,7 @@ def _missing(
     read_from: Mapping[JobNumber, int],
     until: int,
 ) -> tuple[Key, ...]:
-    """Instants that were due and are not among the rows: they ended much later, or stand in a window."""
+    """Return due instants without a row: they ended much later, or are in a collapsed range."""
     missing: list[Key] = []
     for job, one in due.items():
         floor = max(read_from[job], ground.timeline.jobs[job].history_floor)
@@ -259,7 +266,7 @@ def _lane(
 
 
 def _item(row: OccurrenceRow, now: int) -> Item:
-    """A row, where it is on the timeline: at its instant, if it never ran."""
+    """Return the place of a row on the timeline: at its instant, if it never ran."""
     if row.started_at is None:
         at = row.instant if row.status in FINAL else row.due_at
         return Item(at, at, tone_of(row.status), str(row.status), row.ref)

@@ -1,14 +1,14 @@
-"""Who may do what over HTTP (Q1, Q2, Q4, Q6). Nothing in here knows the framework that serves it.
+"""Access control over HTTP (Q1, Q2, Q4, Q6). No module here depends on the web framework.
 
-    callers         a request as it is seen here, and the two answers: a caller, or a rejection
-    door            all questions in their order: the one thing to call for each request
-    heads, hosts, origins, proxies, limits, sessions       the questions, each by itself
-    rejections      every no, with its words
-    local, peers    callers of this machine that bring no token, and which user they are
-    listening       where a server may listen at all
-    shielding       the headers that every response carries
+    callers            a request as access control sees it, and the two results: a caller or a rejection
+    admission          all checks in their order: the only entry point for a request
+    headers, hosts, origins, proxies, rate_limits, sessions       the single checks
+    rejections         every rejection, with its text
+    local, peers       callers on this machine without a token, and which user they are
+    listen_check       where a server may listen
+    security_headers   the headers of every response
 
-A route says which scope it needs. One that says nothing is open to nobody.
+A route declares the scope that it needs. A route without a declaration is closed to all callers.
 """
 
 from itinerary.web.access.admission import CSRF_FIELD, CSRF_HEADER, Door

@@ -1,17 +1,18 @@
-"""The door: every request comes here first, and nothing is done for it before it has passed.
+"""Admission of requests: every request passes these checks before the server does any work for it.
 
-    headers   too many, too large, twice, unreadable          431, 400
-    method    unknown                                         405
-    host      meant for another server                        421
-    origin    made by a page of another site                  403
-    route     has not said what it needs                      403
-    who       a token, a session, a user of this machine      401, 429, 503
-    how much  more than the rate                              429
-    what      more than the scope                             403
-    proof     a change that is of none of our pages           403
+    headers    too many, too large, duplicate, unreadable      431, 400
+    method     unknown                                         405
+    host       meant for another server                        421
+    origin     sent by a page of another site                  403
+    route      declares no scope                               403
+    caller     a token, a session, a user of this machine      401, 429, 503
+    rate       more requests than the rate limit               429
+    scope      the caller's scope is too small                 403
+    CSRF       a change that none of our pages sent            403
 
-The cheap questions come first, and the body is not read before the last. Each says no with a sentence. A token that is
-given must be good, even where none is needed: who makes a mistake hears of it, and is not taken for somebody else.
+Cheap checks come first, and the body is not read before the last one. Each rejection has a sentence that explains it. A
+token that is sent must be valid, even where none is needed: a caller with a wrong token gets an error, and is not
+treated as another caller.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _JSON: Final = "application/json"
 
 
 class Door:
-    """Says of each request who it is from, or why it is turned away. One for each server, used from one loop."""
+    """Admission control of one server: identifies or rejects the caller of a request. Used from one event loop."""
 
-    def __init__(  # noqa: PLR0913 - what a server is, and what its operator says
+    def __init__(  # noqa: PLR0913 - the settings of a server
         self,
         at: ListenAt,
         tokens: TokenBook,
@@ -62,21 +63,21 @@ class Door:
         key: bytes | None = None,
         elapsed: Callable[[], int] = boot_time,
     ) -> None:
-        """Open the door.
+        """Set up the checks.
 
         Args:
-            at: Where the server really listens.
+            at: The address that the server really listens on.
             tokens: The tokens of the store.
-            names: Further names that the server is reached by.
-            proxies: Addresses and networks of proxies: the client that they name counts for limits.
-            local: What a local caller without a token may do; None: the default (see `local`).
-            owner_of: Looks up the user id behind a connection; None: as this system does.
-            limits: How much a caller may ask for in a time.
-            key: Signs sessions; None: a new one, until the server ends.
-            elapsed: A clock that only goes forward.
+            names: Further names of the server.
+            proxies: Addresses and networks of proxies. Limits apply to the client that a proxy names.
+            local: The scope of a local caller without a token; None: the default (see `local`).
+            owner_of: Looks up the user id behind a connection; None: the lookup of this system.
+            limits: The rate limits of a caller.
+            key: Signs sessions; None: a new key, until the server stops.
+            elapsed: A monotonic clock.
 
         Raises:
-            ConfigError: One of the names is not the name of a host, or one of the proxies is no address.
+            ConfigError: A name is not a host name, or a proxy is not an address.
         """
         limits = RateLimits() if limits is None else limits
         self._is_local = at.is_loopback
@@ -92,13 +93,14 @@ class Door:
     def public_scheme(self, headers: Sequence[tuple[bytes, bytes]], scheme: str) -> str:
         """Return the scheme by which the browser that sent these headers reaches this server.
 
-        A proxy that speaks https for us connects by http; the settings say so (`web_names`), and no header does.
+        A proxy that terminates https connects to us by http. Only the settings declare this (`web_names`), never a
+        header.
         """
         host = next((value for name, value in headers if name.lower() == b"host"), b"")
         return self._hosts.public_scheme(host.decode("latin-1"), scheme)
 
     async def admit(self, visit: Visit) -> Caller | Rejection:
-        """Who it is, or why not."""
+        """Return the caller of a request, or the rejection."""
         heads = self._looked_at(visit)
         if isinstance(heads, Rejection):
             return replace(heads, client=client_key(visit.client))
@@ -110,7 +112,7 @@ class Door:
             return rejections.no_rule()
         who = _anybody(self._sessions) if visit.needs == PUBLIC else await self._known(visit, heads, client)
         by = client if isinstance(who, Rejection) or not who.name else f"name {who.name}"
-        # A change on a public route is an attempt to sign in. There `sign_in` limits wrong tokens, and no right one.
+        # A change on a public route is a sign-in. `sign_in` limits wrong tokens there, and never a right one.
         is_limited = visit.needs != PUBLIC or visit.method in SAFE_METHODS
         if is_limited and (wait := self._bucket(visit).take(by)) is not None:
             return rejections.too_many(wait, "requests")
@@ -123,9 +125,9 @@ class Door:
         return rejections.unproven()
 
     async def recheck(self, visit: Visit) -> Rejection | None:
-        """Return why a request that was admitted would be refused now; None if it would not.
+        """Return why a request that was admitted would be rejected now; None if it would still pass.
 
-        The rates count nothing here, so that a long answer may ask often.
+        This check does not count against the rate limits, so a long response may repeat it often.
         """
         heads = self._looked_at(visit)
         if isinstance(heads, Rejection):
@@ -134,7 +136,11 @@ class Door:
         return who if isinstance(who, Rejection) else _too_little(visit, who)
 
     async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
-        """Begin a session for who brings a token, on a request that was admitted. Its cookie is in the headers."""
+        """Start a session for the token `text`, on a request that was admitted.
+
+        Returns:
+            The caller, with the session cookie in its headers, or the rejection.
+        """
         heads = read_heads(visit.headers)
         assert isinstance(heads, Heads), "it was admitted"
         found = await self._found(text.strip(), self._proxies.client_of(visit.client, heads))
@@ -146,14 +152,14 @@ class Door:
         return self._in_session(found, session, (self._sessions.cookie(visit.scheme, value),))
 
     def sign_out(self, visit: Visit) -> tuple[tuple[str, str], ...]:
-        """End the session of a request, here and in its browser: return the headers that take the cookie away."""
+        """End the session of a request, here and in its browser. Returns the headers that remove the cookie."""
         heads = read_heads(visit.headers)
         if isinstance(heads, Heads):
             for value in heads.cookies(self._sessions.cookie_name(visit.scheme)):
                 self._sessions.end(value)
         return self._without_cookie(visit)
 
-    # -- before anybody is known -------------------------------------------------------------------------------------
+    # -- before the caller is known ----------------------------------------------------------------------------------
 
     def _looked_at(self, visit: Visit) -> Heads | Rejection:
         heads = read_heads(visit.headers)
@@ -170,7 +176,7 @@ class Door:
     def _bucket(self, visit: Visit) -> Buckets:
         return self._reads if visit.method in SAFE_METHODS else self._changes
 
-    # -- who ---------------------------------------------------------------------------------------------------------
+    # -- the caller --------------------------------------------------------------------------------------------------
 
     async def _known(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
         given = heads.get("authorization")
@@ -180,7 +186,7 @@ class Door:
         by_session = await self._by_session(visit, cookies[0]) if len(cookies) == 1 else None
         if isinstance(by_session, Caller) or (by_session is not None and by_session.status != 401):
             return by_session
-        if given is not None:  # of another kind, which a proxy may have asked for: not ours, and nobody's who is here
+        if given is not None:  # another scheme, which a proxy may have asked for: not our token, and not a local caller
             return rejections.wrong_token()
         if self._is_local and _may_be_here(visit.client):
             return await self._by_user(visit, heads)
@@ -209,9 +215,9 @@ class Door:
         return self._in_session(found, session)
 
     async def _found(self, text: str, client: str) -> Found | Rejection:
-        """Find a token. Wrong ones of the same client never keep a right one out: they only change how it is found.
+        """Look up a token. Wrong tokens of the same client never keep a right one out: they only change the lookup.
 
-        After too many wrong ones the store is not asked for each, but once a second for the list of all tokens.
+        After too many wrong tokens, the store is read once a second for all tokens, not once for each token.
         """
         wait = self._failures.wait(client)
         try:
@@ -243,10 +249,10 @@ class Door:
         name, scope = found
         return Caller(name, scope, Came.LOOPBACK, self._sessions.form_token(f"{Came.LOOPBACK} {name}"))
 
-    # -- proof -------------------------------------------------------------------------------------------------------
+    # -- CSRF --------------------------------------------------------------------------------------------------------
 
     async def _is_proven(self, visit: Visit, heads: Heads, who: Caller) -> bool:
-        """Whether a change is one of our own page's; or, on loopback, one that no page can have made."""
+        """True if one of our own pages sent a change, or, on loopback, if no page can have sent it."""
         if who.came is Came.LOOPBACK and not heads.has_any(BROWSER_MARKS) and _is_programs(heads):
             return True
         given = heads.get(CSRF_HEADER.lower())
@@ -260,14 +266,14 @@ def _anybody(sessions: Sessions) -> Caller:
 
 
 def _too_little(visit: Visit, who: Caller) -> Rejection | None:
-    """Return why the scope of a caller does not do; None if it does."""
+    """Return the rejection if the scope of a caller is too small; None if it is large enough."""
     if visit.needs is None or visit.needs == PUBLIC or who.scope is None or who.may(visit.needs):
         return None
     return rejections.too_little(who.name, who.scope, visit.needs, is_local=who.came is Came.LOOPBACK)
 
 
 def _may_be_here(client: str | None) -> bool:
-    """Whether this address may be one of this machine; what is none, as of a socket in a file, may."""
+    """True if this may be an address of this machine. A value that is no address, as of a Unix socket, may be one."""
     try:
         return ipaddress.ip_address(client or "").is_loopback
     except ValueError:
@@ -275,6 +281,6 @@ def _may_be_here(client: str | None) -> bool:
 
 
 def _is_programs(heads: Heads) -> bool:
-    """Whether it has something that no form of a page can send."""
+    """True if the request has a header that no form of a page can send."""
     kind = (heads.get("content-type") or "").partition(";")[0].strip().lower()
     return kind == _JSON or "idempotency-key" in heads

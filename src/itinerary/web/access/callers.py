@@ -1,6 +1,6 @@
-"""A request as access sees it, and the two answers that there are: who it is, or why not.
+"""A request as access control sees it, and the two results: a caller or a rejection.
 
-These are plain values. Whoever serves HTTP makes a `Visit` of what came in, and sends what is in the answer.
+Plain values only. The HTTP server builds a `Visit` from each request, and sends the headers of the result.
 """
 
 from __future__ import annotations
@@ -17,76 +17,80 @@ from itinerary.web.access.peers import Connection
 __all__ = ["PUBLIC", "SAFE_METHODS", "Caller", "Came", "Need", "Rejection", "Visit"]
 
 PUBLIC: Final = "public"
-"""What a route says that needs no token: the page to sign in on, its style sheet."""
+"""The declaration of a route that needs no token: the sign-in page, its style sheet."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
 Need = Scope | Literal["public"]
-"""What a route says that it needs."""
+"""The scope that a route declares."""
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One request, before anything of its body has been read."""
+    """A request, before any of its body is read."""
 
     method: str
     needs: Need | None
-    """None: the route has not said. It is refused then (Q6)."""
+    """None: the route declares no scope, so the request is rejected (Q6)."""
     headers: Sequence[tuple[bytes, bytes]]
-    """As ASGI has them: names in any case, repeated where they were."""
+    """The headers as ASGI has them: names in any case, repeated headers repeated."""
     client: str | None
-    """The address that the connection came from, as the socket has it. Never one from a header."""
+    """The address of the peer, as the socket reports it. Never an address from a header."""
     connection: Connection | None = None
-    """Both ends of the connection; None if the request came through no socket."""
+    """The two ends of the connection; None if the request came through no socket."""
     scheme: str = "http"
     form_token: Callable[[], Awaitable[str | None]] | None = None
-    """Reads the field `_csrf` of a form. It is called last, when everything else is in order and the token is in no
-    header, so that no body is read of who may not send one."""
+    """Reads the field `_csrf` of a form.
+
+    Called last, if all other checks passed and no header has the token: the body of a rejected caller is never read.
+    """
 
 
 class Came(StrEnum):
-    """How somebody was recognised."""
+    """The way in which a caller was identified."""
 
     LOOPBACK = "loopback"
-    """By the user who opened the connection, on this machine, where the server listens on loopback only."""
+    """By the user who opened the connection on this machine. Only where the server listens on loopback."""
     BEARER = "bearer"
     """By a token in `Authorization`."""
     SESSION = "session"
-    """By the cookie that a browser was given for a token."""
+    """By the cookie that a browser received for a token."""
     PUBLIC = "public"
-    """Not at all: the route is open to everybody."""
+    """Not identified: the route is public."""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Somebody who may do what was asked."""
+    """The caller of an admitted request."""
 
     name: str
-    """The name in the change log: the token's, or the user's of this machine (`local` where the system does not say
-    which user it is); empty on a public route."""
+    """The name in the change log: that of the token or of the user of this machine.
+
+    `local` where the system does not report the user; empty on a public route.
+    """
     scope: Scope | None
-    """None on a public route."""
+    """The caller's scope; None on a public route."""
     came: Came
     csrf: str = ""
-    """What the forms of a page carry in `_csrf`, and its script in `X-CSRF-Token`; empty for who brings a token."""
+    """The CSRF token of forms (`_csrf`) and of the script (`X-CSRF-Token`); empty for a caller with a bearer token."""
     headers: tuple[tuple[str, str], ...] = ()
-    """To be sent with the response: a cookie for a browser that has none yet."""
+    """Headers of the response: a cookie for a browser that has none yet."""
     client: str = ""
-    """The client that the request counts for: an address or a network (see `proxies`)."""
+    """The client that the rate limits count: an address or a network (see `proxies`)."""
 
     def may(self, needed: Scope) -> bool:
-        """Whether to offer something that needs this scope: a button, a menu."""
+        """True if the caller's scope covers `needed`. Pages use it to show or hide a button."""
         return self.scope is not None and self.scope.covers(needed)
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why not: everything that a problem document says (RFC 9457)."""
+    """The reason for a refusal: all fields of a problem document (RFC 9457)."""
 
     status: int
     code: str
-    """The same for the same cause, for logs and metrics: `wrong_host`, `no_token`."""
+    """A stable code of the cause, for logs and metrics: `wrong_host`, `no_token`."""
     title: str
     detail: str
-    """Sentences for a person: what was wrong, and what to do."""
+    """Sentences for a person: the fault, and the remedy."""
     headers: tuple[tuple[str, str], ...] = ()
-    """To be sent with the response: `WWW-Authenticate`, `Retry-After`."""
+    """Headers of the response: `WWW-Authenticate`, `Retry-After`."""
     client: str = ""
-    """The client that the request counts for."""
+    """The client that the rate limits count."""

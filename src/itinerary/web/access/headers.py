@@ -1,7 +1,7 @@
-"""The headers of a request, read once and with limits.
+"""The headers of a request, parsed once and with limits.
 
-What decides about access must have one meaning. So a header of which there may be one and are two is refused, and not
-the first or the last of them believed: a proxy in between may have believed the other.
+A header that decides about access must be unambiguous. So a duplicate of a single-value header is rejected instead of
+using its first or last value: a proxy in between may have used the other one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BYTES_MAX", "COUNT_MAX", "Heads", "read_heads"]
 
 COUNT_MAX: Final = 100
 BYTES_MAX: Final = 16_384
-"""Of all names and values together."""
+"""The total size of all names and values."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ONE_ONLY: Final = frozenset(
     {
@@ -35,7 +35,7 @@ _ONE_ONLY: Final = frozenset(
 
 
 class Heads:
-    """Headers, by their names in lower case."""
+    """Headers by their lower-case names."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = values
@@ -44,11 +44,11 @@ class Heads:
         return name in self._values
 
     def get(self, name: str) -> str | None:
-        """Its value; None if it is not there."""
+        """Return the value of a header; None if it is missing."""
         return self._values.get(name)
 
     def has_any(self, names: frozenset[str]) -> bool:
-        """Whether one of these is there."""
+        """True if at least one of these headers is present."""
         return not names.isdisjoint(self._values)
 
     def has_prefix(self, prefix: str) -> bool:
@@ -56,13 +56,13 @@ class Heads:
         return any(name.startswith(prefix) for name in self._values)
 
     def cookies(self, name: str) -> list[str]:
-        """The values of the cookies of this name, of which a hostile neighbour may have set several."""
+        """Return the values of all cookies of this name. Another site of the same domain may have set several."""
         pairs = (part.strip().partition("=") for part in self._values.get("cookie", "").split(";"))
         return [value for key, _, value in pairs if key == name]
 
 
 def read_heads(given: Sequence[tuple[bytes, bytes]]) -> Heads | Rejection:
-    """The headers, or what is wrong with them."""
+    """Parse the headers. Returns a rejection if they are invalid."""
     if len(given) > COUNT_MAX:
         return headers_too_large(f"{COUNT_MAX} headers")
     if sum(len(name) + len(value) for name, value in given) > BYTES_MAX:

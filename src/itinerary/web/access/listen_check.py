@@ -1,4 +1,4 @@
-"""Where the web server may listen: on loopback, or, once somebody has a token, anywhere (Q1)."""
+"""Where the web server may listen: on loopback, or anywhere as soon as a token exists (Q1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["check_listening"]
 
 
 def check_listening(at: ListenAt, *, has_tokens: bool) -> None:
-    """Raise NodeError unless it is safe to listen there. `has_tokens`: some token is good now."""
+    """Raise NodeError unless listening there is safe. `has_tokens`: at least one token is valid now."""
     if at.is_loopback or has_tokens:
         return
     raise NodeError(

@@ -1,14 +1,15 @@
-"""Local callers: requests from this machine that bring no token.
+"""Local callers: requests from this machine without a token.
 
-    a proxy in front (`web_names`, `web_proxies`, or a header        refused: the address that connects is the proxy's
+    a proxy in front (`web_names`, `web_proxies`, or a header        rejected: the address that connects is the proxy's
     that a proxy adds)
-    another user of this machine opened the connection (Linux)       refused: only the node's own user and root pass
-    `web_local`                                                      what is left may do: admin, operate, read or none
+    another user of this machine opened the connection (Linux)       rejected: only the node's own user and root pass
+    all others                                                       the scope of `web_local`: admin, operate, read,
+        none
 
-Where `web_local` is not set, local callers may operate as long as the store has no valid token, and nothing as soon as
-it has one: an operator who makes tokens wants callers to use them.
+Without `web_local`, local callers may operate while the store has no valid token, and do nothing as soon as it has one:
+an operator who creates tokens wants callers to use them.
 
-A system that does not say which user opened a connection (any but Linux) leaves it to `web_local` alone.
+On a system that does not report the user of a connection (any but Linux), only `web_local` decides.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PROXY_PREFIX: Final = "x-forwarded"
 
 
 class LocalAccess:
-    """What callers of this machine may do without a token."""
+    """The access of callers on this machine without a token."""
 
     def __init__(
         self, tokens: TokenBook, *, granted: LocalScope | None, owner_of: OwnerOf | None, is_behind_proxy: bool
@@ -45,7 +46,7 @@ class LocalAccess:
             self._owner_of = peers.owner_of
 
     async def identify(self, visit: Visit, heads: Heads) -> tuple[str, Scope] | Rejection:
-        """Return the caller's name and scope, or why the caller is refused. Raises StoreError."""
+        """Return the caller's name and scope, or the rejection. Raises StoreError."""
         if self._is_behind_proxy or heads.has_any(_PROXY_HEADERS) or heads.has_prefix(_PROXY_PREFIX):
             return rejections.proxied()
         name = self._user(visit)

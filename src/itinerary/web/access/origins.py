@@ -1,16 +1,16 @@
-"""Whether a page of another site is behind a request (Q2).
+"""Detect requests that a page of another site sends (Q2).
 
-A browser says so itself, in two ways that no page can change: `Sec-Fetch-Site`, and `Origin` for everything that is not
-plain looking. Another port of this machine is another origin too, though the same *site*: what runs there is somebody
-else's program.
+A browser reports the site in two headers that no page can change: `Sec-Fetch-Site`, and `Origin` on every request that
+is not a plain read. Another port of this machine is another origin too, though the same *site*: another user's program
+may run there.
 
-    a change          is refused if either says that it comes from elsewhere
-    a look            is refused as well, unless somebody followed a link: what is then seen, only they see
+    a change    rejected if either header names another site
+    a read      rejected as well, unless the user followed a link: then only that user sees the page
 
-A browser writes `Origin: null` with a form that another site has put into a sandbox, and with one of ours if a proxy
-has told it to say nowhere where it is (`Referrer-Policy: no-referrer`). Only `Sec-Fetch-Site` knows the difference.
+A browser writes `Origin: null` with a form that another site has put into a sandbox. With our own forms it does so if a
+proxy sets `Referrer-Policy: no-referrer`. Only `Sec-Fetch-Site` distinguishes the two.
 
-Whatever is no browser says nothing, and cannot be led astray by a page.
+A client that is no browser sends neither header, and no page controls it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FRAMES: Final = frozenset({"iframe", "frame", "object", "embed", "fencedframe"}
 
 
 def foreign_origin(method: str, heads: Heads, scheme: str, hosts: Hosts) -> str | None:
-    """Where a request comes from that a page of another site has made; None if it comes from none."""
+    """Return the origin or site of a request that a page of another site sent; None if no such page did."""
     origin, site = heads.get("origin"), heads.get("sec-fetch-site")
     is_hidden = origin == "null" and site == "same-origin"
     if origin is not None and not is_hidden and not _is_own(origin, heads.get("host"), scheme, hosts):
@@ -42,7 +42,7 @@ def foreign_origin(method: str, heads: Heads, scheme: str, hosts: Hosts) -> str 
 
 
 def _is_own(origin: str, host: str | None, scheme: str, hosts: Hosts) -> bool:
-    """Whether a page of ours has made it. Behind a proxy that speaks https, the page is https and we are not."""
+    """True if the origin is one of our pages. Behind an https proxy the page is https, and this server is not."""
     said, between, rest = origin.partition("://")
     return (
         bool(between)
@@ -54,5 +54,5 @@ def _is_own(origin: str, host: str | None, scheme: str, hosts: Hosts) -> bool:
 
 
 def _is_link(heads: Heads) -> bool:
-    """Whether somebody followed a link, in a window of its own."""
+    """True if the user followed a link in a top-level window."""
     return heads.get("sec-fetch-mode") == "navigate" and heads.get("sec-fetch-dest") not in _FRAMES

@@ -1,12 +1,12 @@
 """The user behind a connection on this machine.
 
-Loopback keeps other machines out, and no other user of this machine. On Linux the kernel says which user opened a
-connection: it is asked for the caller's socket, whose local address is the caller's and whose remote address is ours.
-The question goes over netlink (`sock_diag`), which looks up one socket in microseconds. Where a sandbox forbids that,
-the same facts are read from `/proc/net/tcp` and `tcp6`, which takes milliseconds.
+Loopback keeps other machines out, but not other users of this machine. On Linux the kernel reports which user opened a
+connection. The query names the caller's socket: its local address is the caller's, and its remote address is ours. The
+query goes over netlink (`sock_diag`), which looks up one socket in microseconds. Where a sandbox forbids netlink, the
+same facts are read from `/proc/net/tcp` and `tcp6`, which takes milliseconds.
 
-A socket that its process has closed has no user any more, and the kernel says 0, which is root. So only an established
-socket with an inode counts: a caller that sends a request and hangs up is not taken for root.
+A socket that its process has closed has no user, and the kernel reports 0, which is root. So only an established socket
+with an inode counts: a caller that sends a request and hangs up is not taken for root.
 """
 
 from __future__ import annotations
@@ -34,21 +34,24 @@ _REQUEST: Final = 1
 _ESTABLISHED: Final = 1
 _ANY_COOKIE: Final = (0xFFFFFFFF, 0xFFFFFFFF)
 _HEADER: Final = struct.Struct("=IHHII")
-"""Of a netlink message: length, type, flags, sequence number, port."""
+"""The header of a netlink message: length, type, flags, sequence number, port."""
 _ASKED: Final = struct.Struct("=BBBxI")
-"""Family, protocol, extensions, states; the two ends follow."""
+"""A socket query: family, protocol, extensions, states; the two ends follow."""
 _ENDS: Final = struct.Struct("=2s2s16s16sIII")
-"""Both ports in network order, both addresses, the interface, a cookie in two parts."""
+"""The two ends of a socket: ports in network order, addresses, the interface, a cookie in two parts."""
 _FOUND: Final = struct.Struct(f"=BBBB{_ENDS.size}sIIIII")
 """Family, state, timer, retransmissions, the ends, expiry, two queues, user, inode."""
 _ADDRESSES_END: Final = 4 + 16 + 16
-"""Where the two ends stop naming ports and addresses."""
+"""The offset in `_ENDS` after the ports and addresses."""
 _MAPPED: Final = bytes(10) + b"\xff\xff"
-"""What an IPv4 address within IPv6 begins with."""
+"""The prefix of an IPv4 address within IPv6."""
 _ANSWER_TIMEOUT: Final = 1.0
 _ANSWER_MAX: Final = 4_096
 _TABLES: Final[Mapping[int, Path]] = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
-"""Fields: number, local end, remote end, state, queues, timer, retransmissions, user, timeout, inode."""
+"""The kernel's socket tables.
+
+Fields: number, local end, remote end, state, queues, timer, retransmissions, user, timeout, inode.
+"""
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -60,7 +63,7 @@ class Connection(msgspec.Struct, frozen=True):
 
 @cache
 def can_identify() -> bool:
-    """True if this system says which user opened a connection: a socket to ourselves is looked up."""
+    """True if this system reports which user opened a connection. Tries the lookup on a connection to itself."""
     if _NETLINK is None:
         return False
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
@@ -68,7 +71,7 @@ def can_identify() -> bool:
 
 
 def owner_of(connection: Connection) -> int | None:
-    """Look up the id of the user who opened a connection to us. None if there is no such open socket."""
+    """Look up the id of the user who opened a connection to us. None if no such open socket exists."""
     client, server = (_address(host) for host, _ in (connection.client, connection.server))
     families = [socket.AF_INET6] if client.version == 6 else [socket.AF_INET, socket.AF_INET6]
     for family in families:  # a socket for IPv6 may be connected to an IPv4 address
@@ -90,7 +93,7 @@ def is_trusted(number: int) -> bool:
 
 
 def user_name(number: int) -> str:
-    """Return the name of a user of this machine; its number if it has none."""
+    """Return the name of a user of this machine, or the user id if it has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -98,7 +101,7 @@ def user_name(number: int) -> str:
 
 
 def _ask(family: int, ends: bytes) -> int | None:
-    """Ask the kernel for one socket. Returns its user id if it is open and established. Raises OSError."""
+    """Query the kernel for one socket. Returns its user id if it is open and established. Raises OSError."""
     assert _NETLINK is not None, "only asked on Linux"
     asked = _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
     with socket.socket(_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
@@ -114,14 +117,14 @@ def _ask(family: int, ends: bytes) -> int | None:
 
 
 def _read_table(family: int, source: bytes, target: bytes, connection: Connection) -> int | None:
-    """Look up one socket in the table that the kernel prints. Returns its user id if it is open and established."""
+    """Look up one socket in the kernel's table. Returns its user id if it is open and established."""
     length = 4 if family == socket.AF_INET else 16
     ends = ((source, connection.client[1]), (target, connection.server[1]))
     wanted = [f"{_words(address[:length])}:{port:04X}" for address, port in ends]
     try:
         lines = _TABLES[family].read_text("ascii").splitlines()
     except OSError:
-        return None  # the table is hidden as well: the caller is not known
+        return None  # the table is hidden as well: the user is unknown
     for fields in map(str.split, lines):
         if fields[1:3] == wanted and int(fields[3], 16) == _ESTABLISHED and fields[9] != "0":
             return int(fields[7])
@@ -129,20 +132,20 @@ def _read_table(family: int, source: bytes, target: bytes, connection: Connectio
 
 
 def _words(address: bytes) -> str:
-    """Spell an address as the kernel prints it: word by word, each in the order of this machine."""
+    """Spell an address as the kernel prints it: word by word, in the byte order of this machine."""
     words = (address[at : at + 4] for at in range(0, len(address), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Read an address; an IPv4 address within IPv6 is the IPv4 address."""
+    """Parse an address; an IPv4 address within IPv6 becomes the IPv4 address."""
     address = ipaddress.ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return address if mapped is None else mapped
 
 
 def _packed(address: ipaddress.IPv4Address | ipaddress.IPv6Address, family: int) -> bytes:
-    """Spell an address in 16 bytes, as a socket of this family has it."""
+    """Encode an address in 16 bytes, as a socket of this family has it."""
     if family == socket.AF_INET:
         return address.packed.ljust(16, b"\0")
     return _MAPPED + address.packed if address.version == 4 else address.packed

@@ -1,16 +1,16 @@
-"""Proxies that the operator trusts (`web_proxies`), and the client behind one.
+"""Proxies that the operator trusts (`web_proxies`), and the client behind them.
 
-    peer                        X-Forwarded-For, Forwarded      the client that counts
-    no proxy of ours            anything                        the peer
-    a proxy of ours             one of the two                  the last address in it that is no proxy of ours
-    a proxy of ours             none, both, or unreadable       the peer
+    peer                  X-Forwarded-For, Forwarded      the client that counts
+    not our proxy         anything                        the peer
+    our proxy             exactly one of the two          the last address in it that is not our proxy
+    our proxy             none, both, or unreadable       the peer
 
-Each proxy appends the address that connected to it, so the list is read from its end: what stands before the first
-address that is no proxy of ours may be made up. A proxy writes one of the two headers, and passes the other one on as
-the client sent it. So with both there is no telling which one the proxy wrote, and none counts.
+Each proxy appends the address that connected to it, so the list is read from its end. Entries before the first address
+that is not our proxy may be forged. A proxy writes one of the two headers and forwards the other as the client sent it.
+So if both are present, neither counts.
 
-The client counts for limits and for the log. The address is never a proof of anything: a request with such a header is
-of no local caller (see `local`).
+The client counts for limits and for the log. The address never proves an identity: a request with such a header is
+never that of a local caller (see `local`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from itinerary.web.access.headers import Heads
 __all__ = ["Proxies"]
 
 _HOPS_MAX: Final = 20
-"""The most addresses that are read, from the end."""
+"""The maximum number of addresses that are read, from the end."""
 _FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;"\s]*)""", re.ASCII | re.IGNORECASE)
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([0-9.]+):\d+", re.ASCII)
 
@@ -38,7 +38,7 @@ class Proxies:
     """The proxies of one server."""
 
     def __init__(self, given: Collection[str] = ()) -> None:
-        """`given` are addresses and networks: `127.0.0.1`, `10.0.0.0/8`. Raises ConfigError."""
+        """Parse addresses and networks: `127.0.0.1`, `10.0.0.0/8`. Raises ConfigError."""
         self._networks: list[Network] = [read_network("web_proxies", text) for text in given]
 
     def __bool__(self) -> bool:
@@ -49,7 +49,7 @@ class Proxies:
         return bool(self._networks) and (read := _read(address)) is not None and self._has(read)
 
     def client_of(self, peer: str | None, heads: Heads) -> str:
-        """Return the key of the client that a request counts for (see `clients`)."""
+        """Return the key of the client that the limits count for a request (see `clients`)."""
         if peer is None or peer not in self:
             return client_key(peer)
         listed, forwarded = heads.get("x-forwarded-for"), heads.get("forwarded")
@@ -59,7 +59,7 @@ class Proxies:
         return client_key(self._first_stranger(hops) or peer)
 
     def _first_stranger(self, hops: Sequence[str]) -> str | None:
-        """Return the last address that is no proxy. None if a hop before it cannot be read."""
+        """Return the last address that is not our proxy; None if a hop after it cannot be parsed."""
         for hop in reversed(hops[-_HOPS_MAX:]):
             if (address := _read(hop)) is None:
                 return None
@@ -76,13 +76,13 @@ def _hops(text: str) -> list[str]:
 
 
 def _forwarded(text: str) -> list[str]:
-    """Read the `for` of each element of `Forwarded` (RFC 7239); an empty text where there is none."""
+    """Parse the `for` of each element of `Forwarded` (RFC 7239); an empty text where an element has none."""
     found = (_FOR.search(element) for element in text.split(","))
     return ["" if one is None else one[1].strip('"') for one in found]
 
 
 def _read(text: str) -> _Address | None:
-    """Read an address, with or without a port. An IPv4 address within IPv6 is the IPv4 address."""
+    """Parse an address, with or without a port. An IPv4 address within IPv6 becomes the IPv4 address."""
     if (with_port := _WITH_PORT.fullmatch(text)) is not None:
         text = with_port[1] or with_port[2]
     try:

@@ -1,14 +1,15 @@
-"""How much anybody may ask in a time (Q4).
+"""Rate limits of callers (Q4): token buckets.
 
-A bucket holds so many requests and fills up again at a rate; who finds it empty is told when to come back. There is one
-for each token, or, where there is none, for each address that asks; looking and changing have buckets of their own, so
-that an open dashboard cannot keep its owner from cancelling a run. What fails to be a token empties a third, smaller
-one, of its address. That one slows down only what is wrong: a right token passes, whatever others of its address send.
+A bucket holds a number of requests and refills at a rate. A caller with an empty bucket receives the time to wait. Each
+token has a bucket; without a token, each client address has one. Reads and changes have separate buckets, so an open
+dashboard cannot stop its user from cancelling a run. A wrong token takes from a third, smaller bucket of its address.
+That bucket slows down only wrong tokens: a right token always passes, whatever its address sends.
 
-Who is refused for asking too much gets that answer a second later (`Slowdown`), so a client that does not heed it asks
-once a second on each of its connections, and costs the server next to nothing.
+A rejection for too many requests is sent after one second (`Slowdown`). So a client that ignores it asks once a second
+on each of its connections, and costs the server almost nothing.
 
-The buckets are bounded. The one that was not used for longest is forgotten first, and its owner begins with a full one.
+The number of buckets is bounded. The bucket that was unused for longest is dropped first; its caller starts with a full
+one.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["BUCKETS_MAX", "Buckets", "RateLimits", "Slowdown"]
 
 BUCKETS_MAX: Final = 10_000
-"""How many are remembered, of each kind."""
+"""The maximum number of buckets of each kind."""
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many in a second, after how many at once."""
+    """The rates per second, and the bursts that are allowed above them."""
 
     reads_per_second: float = 100.0
     reads_at_once: int = 400
@@ -47,11 +48,13 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buckets:
-    """A bucket for each key. What is in it is counted in time, since that is what fills it: whole microseconds, so that
-    nothing is lost by rounding however often somebody looks."""
+    """Buckets by key.
+
+    A level is counted in whole microseconds of refill time, so frequent reads lose nothing by rounding.
+    """
 
     def __init__(self, per_second: float, at_once: int, elapsed: Callable[[], int], size: int = BUCKETS_MAX) -> None:
-        """`elapsed` is a clock that only goes forward, in microseconds."""
+        """Set the rate and the burst. `elapsed` is a monotonic clock in microseconds."""
         self._price = max(1, round(SECOND / per_second))
         self._full = at_once * self._price
         self._elapsed, self._size = elapsed, size
@@ -61,7 +64,11 @@ class Buckets:
         return len(self._buckets)
 
     def take(self, key: str) -> int | None:
-        """Take one. Returns None, or, if there is none, in how many whole seconds there will be."""
+        """Take one request from a bucket.
+
+        Returns:
+            None if the bucket had one; otherwise the whole seconds until it has.
+        """
         level = self._level(key)
         wait = self._wait(level)
         self._buckets[key] = (level if wait else level - self._price, self._elapsed())
@@ -71,7 +78,7 @@ class Buckets:
         return wait
 
     def wait(self, key: str) -> int | None:
-        """The same without taking one."""
+        """Return the result of `take` without taking a request."""
         return self._wait(self._level(key))
 
     def _level(self, key: str) -> int:
@@ -85,14 +92,14 @@ class Buckets:
 
 
 class Slowdown:
-    """Lets those who ask too much wait for their refusal. Used on one loop."""
+    """A delay before rejections for too many requests. Used on one event loop."""
 
     def __init__(self, seconds: float = 1.0, at_once: int = 200) -> None:
-        """`at_once`: so many may wait; further ones are refused without a wait, so that connections are left."""
+        """Set the delay. At most `at_once` rejections wait; further ones are sent at once, to free connections."""
         self._seconds, self._left = seconds, at_once
 
     async def wait(self) -> None:
-        """Wait before a refusal is sent. A server that stops cancels the wait: then it is sent at once."""
+        """Wait before a rejection is sent. A server that stops cancels the wait, and the rejection is sent at once."""
         if not self._left:
             return
         self._left -= 1

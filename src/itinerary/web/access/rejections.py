@@ -1,6 +1,6 @@
-"""Every reason why a request is turned away, with the words for it and what to do.
+"""The reasons to reject a request, with their texts and remedies.
 
-A rejection never repeats what came in at length, and never says whether a token exists that was not given.
+A rejection never repeats long input, and never reveals whether a token exists that was not sent.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def session_over(clears: tuple[tuple[str, str], ...]) -> Rejection:
 
 
 def local_refused(user: str | None) -> Rejection:
-    """`user`: the user of this machine who opened the connection; None if no user is found."""
+    """Reject a local caller. `user` opened the connection on this machine; None if no user is found."""
     who = "a process that cannot be identified" if user is None else f"user {shown(user)}"
     detail = f"The connection comes from {who}, and the node runs as another user: {_HOW}."
     return Rejection(401, "other_user", "Who are you?", detail, _challenge())
@@ -113,7 +113,7 @@ def unproven() -> Rejection:
 
 
 def too_many(wait: int, what: str) -> Rejection:
-    """`wait`: whole seconds."""
+    """Reject a caller above a limit. `wait`: whole seconds."""
     detail = f"There are too many {what} at once. Try again in {wait} s."
     return Rejection(429, "too_many", "Too many requests", detail, (("Retry-After", str(wait)),))
 

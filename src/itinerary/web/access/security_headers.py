@@ -1,11 +1,11 @@
-"""The headers that every response carries, whatever it is: what a browser may do with it, which is little (Q2).
+"""Security headers of every response: they restrict what a browser may do with it (Q2).
 
-A page loads its own style sheet, script and pictures, and speaks to its own server. It runs nothing that stands in the
-page itself, so that text which slipped through unescaped is still only text; nobody may frame it, and no other site
-hears where it was linked from. Nothing is kept by caches, since everything here is for one reader.
+A page loads only its own style sheet, script and pictures, and connects only to its own server. Inline scripts do not
+run, so text that was not escaped by mistake remains text. No site may frame the page, and no other site receives a
+referrer. Caches keep nothing, since every response is for one user.
 
-`Referrer-Policy` is `same-origin` and not `no-referrer`: with that, browsers write `Origin: null` with our own forms,
-and over plain http elsewhere than on loopback they send nothing else by which a form of ours could be told from one of
+`Referrer-Policy` is `same-origin` and not `no-referrer`. With `no-referrer`, browsers write `Origin: null` with our own
+forms. Over plain http, other than on loopback, they then send nothing else that distinguishes our forms from those of
 another site.
 """
 
@@ -44,5 +44,5 @@ _ENCRYPTED: Final = (*_ALWAYS, ("Strict-Transport-Security", "max-age=31536000")
 
 
 def security_headers(scheme: str) -> tuple[tuple[str, str], ...]:
-    """The headers of every response; over https also that it stays with https."""
+    """Return the headers of every response; over https also the one that keeps the browser on https."""
     return _ENCRYPTED if scheme == "https" else _ALWAYS

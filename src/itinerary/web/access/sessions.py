@@ -1,25 +1,25 @@
-"""Sessions of browsers: a cookie that stands for a token, so that the token itself is typed once.
+"""Browser sessions: a cookie that stands for a token, so that a user enters the token once.
 
-    v1.<what it says>.<signature>
+    v1.<content>.<signature>
 
-It says the token's name, the beginning of its hash, when it ends, and a random id. Nothing is stored of it while it
-lasts: what is signed is believed, and what it says is held against the token as that is now. So a session ends after 12
-hours, and with its token: revoked, expired, or of the same name but another one.
+The content is the token's name, the beginning of its hash, the end of the session, and a random id. An active session
+is not stored: the signature proves the content, and the content is compared with the token's current row. So a session
+ends after 12 hours, or when its token is revoked, expires, or is replaced by another one of the same name.
 
-A user who signs out ends the session at this server, so that a copy of the cookie is worth nothing. The ids of such
-sessions are kept until the sessions would have ended, at most 10,000. If there are more, the sessions that began first
-are ended for good: a signed-out session never comes back.
+A user who signs out ends the session at this server, so a copy of the cookie is useless. The ids of such sessions are
+kept until the sessions would have ended, at most 10,000. Beyond that limit the oldest id is dropped, and all sessions
+that are as old or older are ended for good: a signed-out session never becomes valid again.
 
-The key is made when the server starts and never leaves the process, so that a copy of the store is not enough to forge
-a session. After a restart people sign in again; servers that shall honour each other's sessions are given a key.
+The key is created when the server starts and never leaves the process. So a copy of the store is not enough to forge a
+session. After a restart users sign in again. Servers that accept each other's sessions need a common key.
 
-The cookie is for our pages only: no script can read it (HttpOnly), no other site's request carries it
-(SameSite=Strict), and over https it is bound to this host (`__Host-`, Secure). Cookies are shared between the ports of
-a host, so its name has the port in it, where there is no https.
+The cookie is for our pages only: no script can read it (HttpOnly), no request of another site carries it
+(SameSite=Strict), and over https it is bound to this host (`__Host-`, Secure). Without https, its name contains the
+port, because browsers share cookies between the ports of a host.
 
-A form or a script proves that it is of our page by a *form token*, which only the page has: the signature of the
-session's id (Q2). On loopback, where there are no sessions, it is that of a word: all who can read our pages there are
-the same person.
+A form or a script proves that it belongs to our page by a *form token*, which only the page has: the signature of the
+session's id (Q2). On loopback there are no sessions, so the token is the signature of a fixed word: all callers who can
+read our pages there are the same user.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["ENDED_MAX", "KEY_MIN", "SESSION_FOR", "Session", "Sessions"]
 
 SESSION_FOR: Final = 12 * 3_600 * SECOND
-"""How long a session lasts, in microseconds."""
+"""The lifetime of a session, in microseconds."""
 KEY_MIN: Final = 32
-"""Bytes that a given key has at least."""
+"""The minimum length of a configured key, in bytes."""
 ENDED_MAX: Final = 10_000
-"""How many signed-out sessions are kept by their ids."""
+"""The maximum number of signed-out sessions whose ids are kept."""
 _VALUE_MAX: Final = 2_048
 _VERSION: Final = "v1"
 _HASH_PART: Final = 16
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What a cookie says."""
+    """The content of a session cookie."""
 
     name: str
     hash_part: str
     until: int
-    """The store's time, in microseconds."""
+    """The end of the session in store time, in microseconds."""
     id: str
 
     def is_of(self, found: Found) -> bool:
-        """Whether it is a session of this token, and not over."""
+        """True if this session belongs to the token and has not ended."""
         same = hmac.compare_digest(self.hash_part.encode(), found.row.hash[:_HASH_PART].encode())
         return same and found.now < self.until
 
 
 class Sessions:
-    """Makes and reads the cookies of one server."""
+    """The session cookies of one server."""
 
     def __init__(self, port: int, key: bytes | None = None) -> None:
         if key is not None and len(key) < KEY_MIN:
@@ -74,12 +74,12 @@ class Sessions:
         self._port = port
         self._decoder = msgspec.json.Decoder(Session)
         self._ended: dict[str, int] = {}
-        """The ids of sessions that were signed out, and when they would have ended."""
+        """The ids of signed-out sessions, and when they would have ended."""
         self._ended_until = 0
-        """Sessions that would end up to this time are over."""
+        """Sessions that would end up to this time are ended."""
 
     def begin(self, found: Found) -> tuple[Session, str]:
-        """A session for a token, and its cookie's value."""
+        """Start a session for a token. Returns the session and the value of its cookie."""
         session = Session(found.row.name, found.row.hash[:_HASH_PART], found.now + SESSION_FOR, secrets.token_hex(16))
         said = _text(msgspec.json.encode(session))
         return session, f"{_VERSION}.{said}.{self._signed('session', said)}"
@@ -91,7 +91,7 @@ class Sessions:
         return None if is_over else session
 
     def end(self, value: str) -> None:
-        """End the session of a cookie, and so of every copy of the cookie. No effect if it is none of ours."""
+        """End the session of a cookie, and so of every copy of the cookie. No effect if the cookie is not ours."""
         session = self.read(value)
         if session is None:
             return
@@ -110,19 +110,19 @@ class Sessions:
         return self._decoder.decode(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4)))
 
     def form_token(self, of: str) -> str:
-        """What the forms of a page carry: `of` is a session's id, or a word that no id is."""
+        """Return the form token of a page. `of` is a session's id, or a word that is never an id."""
         return self._signed("form", of)
 
     @staticmethod
     def is_same(given: str, expected: str) -> bool:
-        """Whether two form tokens are one, compared in constant time."""
+        """True if two form tokens are equal. Compares in constant time."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
     def cookie_name(self, scheme: str) -> str:
         return "__Host-itinerary_session" if scheme == "https" else f"itinerary_session_{self._port}"
 
     def cookie(self, scheme: str, value: str) -> tuple[str, str]:
-        """The header that gives a browser a cookie; an empty value takes it away."""
+        """Return the header that sets the cookie; an empty value removes it."""
         lives_for = SESSION_FOR // SECOND if value else 0
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={lives_for}{'; Secure' if scheme == 'https' else ''}"
         return "Set-Cookie", f"{self.cookie_name(scheme)}={value}; {rules}"

@@ -1,10 +1,10 @@
-"""The actions of the dashboard: each is a form, a sentence, and one call of `operations.operator` (U10, Q2).
+"""Actions of the dashboard: each has a form, a sentence, and one call of `operations.operator` (U10, Q2).
 
-    kinds        the actions: what each is called, what it says that it will do, and what it does
-    subjects     what an action is about: a job, or an occurrence of one
-    typed        what somebody has typed into a form, kept when it is refused
-    backfills    backfills that go on while nobody waits for them
-    notices      a sentence that is shown once, on the page after
+    definitions  the actions: their titles, explanations and effects
+    targets      the job or occurrence of an action
+    form         the fields of a form, kept when the form is rejected
+    backfills    backfills that run in the background
+    flash        a message that is shown once, on the next page
 
-Every form carries a key that was made with it, and the change is entered under that key: sent twice it is one change.
+Every form carries an idempotency key that was created with it: a form that is sent twice makes one change.
 """

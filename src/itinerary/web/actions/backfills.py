@@ -1,8 +1,7 @@
-"""Backfills that go on while nobody waits for them, and how far each is.
+"""Backfills that run in the background, and their progress.
 
-A backfill is carried out by the web server that was asked for it. It is made under its form's key, so if the store goes
-away meanwhile it goes on when that is back, and if the node ends, what was made stands; the same form, sent again,
-goes on from there.
+The web server that received the request runs the backfill under the key of its form. After a store outage the backfill
+resumes. If the node stops, the runs that were created remain, and the same form, sent again, resumes the backfill.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TRY_AGAIN_AFTER: Final = 1.0
 
 
 class BackfillSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One backfill."""
+    """A backfill and its progress."""
 
     key: str
     by: str
@@ -33,27 +32,27 @@ class BackfillSeen(msgspec.Struct, frozen=True, kw_only=True):
     far: Backfill
     is_over: bool = False
     trouble: str | None = None
-    """Why it does not go on, or did not."""
+    """Why the backfill is interrupted, or why it failed."""
 
     @property
     def ended(self) -> int:
-        """How many runs have ended."""
+        """The number of runs that have ended."""
         return len(self.far.instants) - self.far.left
 
 
 class Backfills:
-    """The last ones that this web server was asked for."""
+    """The latest backfills that this web server received."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
         self._seen: dict[str, BackfillSeen] = {}
 
     def seen(self, key: str) -> BackfillSeen | None:
-        """How far one is; None if it is not known here."""
+        """Return the progress of a backfill; None if it is unknown here."""
         return self._seen.get(key)
 
     def start(self, operator: Operator, wish: BackfillWish, planned: Backfill) -> None:
-        """Begin one, or let it be if its key has begun already. Raises NodeError if too many are under way."""
+        """Start a backfill. No effect if a backfill with its key runs. Raises NodeError if too many are running."""
         assert wish.key is not None, "it has that of its form"
         name = _name(wish.key)
         if self._background.runs(name):
@@ -64,7 +63,7 @@ class Backfills:
         self._background.start(name, self._work(operator, wish.key))
 
     def stop(self, key: str) -> bool:
-        """Ask for no more runs. What was asked for goes on. False if it has ended already."""
+        """Stop creating runs; existing runs continue. Returns False if the backfill has ended already."""
         found = self._seen.get(key)
         if found is None or found.is_over:
             return False

@@ -1,11 +1,11 @@
-"""The actions: what each is called, what it says that it will do, which fields its form has, and what it does.
+"""The actions: titles, explanations, form fields and effects.
 
     a job            trigger pause resume stop start skip backfill remove
     an occurrence    cancel adjust replay
     a backfill       halt
 
-Who asks sees the sentence before anything happens. What cannot be done is an error with the reason, and nothing has
-happened then.
+The user sees the explanation before anything happens. An action that is impossible is an error with its reason, and has
+no effect.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ ADJUSTED_FIELDS: Final = {
     "failure": ("Failure", "continue"),
     "overlap": ("Overlap", "queue"),
 }
-"""The values that the form offers, each with its label and an example."""
+"""The settings that the form offers, each with its label and an example."""
 
 
 class About(StrEnum):
-    """What an action is about, by the name that it has in the address."""
+    """The kind of target of an action, as in its address."""
 
     JOB = "job"
     RUN = "run"
@@ -51,38 +51,38 @@ class About(StrEnum):
 
 
 class Doing(msgspec.Struct, frozen=True):
-    """An action that somebody has confirmed."""
+    """An action that a user has confirmed."""
 
     operator: Operator
     subject: Subject
     typed: Typed
     backfills: Backfills
     preview: Callable[[BackfillWish], Awaitable[Backfill]]
-    """Says what a backfill of the job would run."""
+    """Computes the runs that a backfill of the job would create."""
     notes: list[str] = msgspec.field(default_factory=list)
-    """What is said of it besides, once it is done."""
+    """Further facts for the message after the action."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of action. `{}` stands for the name of what it is about."""
+    """A kind of action. `{}` in its texts is the name of its target."""
 
     title: str
     sentence: str
-    """What will happen."""
+    """The explanation before the action."""
     done: str
-    """What has happened, once it has."""
+    """The message after the action."""
     button: str
     do: Callable[[Doing], Awaitable[str]]
-    """Does it, and says where to go on."""
+    """Performs the action and returns the address of the next page."""
     about: About = About.JOB
     fields: frozenset[str] = frozenset()
-    """What its form has besides the reason."""
+    """The form fields besides the reason."""
     needs: Scope = Scope.OPERATE
     is_grave: bool = False
 
 
 def wish_of(typed: Typed) -> BackfillWish:
-    """The backfill that somebody wants. Raises ConfigError."""
+    """Read the backfill that a form describes. Raises ConfigError."""
     start, end = typed.instant("from", "From"), typed.instant("to", "To")
     if start is None or end is None:
         raise ConfigError("a backfill needs a range: from when on, and before when")
@@ -298,4 +298,4 @@ ACTIONS: Final = {
         is_grave=True,
     ),
 }
-"""By the word in their address."""
+"""The actions by the word in their address."""

@@ -1,7 +1,7 @@
-"""A sentence that is shown once, on the page after the one that it is about: "Paused etl".
+"""A message that is shown once, on the page after an action: "Paused etl".
 
-It travels in a cookie that lives for a minute and is taken away when it has been shown, so whichever node answers next
-can show it. It is text and is escaped like any other.
+The message travels in a cookie that lives for a minute and is removed when it is shown, so any node can show it. The
+message is text, and is escaped like any other text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 def leave_notice(request: Connection, text: str) -> None:
-    """Have it shown on the next page."""
+    """Show a message on the next page."""
     short = text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
     _set(request, urlsafe_b64encode(short.encode(errors="replace")).decode(), _LIVES_FOR)
 
 
 def take_notice(request: Connection) -> str | None:
-    """What is to be shown on this page, if anything is; it is shown on no other."""
+    """Return the message for this page, if there is one, and remove its cookie."""
     value = request.cookies.get(_COOKIE)
     if value is None:
         return None

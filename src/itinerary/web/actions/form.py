@@ -1,4 +1,4 @@
-"""What somebody has typed into a form: read with care, and kept as it was if it has to be shown again."""
+"""The fields of a submitted form, validated, and kept unchanged for showing the form again."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from itinerary.web.problems import Refused
 __all__ = ["REASON_MAX", "Typed", "instant_typed", "new_key", "read_form"]
 
 REASON_MAX: Final = 1_000
-"""The longest reason, in characters."""
+"""The maximum length of a reason, in characters."""
 _FIELDS_MAX: Final = 200
 _KEY: Final = re.compile(r"[0-9a-f]{32}")
 _NUMBER_MAX: Final = 9
 
 
 class Typed:
-    """The fields of one form, by name."""
+    """The fields of a form by name."""
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
         self._fields = fields
 
     def text(self, name: str, default: str = "") -> str:
-        """What stands in a field."""
+        """Return the text of a field."""
         return self._fields.get(name, [default])[0]
 
     def texts(self, name: str) -> list[str]:
-        """Everything that was ticked."""
+        """Return all selected values of a field."""
         return self._fields.get(name, [])
 
     @property
     def reason(self) -> str | None:
-        """Why, if somebody said so. Raises ConfigError if it is too long."""
+        """The reason that the user gave, if any. Raises ConfigError if it is too long."""
         said = self.text("reason").strip()
         if len(said) > REASON_MAX:
             raise ConfigError(f"the reason is {len(said)} characters long, {REASON_MAX} are allowed; say it shorter")
@@ -52,25 +52,27 @@ class Typed:
 
     @property
     def key(self) -> str:
-        """What makes two requests the same one. It was made with the form."""
+        """The idempotency key that was created with the form."""
         key = self.text("key")
         if _KEY.fullmatch(key) is None:
             raise Refused(400, "Bad request", "the form has lost its key; open it again")
         return key
 
     def request_key(self, what: str) -> RequestKey:
-        """The same for a change of a job, with a digest of what was asked for: no other form, and no other action, can
-        have it."""
+        """Return the idempotency key of a job change, with a digest of the form and the action.
+
+        The digest keeps any other form or action from matching the key.
+        """
         typed = sorted((name, tuple(values)) for name, values in self._fields.items() if name not in {"_csrf", "key"})
         return RequestKey(self.key, blake2b(repr((what, typed)).encode(), digest_size=16).hexdigest())
 
     def instant(self, name: str, label: str) -> int | None:
-        """An instant, in microseconds; None if nothing was typed. Raises ConfigError."""
+        """Return an instant in microseconds; None if the field is empty. Raises ConfigError."""
         said = self.text(name).strip()
         return None if not said else instant_typed(label, said)
 
     def number(self, name: str, label: str, default: int) -> int:
-        """A whole number. Raises ConfigError."""
+        """Return a whole number. Raises ConfigError."""
         said = self.text(name).strip()
         if not said:
             return default
@@ -80,7 +82,7 @@ class Typed:
 
 
 def instant_typed(label: str, said: str) -> int:
-    """An instant as a browser sends it; without an offset it is in UTC. Raises ConfigError."""
+    """Parse an instant as a browser sends it; without an offset it is in UTC. Raises ConfigError."""
     try:
         at = datetime.fromisoformat(said)
         return microseconds_of(at if at.tzinfo is not None else at.replace(tzinfo=UTC))
@@ -89,12 +91,12 @@ def instant_typed(label: str, said: str) -> int:
 
 
 def new_key() -> str:
-    """For a form that is shown for the first time."""
+    """Return a new idempotency key for a new form."""
     return uuid4().hex
 
 
 async def read_form(request: Request[Any, Any, Any], allowed: Collection[str]) -> Typed:
-    """The form that a request brings. Raises Refused if it is none, or has a field that nobody knows (Q7)."""
+    """Read the form of a request. Raises Refused if the body is no form, or has an unknown field (Q7)."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != FORM_TYPE:
         raise Refused(415, "Not a form", f"send it as {FORM_TYPE}")

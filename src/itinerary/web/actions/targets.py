@@ -1,4 +1,4 @@
-"""What an action is about: a job, an occurrence of one, or a backfill."""
+"""Targets of actions: a job, an occurrence, or a backfill."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _DIGITS_MAX: Final = 18
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A job, one of its occurrences, or a backfill of it."""
+    """A job, an occurrence of it, or a backfill of it."""
 
     job: JobRow
     run: RunSeen | None = None
     backfill: str | None = None
-    """Its key."""
+    """The key of the backfill."""
 
     @property
     def key(self) -> str:
-        """What it is called in the address of an action: safe, whatever its name is."""
+        """The id of the target in the address of an action: safe, whatever characters its name has."""
         if self.run is not None:
             return str(self.run.number)
         return str(job_id(self.job.name)) if self.backfill is None else self.backfill
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name that users know."""
         return self.job.name if self.run is None else self.run.run
 
     @property
     def address(self) -> str:
-        """Where its page is."""
+        """The address of the target's page."""
         if self.run is not None:
             return run_url(self.run.number)
         return job_url(self.job.name) if self.backfill is None else backfill_address(self.backfill)
 
     def tasks(self, ground: Ground) -> list[str]:
-        """The tasks that the occurrence has by its version; none if that cannot be read."""
+        """Return the task names of the occurrence's version; none if the definition cannot be read."""
         if self.run is None:
             return []
         try:
@@ -62,12 +62,12 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def backfill_address(key: str) -> str:
-    """Where a backfill is followed."""
+    """Return the address of a backfill's page."""
     return f"/backfills/{key}"
 
 
 def find_backfill(house: House, ground: Ground, key: str) -> Subject:
-    """A backfill that this web server carries out. Raises NotThere."""
+    """Look up a backfill that this web server runs. Raises NotThere."""
     seen = house.backfills.seen(key)
     if seen is None:
         raise NotThere("this node knows of no such backfill: it was another's, or the node was started again since")
@@ -75,18 +75,18 @@ def find_backfill(house: House, ground: Ground, key: str) -> Subject:
 
 
 def find_job(house: House, ground: Ground, wanted: str) -> Subject:
-    """The job of an id, or else of a name. Raises NotThere."""
+    """Look up a job by id, otherwise by name. Raises NotThere."""
     found = None
     with suppress(ValueError):
         found = house.job_of_id(UUID(wanted), ground.timeline)
     found = found or house.job_of_name(wanted, ground.timeline)
-    if found is None:  # without the name that was perhaps meant: among very many, to find that takes seconds
+    if found is None:  # no suggestion of a similar name: with very many jobs, the search takes seconds
         raise NotThere(f"there is no job {shown(wanted)} in the store")
     return Subject(found)
 
 
 async def find_run(ground: Ground, wanted: str) -> Subject:
-    """The occurrence of a number. Raises NotThere."""
+    """Look up an occurrence by its number. Raises NotThere."""
     if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= _DIGITS_MAX):
         raise NotThere("an occurrence is named by its number here; open its page and act from there")
     ref = Ref(int(wanted))

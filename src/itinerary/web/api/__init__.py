@@ -1,22 +1,23 @@
-"""The HTTP API, `/api/v1` (U10): what the command line does on a store, over HTTP.
+"""The HTTP API, `/api/v1` (U10): the operations of the command line on a store, over HTTP.
 
-    routes        all of them, put together, and what they share
-    framing       how a route says what it needs, answers and refuses; what all of them take and do not take
-    bodies        what is sent with a request
-    answers       what comes back, where looking from elsewhere has no type for it
-    finding       the job or occurrence that an address means; cursors
-    document      the OpenAPI document
+    routes            all routes, and the state that they share
+    routing           how a route declares its scope, responds and rejects; parameters that all routes accept
+    request_bodies    the bodies of requests
+    responses         the bodies of responses that `read` has no type for
+    lookup            the job or occurrence of an address; cursors
+    openapi           the OpenAPI document
 
-    jobs          look at jobs, their history, why they ran, and what comes
-    changing      pause, resume, stop, start, remove, skip, update, roll back
-    running       trigger, cancel, replay: single occurrences
-    backfilling   a range of the past, followed while it runs
-    filing        job files: plan and apply
-    foreseeing    simulate
-    records       desks, their logs, appending, following
-    caring        nodes, audit, prune
-    probing       /health/live, /health/ready, /health/progress, /metrics
-    watching      what changes, live
+    jobs              list and show jobs, their history, explanations and upcoming runs
+    job_changes       pause, resume, stop, start, remove, skip, update, roll back
+    runs              trigger, cancel, adjust, replay: single occurrences
+    backfill_routes   backfills of a past range, and their progress
+    job_files         job files: plan and apply
+    simulate          forecasts
+    records           record schedulers: list, read, append, follow
+    maintenance       nodes, audit, prune
+    probes            /health/live, /health/ready, /health/progress, /metrics
+    events            live changes
 
-Nothing is decided here. A request is read strictly, handed to `app`, and what came of it is told.
+No module here makes decisions. A route validates a request strictly, calls `operations` or `read`, and returns the
+result.
 """

@@ -1,4 +1,4 @@
-"""A range of the past: begun, and followed while this node works it off."""
+"""Routes for backfills: start one, and follow its progress."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def backfill_job(
         planned,
         lambda hear: operator.requests.backfill(row.name, wish, hear),
     )
-    with suppress(Refused):  # no worker or no CPU seconds for a second count: the backfill has begun all the same
+    with suppress(Refused):  # no worker or CPU time for a second count: the backfill has started anyway
         made = await _made(request, row, wish.start, wish.end, wish.key)
     return Response(_told(planned, wish, row, made, worked), status_code=202)
 
@@ -103,7 +103,7 @@ BACKFILLS: Final = (backfill_job, show_backfill)
 
 
 async def _made(request: AnyRequest, job: JobRow, start: int, end: int, key: str) -> list[MadeRow]:
-    """What a backfill has made so far, by what its rows say."""
+    """Return the rows that a backfill has created."""
     return await read_answer(request, MadeWork(job=job.number, start=start, end=end, key=key), list[MadeRow])
 
 
@@ -135,6 +135,6 @@ def _shown(instant: int) -> str:
 
 def _address(job: JobRow, wish: BackfillWish) -> str | None:
     if wish.key is None or "/" in wish.key or set(wish.key) == {"."}:
-        return None  # such a key cannot stand in an address
+        return None  # such a key cannot be part of an address
     asked = urlencode({"from": _shown(wish.start), "to": _shown(wish.end)}, safe=":")
     return f"/api/v1/jobs/{job_id(job.name)}/backfills/{quote(wish.key, safe='')}?{asked}"

@@ -1,7 +1,7 @@
-"""Backfills that this node works off for somebody who does not wait: each is a task, and it is told how far it is.
+"""Backfills that this node runs in background tasks, with their progress.
 
-What was made stays if the node ends meanwhile. Whoever sends the same request with the same key again, to any node,
-has it go on where it was.
+Created runs remain if the node stops. A caller that sends the same request with the same key again, to any node,
+resumes the backfill.
 """
 
 from __future__ import annotations
@@ -18,41 +18,44 @@ __all__ = ["Backfills", "Worked"]
 
 _AT_ONCE_MAX: Final = 20
 _KEPT_MAX: Final = 200
-"""How many that are over are remembered."""
+"""The maximum number of ended backfills that are kept."""
 
 Work = Callable[[Callable[[Backfill], None]], Coroutine[Any, Any, Backfill]]
 
 
 class Worked:
-    """One backfill."""
+    """A backfill and its progress."""
 
     def __init__(self, far: Backfill) -> None:
         self.far = far
         self.trouble: str | None = None
         self.has_begun = asyncio.Event()
-        """The first of its occurrences are durable, and its key with them; or it is over."""
+        """Set when the first occurrences and the key are durable, or when the backfill has ended."""
         self.task: asyncio.Task[None] | None = None
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether it is under way here."""
+        """True if the backfill runs on this node."""
         return self.task is not None and not self.task.done()
 
 
 class Backfills:
-    """All that this node works off, or has."""
+    """The backfills that this node runs, and the latest ones that ended."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._known: dict[tuple[str, str], Worked] = {}
 
     def get(self, job: str, key: str) -> Worked | None:
-        """The one of a job and a key, if it was begun here."""
+        """Return the backfill of a job and a key, if this node started it."""
         return self._known.get((job, key))
 
     async def begin(self, job: str, key: str, far: Backfill, work: Work) -> Worked:
-        """Have it worked off, unless that is under way, and wait until the first of it is durable. Raises Refused if
-        there are too many."""
+        """Start a backfill unless it is running, and wait until its first occurrences are durable.
+
+        Raises:
+            Refused: Too many backfills run on this node.
+        """
         known = self._known.get((job, key))
         if known is not None and known.is_worked_on:
             return known
@@ -70,7 +73,7 @@ class Backfills:
         return worked
 
     async def close(self) -> None:
-        """Leave them as they are."""
+        """Cancel all running backfills. The created runs remain."""
         tasks = [one.task for one in self._known.values() if one.task is not None and not one.task.done()]
         for task in tasks:
             task.cancel()

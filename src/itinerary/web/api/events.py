@@ -1,4 +1,4 @@
-"""What changes, live."""
+"""The route of live changes."""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""What changes in a store, as it happens: read once for all who follow.
+"""Live changes of a store, read once for all followers.
 
     job          an entry on a timeline: a version, a pause, a removal
     began        an occurrence has started
-    ended        an occurrence is over
+    ended        an occurrence has ended
 
-While somebody follows, and a minute longer, the store is looked at twice a second, past the node: so what other nodes
-do is told as well. Occurrences are found by their numbers, which the store gives out in order; those that are not over
-are looked at again until they are. One that was committed late, after others with higher numbers, is waited for.
+While a client follows, and for a minute after, the feed polls the store twice a second. The store, not this node, is
+the source, so changes by other nodes are included. The feed finds occurrences by their numbers, which the store assigns
+in order, and polls unfinished ones until they end. For a gap in the numbers the feed waits: its occurrence may be
+committed after others with higher numbers.
 
-The last ten thousand events are kept. Each has an id, `feed-number-revision`; who was cut off sends the last that it
-has seen and gets what came after it. If that is no longer here, because it is too long ago or was another node's, it is
-told so (`reset`): what is on timelines follows from the revision, and of occurrences it has to read anew how they are.
+The last ten thousand events are kept. The id of an event is `feed-number-revision`. A client that was cut off sends the
+last id that it has seen, and receives the events after it. If that event is not kept here, because it is too old or
+came from another node, the client receives `reset`. Timeline entries then follow from the revision; the client must
+read the states of occurrences again.
 """
 
 from __future__ import annotations
@@ -40,17 +42,17 @@ _LOOK_EVERY: Final = 0.5
 _KEPT: Final = 10_000
 _SENT_AT_ONCE: Final = 200
 _LINGERS_FOR: Final = 60.0
-"""Seconds for which it goes on when nobody follows: who was cut off may come again."""
+"""The seconds for which polling continues without followers, so that a client that was cut off can reconnect."""
 _AT_ONCE: Final = 2_000
 _ROUNDS_MAX: Final = 5
 _OPEN_MAX: Final = 50_000
 _LATE_FOR: Final = 20
-"""So many looks an occurrence is waited for whose number was passed over."""
+"""The number of polls that wait for an occurrence whose number was skipped."""
 _BEAT_EVERY: Final = 15.0
 
 
 class Feed:
-    """What changes. Used on the web server's loop."""
+    """The event feed. Used on the web server's event loop."""
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -60,22 +62,22 @@ class Feed:
         self._revision = 0
         self._last = Ref(0)
         self._open: dict[Ref, bool] = {}
-        """What is not over, and whether it had begun when it was looked at last."""
+        """Unfinished occurrences, and whether each had started at the last poll."""
         self._passed_over: dict[Ref, int] = {}
-        """Numbers that were not there, and how often they are still looked for."""
+        """Missing numbers, with the polls that are left for each."""
         self._news = asyncio.Event()
         self._followers = 0
         self._task: asyncio.Task[None] | None = None
         self._began = asyncio.Event()
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def follow(self, last: str | None) -> AsyncGenerator[bytes, None]:
-        """Everything from now on, or from after the event with that id. Raises StoreError."""
+        """Yield all events from now on, or those after the event with the id `last`. Raises StoreError."""
         await self._go_on()
         self._followers += 1
         try:
@@ -94,13 +96,13 @@ class Feed:
                     yield b"event: reset\ndata: {}\n\n"
                     seen = self._count
                 while seen < self._count:
-                    # Many in one message: each costs a reader's connection far more than it costs to join them.
+                    # Join many events into one message: sending a message costs far more than joining.
                     wanted = islice(self._kept, max(0, seen + 1 - self._kept[0][0]), None)
                     some = list(islice(wanted, _SENT_AT_ONCE))
                     seen = some[-1][0]
                     yield b"".join(message for _, message in some)
                     if self._kept[0][0] > seen + 1:
-                        break  # the reader is so slow that the next one is gone: it is told so above
+                        break  # the reader is too slow and the next event is gone: the check above sends a reset
                 try:
                     async with asyncio.timeout(_BEAT_EVERY):
                         await news.wait()
@@ -109,10 +111,10 @@ class Feed:
         finally:
             self._followers -= 1
 
-    # -- where somebody was --------------------------------------------------------------------------------------------
+    # -- resuming a follower -------------------------------------------------------------------------------------------
 
     def _seen(self, last: str) -> int | None:
-        """The number of the event with that id; None if what came after it is not all here."""
+        """Return the number of the event with that id; None if a later event is no longer kept."""
         name, _, rest = last.partition("-")
         number = _number(rest.partition("-")[0])
         if name != self._name or number is None or number > self._count:
@@ -121,7 +123,7 @@ class Feed:
         return number if number >= first - 1 else None
 
     async def _anew(self, last: str) -> list[bytes]:
-        """What can be said to somebody whose last event is not known here."""
+        """Return the messages for a client whose last event is unknown here."""
         revision = _number(last.rpartition("-")[2])
         messages = [b"event: reset\ndata: {}\n\n"]
         if revision is not None and last.count("-") == 2:
@@ -134,10 +136,10 @@ class Feed:
             ]
         return messages
 
-    # -- looking -------------------------------------------------------------------------------------------------------
+    # -- polling -------------------------------------------------------------------------------------------------------
 
     async def _go_on(self) -> None:
-        """See that somebody looks."""
+        """Start the polling task if it does not run."""
         if self._task is None or self._task.done():
             self._began = asyncio.Event()
             ground = await self._house.ground()
@@ -162,7 +164,7 @@ class Feed:
             idle = 0.0 if self._followers else idle + _LOOK_EVERY
             try:
                 await self._look()
-            except StoreError as error:  # nothing is lost: it goes on where it was
+            except StoreError as error:  # nothing is lost: the next poll resumes at the same place
                 self._house.failed(error)
 
     async def _look(self) -> None:
@@ -179,7 +181,7 @@ class Feed:
             return
         for entry in await ground.store.read(Entries(self._revision, _AT_ONCE)):
             if entry.revision > ground.timeline.revision:
-                break  # its job may not be known as yet
+                break  # its job may be unknown here as yet
             self._revision = entry.revision
             if entry.job != FOR_ALL:
                 self._tell("job", _entry_told(ground, entry))

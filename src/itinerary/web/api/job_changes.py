@@ -1,4 +1,4 @@
-"""What people change about a job: its standing, and what it is."""
+"""Routes that change a job: its status or its definition."""
 
 from __future__ import annotations
 

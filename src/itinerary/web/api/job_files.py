@@ -1,6 +1,6 @@
-"""Job files over HTTP: what one would change in the store, and changing it.
+"""Routes for job files: plan and apply.
 
-What a request may bring, and what it may only send back as the store has it, is the rule of `request_policy` (Q3).
+`request_policy` defines what a request may contain, and what it may only send back unchanged from the store (Q3).
 """
 
 from __future__ import annotations
@@ -75,8 +75,18 @@ FILES: Final = (plan_file, apply_file)
 
 
 async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | None) -> tuple[SentJob, ...]:
-    """The jobs that were sent, as a store would keep them from `start` on; None: from now on, or as they are. Raises as
-    `declared_in` does, and Refused for too many."""
+    """Return the jobs of a request as a store would keep them.
+
+    Args:
+        request: The request.
+        api: The state of the API.
+        data: The body of the request.
+        start: When the jobs start, in microseconds; None: now, or their stored anchor.
+
+    Raises:
+        JobFileError: The jobs have mistakes. The error lists all of them.
+        Refused: There are too many jobs, or a request may not contain them.
+    """
     await api.house.view(fresh=True)  # a worker reads the store itself, and both must see the same jobs
     _check_body(data)
     if data.file is not None:
@@ -94,7 +104,7 @@ async def sent_jobs(request: AnyRequest, api: Service, data: Jobs, start: int | 
     ground = await api.house.ground()
 
     def anchor(name: str) -> int:
-        """A bare duration counts from the first registration of its job (S4)."""
+        """Return the anchor of a bare duration: the first registration of its job (S4)."""
         row = api.names.find(ground, name)
         newest = None if row is None or start is not None else ground.timeline.newest(row.number)
         at = ground.now if start is None else start
@@ -130,9 +140,19 @@ async def _applied(request: AnyRequest, api: Service, data: Application, key: st
 async def declared_in(
     api: Service, document: Document, run: Callable[..., Any] = asyncio.to_thread
 ) -> dict[str, Declaration]:
-    """The jobs that were sent. Raises JobFileError with every mistake in them, and Refused for what may not come from a
-    request. A job that the store has keeps its defaults: settings are not taken from a request, and this node may have
-    been started before they changed. `run` calls a function in a thread."""
+    """Return the declarations of the jobs in a request.
+
+    A job of the store keeps its stored defaults: a request has no settings, and those of this node may be out of date.
+
+    Args:
+        api: The state of the API.
+        document: The parsed job file.
+        run: Calls a function in a thread.
+
+    Raises:
+        JobFileError: The jobs have mistakes. The error lists all of them.
+        Refused: A request may not contain one of the jobs.
+    """
     found = await run(_declarations, document, api.house.node.rules)
     ground = await api.house.ground()
     declared: dict[str, Declaration] = {}
@@ -148,7 +168,7 @@ async def declared_in(
 
 
 def _check_body(data: Jobs) -> None:
-    """Check that the jobs are given in one way. Raises Refused."""
+    """Check that the body has exactly one form of the jobs. Raises Refused."""
     if (data.file is None) == (data.jobs is None) or (data.file is not None and data.calendars is not None):
         raise Refused(400, "Bad request", "give `file`, the text of a job file, or `jobs` and `calendars` as objects")
 
@@ -175,15 +195,15 @@ def _declarations(document: Document, rules: Rules) -> list[Declaration]:
 
 
 def _stored(api: Service, ground: Ground, name: str) -> tuple[Definition | None, bool]:
-    """The newest definition of a job, and whether the job is still there: it may have been removed."""
+    """Return the newest definition of a job, and whether the job still exists: it may have been removed."""
     try:
         job = api.names.job(ground, name)
         newest = ground.timeline.newest(job.number)
         return None if newest is None else read_definition(newest.body), not is_removed(ground.timeline, job)
     except ItineraryError:
-        return None, False  # there is no such job, or its definition cannot be read
+        return None, False  # the job does not exist, or its definition cannot be read
 
 
 def _defaults_of(stored: Definition, here: Overrides) -> Overrides:
-    """The defaults of a job in the store. It keeps none of what it sets itself: for that, those of this node count."""
+    """Return the stored defaults of a job. For keys that the job sets itself, the defaults of this node apply."""
     return laid_over(left_unset(here, left_unset(here, stored.overrides)), stored.defaults)

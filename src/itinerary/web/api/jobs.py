@@ -1,4 +1,4 @@
-"""Jobs, as people look at them: all, one, its history, why it ran or did not, and what comes."""
+"""Routes that read jobs: the list, one job, its history, its explanation, and upcoming runs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["JOBS"]
 
 _TAG: Final = "jobs"
 _LOOKED_AT_MAX: Final = 20_000
-"""How many jobs are looked at for one page."""
+"""The maximum number of jobs that are read for one page."""
 _JUDGED_MAX: Final = 2_000
-"""Of how many it is found out for that how they stand, which takes longer."""
+"""The maximum number of jobs whose state is computed for one page, which is slower."""
 _PARTS_MAX: Final = 500
 
 Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]

@@ -1,4 +1,4 @@
-"""The job or the occurrence that an address means; pages; and cursors, which say where the next one begins."""
+"""Lookup of the job or occurrence that an address names, and page cursors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["Names", "cursor_of", "read_cursor"]
 
 _CURSOR_MAX = 2_000
 _SUGGESTED_FROM_MAX = 2_000
-"""Among more names than this nobody looks for the one that was perhaps meant."""
+"""With more names than this, the error suggests no similar name."""
 
 
 class Names:
-    """All jobs by their names, sorted: made once for each revision of the timeline."""
+    """The jobs by name, sorted once for each revision of the timeline."""
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -35,7 +35,7 @@ class Names:
         self._sorted: list[str] = []
 
     def job(self, ground: Ground, wanted: str) -> JobRow:
-        """The job of a name, or of an id. Raises NotThere."""
+        """Look up a job by name or id. Raises NotThere."""
         self._read(ground.timeline)
         found = self._by_name.get(wanted)
         if found is None and (identity := _as_id(wanted)) is not None:
@@ -47,12 +47,12 @@ class Names:
         return found
 
     def find(self, ground: Ground, name: str) -> JobRow | None:
-        """The job of a name; None if there is none."""
+        """Look up a job by name; None if it does not exist."""
         self._read(ground.timeline)
         return self._by_name.get(name)
 
     def after(self, ground: Ground, name: str | None) -> Iterator[JobRow]:
-        """Jobs in the order of names, after one."""
+        """Return the jobs after `name`, in the order of their names."""
         self._read(ground.timeline)
         first = 0 if name is None else bisect_right(self._sorted, name)
         return (self._by_name[self._sorted[place]] for place in range(first, len(self._sorted)))
@@ -65,12 +65,12 @@ class Names:
 
 
 def cursor_of(page: str, at: str | int | None) -> str | None:
-    """Where the next page begins, as text that means something only here."""
+    """Return the start of the next page as an opaque text."""
     return None if at is None else urlsafe_b64encode(msgspec.json.encode([page, at])).decode().rstrip("=")
 
 
 def read_cursor(page: str, cursor: str | None, kind: type[str] | type[int]) -> str | int | None:
-    """The place that a cursor of this page says. Raises Refused."""
+    """Return the place in a cursor of this page. Raises Refused if the cursor is invalid."""
     if cursor is None:
         return None
     try:

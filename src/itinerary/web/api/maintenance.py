@@ -1,4 +1,4 @@
-"""Looking after a store: its nodes, whether all was decided, and forgetting."""
+"""Routes for the maintenance of a store: nodes, audit, prune."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def list_statistics(
     since = until - _STATISTICS_FOR if start is None else microseconds("from", start)
     if until <= since:
         raise Refused(400, "Bad request", "to: is not later than from")
-    if before is not None:  # without `from`, the window has moved on since the page before
+    if before is not None:  # without `from`, the window has moved since the previous page
         until = min(max(int(before), since + 1), until)
     found = await statistics_seen(ground.store, node, since=since, until=until, limit=limit)
     return StatisticsTold(found.node, found.number, found.rows, cursor_of("statistics", found.next))
@@ -116,7 +116,7 @@ CARE: Final = (list_nodes, list_statistics, audit_window, prune_history)
 
 
 async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:
-    """One whole round: occurrences along time and job by job, then nodes and their statistics."""
+    """Run one whole prune round: occurrences by time and by job, then nodes and their statistics."""
     occurrences = statistics = 0
     cursor: PruneCursor | None = PruneCursor()
     while cursor is not None:

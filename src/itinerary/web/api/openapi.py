@@ -1,7 +1,7 @@
-"""The OpenAPI document: made by litestar from the routes and their types, and then said more exactly.
+"""The OpenAPI document, which litestar generates from the routes and their types.
 
-What litestar does not know of our types is put right: bodies take no other keys than theirs, what may be null may be
-anything else as well and not exactly one of both, and whole numbers have whole bounds.
+This module corrects the places where litestar is inexact: bodies accept no additional keys, a nullable value is `anyOf`
+and not `oneOf`, and integers have integer bounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TAGS: Final = {
 
 
 def document_of(routes: Sequence[ControllerRouterHandler]) -> dict[str, Any]:
-    """The document of these routes."""
+    """Return the OpenAPI document of these routes."""
     config = OpenAPIConfig(
         title="Itinerary",
         version=installed_version(),
@@ -63,7 +63,7 @@ def document_of(routes: Sequence[ControllerRouterHandler]) -> dict[str, Any]:
 
 
 def _strict() -> list[str]:
-    """The types of bodies, which take no other keys than theirs."""
+    """Return the type names of bodies, which accept no additional keys."""
     kinds = [kind for kind in vars(bodies).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     return [kind.__name__ for kind in kinds if kind.__struct_config__.forbid_unknown_fields]
 
@@ -79,7 +79,7 @@ def _with_optional_body(operation: dict[str, Any]) -> None:
 
 
 def _said_exactly(part: Any) -> None:
-    """Put right what is said too strictly, or as another kind of number."""
+    """Replace `oneOf` by `anyOf`, and float bounds of integers by integers."""
     if isinstance(part, list):
         for one in part:
             _said_exactly(one)

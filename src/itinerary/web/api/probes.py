@@ -1,4 +1,4 @@
-"""`/health/live`, `/health/ready`, `/health/progress` and `/metrics`, where the dashboard is, too (U8)."""
+"""The routes `/health/live`, `/health/ready`, `/health/progress` and `/metrics` on the dashboard's server (U8)."""
 
 from __future__ import annotations
 

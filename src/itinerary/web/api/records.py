@@ -1,4 +1,4 @@
-"""Desks and their logs: list them, look at one, read events, append one, follow (E10)."""
+"""Routes for record schedulers and their logs: list, show, read, append, follow (E10)."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ __all__ = ["RECORDS"]
 _TAG: Final = "records"
 _LOOK_AGAIN_AFTER: Final = 0.5
 _SILENT_FOR: Final = 30
-"""After so many looks without news a sign of life is sent."""
+"""The number of polls without events after which a keep-alive is sent."""
 _FOLLOWED_AT_ONCE: Final = 500
 _FOLDED_MAX: Final = 1_000_000
-"""A longer log is not read off from its beginning for a request."""
+"""A request does not fold a log that is longer than this."""
 
 Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
 Partition = Annotated[str | None, QueryParameter(max_length=255, description="Only events of this partition.")]
@@ -150,7 +150,7 @@ async def _followed(api: Api, desk: DeskName, after: int, partition: str | None)
 
 
 async def _length(store: Store, desk: str) -> int:
-    """The number of the last event. Raises NotThere."""
+    """Return the number of the last event. Raises NotThere."""
     found = [row for row in await store.read(Streams(desk)) if row.stream == desk]
     if not found:
         raise NotThere(f"no desk {shown(desk)} has a log in this store")

@@ -1,4 +1,4 @@
-"""What is sent with a request, strictly: a key that nobody knows is an error (Q7)."""
+"""Bodies of requests, validated strictly: an unknown key is an error (Q7)."""
 
 from __future__ import annotations
 
@@ -40,63 +40,63 @@ VersionChoice: TypeAlias = Literal["original", "current"]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a body is made of."""
+    """The base of all bodies."""
 
 
 class Why(Body, frozen=True):
-    """Why; it is kept with who and when."""
+    """The reason of a change. The change log keeps it with the caller and the time."""
 
     reason: Reason | None = None
 
 
 class Pause(Body, frozen=True):
-    """Skip a job's instants, until it is resumed, or until then."""
+    """A pause of a job: its instants are skipped until `until`, or until the job is resumed."""
 
     reason: Reason | None = None
     until: Instant | None = None
 
 
 class Resume(Body, frozen=True):
-    """End a pause, and say what becomes of what it held."""
+    """The end of a pause, and the fate of the occurrences that it held."""
 
     reason: Reason | None = None
     backlog: Backlog = Backlog.RUN
 
 
 class Skip(Body, frozen=True):
-    """Pass over one instant that is to come."""
+    """An upcoming instant to skip."""
 
     instant: Instant
     reason: Reason | None = None
 
 
 class Trigger(Body, frozen=True):
-    """Have a job run now."""
+    """A run of a job now."""
 
     reason: Reason | None = None
     options: dict[str, Any] = {}
-    """Overrides for this run alone, as in a job file."""
+    """Overrides for this run only, as in a job file."""
 
 
 class Adjust(Body, frozen=True):
-    """Set values on an occurrence that has not started."""
+    """Overrides for an occurrence that has not started."""
 
     options: dict[str, Any]
-    """Overrides for this run alone, as in a job file. What is not named stays as it is."""
+    """Overrides for this run only, as in a job file. Keys that are not named stay unchanged."""
     reason: Reason | None = None
 
 
 class Replay(Body, frozen=True):
-    """Run an occurrence again."""
+    """A replay of an occurrence."""
 
     reason: Reason | None = None
     tasks: Annotated[list[Text], Meta(min_length=1, max_length=1_000)] | None = None
-    """Only these; else all."""
+    """The tasks to run; default: all."""
     version: VersionChoice = "original"
 
 
 class BackfillRange(Body, frozen=True):
-    """Run the instants of `[from, to)` that are wanted."""
+    """A backfill of the instants in `[from, to)`."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
@@ -108,24 +108,24 @@ class BackfillRange(Body, frozen=True):
 
 
 class Update(Body, frozen=True):
-    """The next version of a job. What is not named stays as it is."""
+    """The next version of a job. Fields that are not named stay unchanged."""
 
     schedule: str | dict[str, Any] | None = None
     """A cron expression, or an object as in a job file: `{"every": "15m"}`."""
     options: dict[str, Any] = {}
-    """As in a job file: `{"overlap": "queue"}`."""
+    """Options as in a job file: `{"overlap": "queue"}`."""
     policy: UpdatePolicy | None = None
     from_version: Annotated[int, Meta(ge=1)] | None = None
-    """The version that you looked at; a newer one refuses the change."""
+    """The version that the caller has seen; if a newer one exists, the change is rejected."""
     effective_from: Instant | None = None
     window: Annotated[int, Meta(ge=1)] | Duration | None = None
     reason: Reason | None = None
     dry_run: bool = False
-    """Only say what would change."""
+    """Report the changes without making them."""
 
 
 class Rollback(Body, frozen=True):
-    """A new version that says what an old one said."""
+    """A new version with the definition of an old one."""
 
     to_version: Annotated[int, Meta(ge=1)]
     policy: UpdatePolicy | None = None
@@ -137,7 +137,7 @@ class Rollback(Body, frozen=True):
 
 
 class Jobs(Body, frozen=True):
-    """Jobs, as in a job file: its text, or the tables `jobs` and `calendars` as JSON."""
+    """Jobs as in a job file: its text, or the tables `jobs` and `calendars` as JSON."""
 
     file: str | None = None
     jobs: dict[str, Any] | None = None
@@ -145,47 +145,47 @@ class Jobs(Body, frozen=True):
 
 
 class Application(Jobs, frozen=True):
-    """Jobs, and how they are brought into the store."""
+    """Jobs, and how to apply them to the store."""
 
     policy: UpdatePolicy | None = None
     window: Annotated[int, Meta(ge=1)] | Duration | None = None
     remove: Annotated[list[Text], Meta(max_length=1_000)] = []
-    """Jobs that are to be removed."""
+    """Jobs to remove."""
     reason: Reason | None = None
 
 
 class Simulation(Jobs, frozen=True):
-    """What would happen: to the jobs that are sent, or to those of the store."""
+    """A simulation of the jobs in the request, or of those in the store."""
 
     pattern: Text | None = None
-    """Of the store's jobs those whose names fit; else all."""
+    """A pattern for names of the store's jobs; default: all jobs."""
     start: Instant | None = msgspec.field(name="from", default=None)
     lasting: Duration = msgspec.field(name="for", default="24h")
     outages: Annotated[list[OutageSaid], Meta(max_length=20)] = []
     takes: dict[Text, Duration] = {}
-    """How long jobs take; else as long as they did, or a second."""
+    """Durations of jobs; default: the measured durations, or one second."""
 
 
 class OutageSaid(Body, frozen=True):
-    """A time in which no node is there."""
+    """A time without any node."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
 
 
 class Append(Body, frozen=True):
-    """An event, as a producer says it."""
+    """An event from a producer."""
 
     kind: Text
     record: Text
     partition: Text | None = None
-    """Where the record lives, if that is not known."""
+    """The partition of the record, if it is not known."""
     fields: dict[str, Any] = {}
-    """What goes with the kind: `data`, `target_time`, `check_time`, `verification`, `final_status`."""
+    """The fields of the kind: `data`, `target_time`, `check_time`, `verification`, `final_status`."""
 
 
 class Forgetting(Body, frozen=True):
-    """What is old; what is not said is as in the settings."""
+    """The retention of a prune; missing values are those of the settings."""
 
     keep_for: Duration | None = None
     keep_failed_for: Duration | None = None
@@ -194,7 +194,7 @@ class Forgetting(Body, frozen=True):
 
 
 def microseconds(key: str, instant: datetime) -> int:
-    """An instant of a request. Raises Refused for years that are not supported."""
+    """Convert an instant of a request. Raises Refused for unsupported years."""
     found = microseconds_of(instant)
     if not 0 <= found < LATEST * MICROSECONDS:
         raise Refused(400, "Bad request", f"{key}: {instant.isoformat()} lies outside of the years 1970 to 2199")

@@ -1,4 +1,4 @@
-"""What comes back, where looking from elsewhere has no type for it."""
+"""Bodies of responses that `read` has no type for."""
 
 from __future__ import annotations
 
@@ -50,41 +50,41 @@ _OTHERS_MAX: Final = 1_000
 
 
 class JobTold(JobSeen, frozen=True, kw_only=True):
-    """One job in a line."""
+    """A job in a list."""
 
     id: UUID
-    """By which it can be addressed whatever its name is."""
+    """The id that addresses the job, whatever characters its name has."""
 
     @classmethod
     def of(cls, seen: JobSeen) -> JobTold:
-        """A job, as it was seen."""
+        """Return the response for a job."""
         return cls(id=job_id(seen.job), **_fields(seen))
 
 
 class JobsPage(msgspec.Struct, frozen=True):
-    """Some jobs in the order of their names. A page may be short; there are more as long as `next` says so."""
+    """Jobs in the order of their names. A page may be short; more jobs follow while `next` is set."""
 
     jobs: tuple[JobTold, ...]
     next: str | None
 
 
 class JobWhole(JobDetail, frozen=True, kw_only=True):
-    """One job with everything."""
+    """A job with all details."""
 
     id: UUID
 
     @classmethod
     def of(cls, detail: JobDetail) -> JobWhole:
-        """A job, as it was seen."""
+        """Return the response for a job."""
         return cls(id=job_id(detail.seen.job), **_fields(detail))
 
 
 class RunsPage(msgspec.Struct, frozen=True):
-    """Some of a job's occurrences, those that ended last first."""
+    """Occurrences of a job, latest end first."""
 
     job: str
     active: tuple[RunSeen, ...]
-    """What has not ended; on the first page only."""
+    """Unfinished occurrences; on the first page only."""
     runs: tuple[RunSeen, ...]
     next: str | None
 
@@ -101,19 +101,19 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     reason: str | None
     until: datetime | None = None
-    """Of a pause that ends by itself."""
+    """The end of a pause, if the pause has one."""
     instant: datetime | None = None
-    """The one that is skipped."""
+    """The skipped instant."""
     held: int | None = None
-    """Of a pause: how many occurrences that have not started it holds."""
+    """For a pause: the number of held occurrences that have not started."""
     released: int | None = None
-    """Of the end of a pause: how many of those run now."""
+    """For the end of a pause: the number of held occurrences that run now."""
     skipped: int | None = None
-    """Of the end of a pause: how many of those were skipped."""
+    """For the end of a pause: the number of held occurrences that were skipped."""
 
 
 class RunAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """An occurrence that was asked for."""
+    """An occurrence that a caller requested."""
 
     job: str
     id: UUID
@@ -123,12 +123,12 @@ class RunAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """An occurrence that was asked to end."""
+    """An occurrence whose cancellation was requested."""
 
     number: int
     run: str
     cancelled_by: str
-    """Who was first to ask, and why."""
+    """The first caller who requested the cancellation, and the reason."""
 
 
 class AdjustedTold(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,56 +137,56 @@ class AdjustedTold(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     run: str
     values: dict[str, Any]
-    """Every value that is set on this run, by its key."""
+    """The overrides of this run, by key."""
 
 
 class BackfillTold(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backfill is."""
+    """The progress of a backfill."""
 
     job: str
     key: str | None
     is_dry: bool
     looked_at: int
-    """How many instants the range has."""
+    """The number of instants in the range."""
     instants: tuple[datetime, ...]
-    """What is run, in order; at most a thousand are listed."""
+    """The instants to run, in order; at most a thousand are listed."""
     total: int
-    """How many there are."""
+    """The number of instants to run."""
     made: int
-    """How many have an occurrence by now."""
+    """The number of instants that have an occurrence."""
     ended: dict[OccurrenceState, int]
-    """How many have ended, and how."""
+    """The number of ended occurrences by state."""
     is_worked_on: bool
-    """Whether this node works on it; if it ends meanwhile, send the same request with the same key again."""
+    """True if this node runs the backfill. If the node stops, send the same request with the same key again."""
     follow: str | None
-    """Where to look how far it is."""
+    """The address of the backfill's progress."""
     trouble: str | None = None
-    """Why this node works on it no more, if something kept it from that."""
+    """The error that stopped the backfill on this node, if any."""
 
 
 class AppliedTold(Application, frozen=True, kw_only=True):
-    """What applying comes to, or would."""
+    """The result of an apply or a plan."""
 
     is_change: bool
     more_others: int
-    """How many more jobs of the store are not named here; at most a thousand of them are listed."""
+    """The number of further jobs of the store that are not listed; at most a thousand are."""
 
     @classmethod
     def of(cls, done: Application) -> AppliedTold:
-        """The same, with an end."""
+        """Return the response, with a limited list of other jobs."""
         kept = replace(done, others=done.others[:_OTHERS_MAX])
         more = len(done.others) - len(kept.others)
         return cls(**_fields(kept), is_change=done.is_change, more_others=more)
 
 
 class NodesTold(msgspec.Struct, frozen=True):
-    """Nodes, those that joined last first."""
+    """Nodes, latest join first."""
 
     nodes: tuple[NodeSeen, ...]
 
 
 class StatisticsTold(msgspec.Struct, frozen=True):
-    """A page of what a node's loop did, newest first."""
+    """A page of a node's loop statistics, newest first."""
 
     node: str
     number: int
@@ -197,20 +197,20 @@ class StatisticsTold(msgspec.Struct, frozen=True):
 
 
 class DesksTold(msgspec.Struct, frozen=True):
-    """Desks that have a log."""
+    """Record schedulers that have a log."""
 
     desks: tuple[DeskSeen, ...]
 
 
 class PartitionsTold(msgspec.Struct, frozen=True):
-    """The partitions of a desk."""
+    """The partitions of a record scheduler."""
 
     desk: str
     partitions: tuple[PartitionSeen, ...]
 
 
 class EventsPage(msgspec.Struct, frozen=True):
-    """Events of a desk in the order of their numbers."""
+    """Events of a record scheduler in the order of their numbers."""
 
     desk: str
     events: tuple[Event, ...]
@@ -218,7 +218,7 @@ class EventsPage(msgspec.Struct, frozen=True):
 
 
 class EventAppended(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that stands in a log."""
+    """An event that was appended to a log."""
 
     desk: str
     sequence: int
@@ -228,23 +228,23 @@ class EventAppended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a round of forgetting came to."""
+    """The result of a prune round."""
 
     occurrences: int
     statistics: int
-    """Rows of what nodes' loops did; they are not counted in a dry run."""
+    """Removed rows of loop statistics; a dry run does not count them."""
     is_dry: bool
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The answer to a probe."""
+    """The response of a probe."""
 
     status: str
     why: str
 
 
 def changed(job: JobRow, entry: EntryRow) -> Changed:
-    """An entry, as who made it is told."""
+    """Return the response for a new timeline entry."""
     until = None
     if entry.kind is EntryKind.PAUSE and entry.body is not None:
         until = at(msgspec.json.decode(entry.body)["until"])
@@ -263,7 +263,7 @@ def changed(job: JobRow, entry: EntryRow) -> Changed:
 
 
 def run_asked(run: Run) -> RunAsked:
-    """An occurrence, as who asked for it is told."""
+    """Return the response for a requested occurrence."""
     return RunAsked(job=run.job, id=run.id, number=run.ref, run=run.run_id, kind=run.key.kind)
 
 

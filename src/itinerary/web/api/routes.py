@@ -1,4 +1,4 @@
-"""All routes of the API, put together."""
+"""The routes of the API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def openapi() -> Response[bytes]:
 
 
 def api_routes(service: Service | None) -> list[ControllerRouterHandler]:
-    """The API, and the probes beside it; None: only to be looked at."""
+    """Return the routes of the API and the probes. With `service` None they serve only to generate the document."""
     shared = {"api": Provide(lambda: service, sync_to_thread=False)}
     api = Router(
         PREFIX,
@@ -63,5 +63,5 @@ def _document_sent() -> bytes:
 
 @cache
 def api_document() -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return document_of(api_routes(None))

@@ -1,8 +1,8 @@
-"""How a route of the API says what it needs and answers; and what none of them takes.
+"""Declaration of API routes: scope, parameters, responses, rejections.
 
-Every route has a scope, a summary, and its refusals, all of which are problem details (RFC 9457) and stand in the
-document. What a route does not know is an error and never ignored (Q7): query parameters here, keys of bodies by their
-types. A body is JSON and says so, which no form of a foreign page can.
+Every route has a scope, a summary and its rejections. All rejections are problem details (RFC 9457) and are part of the
+OpenAPI document. Unknown input is an error and never ignored (Q7): query parameters are checked here, keys of bodies by
+their types. A body must be JSON with the matching content type, which no form of a foreign page can send.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Key: TypeAlias = Annotated[
     ),
 ]
 Sent: TypeAlias = JSONBody[SkipValidation[B]]
-"""A body, as its route takes it: as JSON has it, and read by `read_body`."""
+"""The body of a request, decoded from JSON but not validated: `read_body` does that."""
 JobName: TypeAlias = Annotated[str, PathParameter(description="A job: its name, or its id.")]
 RunName: TypeAlias = Annotated[
     str, PathParameter(description="An occurrence: its number, its id, or a run id, `etl:1767225600`.")
@@ -71,7 +71,7 @@ BackfillKey: TypeAlias = Annotated[str, PathParameter(description="The key of a 
 EVENTS_TYPE: Final = "text/event-stream"
 _JSON: Final = "application/json"
 _GIVEN: Final = frozenset({"request", "data", "api"})
-"""Parameters of handlers that are no parameters of requests."""
+"""Handler parameters that are not request parameters."""
 _PATH: Final = re.compile(r"{(\w+):")
 _ALWAYS: Final = (400, 401, 403, 405, 421, 429, 431, 500, 503)
 _WITH_BODY: Final = (409, 413, 415, 422)
@@ -98,7 +98,7 @@ Handler: TypeAlias = Callable[..., Any]
 def reading(
     path: str, *, summary: str, tag: str, needs: Scope = Scope.READ, returns: Mapping[int, str] | None = None
 ) -> Callable[[Handler], HTTPRouteHandler]:
-    """A route that changes nothing. `returns` says what its answers mean, where there are several."""
+    """Declare a route that changes nothing. `returns` describes its responses by status, where there are several."""
     return get(
         path,
         summary=summary,
@@ -111,7 +111,7 @@ def reading(
 
 
 def streaming(path: str, *, summary: str, tag: str, needs: Scope = Scope.READ) -> Callable[[Handler], HTTPRouteHandler]:
-    """A route whose answer goes on: server-sent events."""
+    """Declare a route that responds with a stream of server-sent events."""
     return get(
         path,
         summary=summary,
@@ -127,7 +127,7 @@ def streaming(path: str, *, summary: str, tag: str, needs: Scope = Scope.READ) -
 def changing(
     path: str, *, summary: str, tag: str, needs: Scope = Scope.OPERATE, status: int = 200
 ) -> Callable[[Handler], HTTPRouteHandler]:
-    """A route that changes something, or takes more than an address to say what is wanted."""
+    """Declare a route that changes something, or needs a body."""
     return post(
         path,
         summary=summary,
@@ -152,11 +152,11 @@ def _refusals(path: str, more: tuple[int, ...]) -> dict[int, ResponseSpec]:
     }
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 async def known_things_only(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Refuse query parameters that nobody knows, and bodies that are no JSON. A guard, after that of the door."""
+    """Reject unknown query parameters and bodies that are not JSON. A guard that runs after admission."""
     known = _parameters(handler)
     for name in connection.query_params:
         if name not in known:
@@ -188,7 +188,7 @@ def _parameters(handler: BaseRouteHandler) -> frozenset[str]:
 
 
 def said_wrong(request: AnyRequest, error: ValidationException) -> Response[bytes]:
-    """What is wrong with what was sent: which key, and why."""
+    """Return the response for invalid input: the key and its fault."""
     extra = error.extra if isinstance(error.extra, list) else []
     told = [
         f"{one['key']}: {one['message']}" if one.get("key") not in (None, "data") else str(one.get("message"))
@@ -201,7 +201,7 @@ def said_wrong(request: AnyRequest, error: ValidationException) -> Response[byte
 
 
 def unreadable(request: AnyRequest, _: Exception) -> Response[bytes]:
-    """What is said of a body that is not even text, or is nested without end."""
+    """Return the response for a body that is not UTF-8, or is nested too deep."""
     problem = Refused(400, "Bad request", "the body is no JSON: it is not UTF-8, or nested too deep")
     return Response(
         msgspec.json.encode(problem.problem(request.scope["path"])), status_code=400, media_type=PROBLEM_TYPE
@@ -209,8 +209,16 @@ def unreadable(request: AnyRequest, _: Exception) -> Response[bytes]:
 
 
 def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
-    """What was sent, strictly: no number for a text, no text for a number. Nothing is an empty object, unless there has
-    to be one. Raises Refused."""
+    """Validate a body strictly: no number for a text, no text for a number.
+
+    Args:
+        kind: The type of the body.
+        sent: The decoded JSON; None: no body, which counts as an empty object.
+        is_required: Reject a request without a body.
+
+    Raises:
+        Refused: The body is invalid or missing.
+    """
     if sent is None and is_required:
         raise Refused(400, "Bad request", "this needs a body: a JSON object")
     try:
@@ -220,12 +228,12 @@ def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
 
 
 def by_whom(request: AnyRequest) -> str:
-    """The name that a change is kept with (Q2)."""
+    """Return the caller's name for the change log (Q2)."""
     return caller_of(request).name
 
 
 def key_of(request: AnyRequest, key: str | None, body: msgspec.Struct | None) -> RequestKey | None:
-    """What makes this request the same as another one, if it has a key: where it was sent, and what it says."""
+    """Return the idempotency key with a digest of the method, the path and the body; None without a key."""
     if key is None:
         return None
     said = b"{}" if body is None else msgspec.json.encode(body, order="deterministic")

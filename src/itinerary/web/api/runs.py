@@ -1,4 +1,4 @@
-"""Single occurrences: look at one, have a job run now, run one again, adjust one, have one end."""
+"""Routes for single occurrences: show, trigger, cancel, adjust, replay."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def cancel_run(
 ) -> Cancelled:
     """What has not started is cancelled at once, what runs within `kill_grace`. Asked twice, the first one counts."""
     body = read_body(Why, data)
-    key_of(request, key, body)  # a key that can be none is refused; cancelling twice is cancelling once in any case
+    key_of(request, key, body)  # rejects an invalid key; cancelling twice is cancelling once in any case
     run = await named_by_number(request, run)
     operator = await api.operator(request)
     found = await api.house.finder.find(operator.view.store, operator.view, run)
@@ -66,7 +66,7 @@ async def cancel_run(
 async def adjust_run(request: AnyRequest, api: Api, run: RunName, data: Sent[Adjust], key: Key = None) -> AdjustedTold:
     """What is not named stays as it is. Who, when and why are kept. Asked twice, it is one adjustment."""
     body = read_body(Adjust, data, is_required=True)
-    key_of(request, key, body)  # a key that can be none is refused; the same values set twice are set once in any case
+    key_of(request, key, body)  # rejects an invalid key; setting the same values twice is setting them once in any case
     run = await named_by_number(request, run)
     operator = await api.operator(request)
     try:

@@ -1,4 +1,4 @@
-"""What will happen, before it does: to jobs that are sent, or to those of the store (U5)."""
+"""The route that simulates jobs, those of a request or of the store (U5)."""
 
 from __future__ import annotations
 

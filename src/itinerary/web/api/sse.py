@@ -1,4 +1,4 @@
-"""Streams of the API: they end when their caller goes, may follow no more, or the store does not answer."""
+"""Event streams of the API: a stream ends with its client, its caller's access, or the store's answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ STILL_THERE: Final = b": still there\n\n"
 
 
 async def while_admitted(request: AnyRequest, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """These messages, until whoever follows may no more, goes away, or the store does. Raises Refused, at once: the
-    first message is fetched before any answer is begun."""
+    """Return the messages until the caller leaves, loses access, or the store fails.
+
+    The first message is fetched before the response starts.
+
+    Raises:
+        Refused: The caller has no access.
+    """
     whole = _until_store_fails(admitting.while_admitted(request, messages))
     return admitting.joined(await anext(whole), whole)
 
@@ -27,5 +32,5 @@ async def _until_store_fails(messages: AsyncGenerator[bytes, None]) -> AsyncGene
         async with aclosing(messages):
             async for message in messages:
                 yield message
-    except StoreError as error:  # who follows comes again, and goes on where it was
+    except StoreError as error:  # the client reconnects, and resumes at the same place
         yield admitting.over(str(error))

@@ -1,4 +1,4 @@
-"""What all routes of the API share, for as long as the web server runs."""
+"""State that all routes of the API share while the web server runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PULSE_INTERVAL: Final = 1.0
 
 
 class Service:
-    """What the routes share. Use it in a block: it has things going on."""
+    """The shared state of the API routes. Starts background tasks: call `close` at the end."""
 
     def __init__(self, house: House, log: Any) -> None:
         self.house, self.log = house, log
@@ -48,7 +48,7 @@ class Service:
         self._pulse = asyncio.create_task(self._feel(), name="pulse of the node")
 
     async def close(self) -> None:
-        """End everything that goes on."""
+        """Stop all background tasks."""
         self._pulse.cancel()
         await asyncio.wait([self._pulse])
         await self.backfills.close()
@@ -56,22 +56,22 @@ class Service:
         await self.probes.close()
 
     async def job(self, wanted: str) -> tuple[Ground, JobRow]:
-        """What there is to look at, and the job of a name or an id in it. Raises NotThere."""
+        """Return a snapshot and the job with a name or an id in it. Raises NotThere."""
         ground = await self.house.ground()
         return ground, self.names.job(ground, wanted)
 
     async def operator(self, request: AnyRequest) -> Operator:
-        """Whoever asks, to do something in their name."""
+        """Return an operator that acts in the name of the caller."""
         return await self.house.operator(caller_of(request))
 
     async def operate(self, request: AnyRequest, wanted: str) -> tuple[Operator, JobRow]:
-        """The same, and the job that it is about, as of now. Raises NotThere."""
+        """Return an operator in the name of the caller, and the current row of a job. Raises NotThere."""
         operator = await self.operator(request)
         ground = await self.house.ground()
         return operator, self.names.job(ground, wanted)
 
     def updates(self, operator: Operator) -> Updates:
-        """Versions, made by whoever asks."""
+        """Return the update interface, in the name of the caller."""
         house = self.house
         return Updates(
             operator.view.store,
@@ -84,7 +84,7 @@ class Service:
 
     @asynccontextmanager
     async def pruning(self) -> AsyncIterator[None]:
-        """Remove old history: one request at a time, since each goes through the whole store. Raises Refused."""
+        """Hold the prune lock: each prune scans the whole store, so only one runs at a time. Raises Refused."""
         if self._pruning.locked():
             raise Refused(503, "Busy", "another request removes old history on this node; ask again in a while")
         async with self._pruning:
@@ -100,4 +100,4 @@ class Service:
 
 
 Api: TypeAlias = NamedDependency[SkipValidation[Service]]
-"""As routes take it."""
+"""The shared state as routes receive it."""

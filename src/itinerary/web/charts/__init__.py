@@ -1,13 +1,14 @@
-"""Pictures drawn by the server: SVG as text, without script, and without a style attribute, which the policy forbids.
+"""Charts rendered by the server: SVG text, without script and without style attributes, which the CSP forbids.
 
-    svg           elements, escaped; a whole picture with its title
-    sparkline     a small line of how something was
-    elapsed       how long something has run, against what is usual
-    strip         the last outcomes of a job, one mark each
+    svg           escaped elements; a whole picture with its title
+    sparkline     a small line chart
+    elapsed       the elapsed time of a run, against its usual durations
+    strip         the latest outcomes of a job, one mark each
     heatmap       a year as a calendar
-    durations     how long the last runs took
-    waterfall     when something began and ended, as a bar in a row of a table
-    marks         what each state looks like: a colour, and a shape, so that the colour is never alone
+    durations     the durations of the latest runs
+    waterfall     start and end, as a bar in a table row
+    gantt         a lane of the timeline
+    marks         the appearance of each state: a colour and a shape, so that colour is never the only sign
 
-Colours are classes in `static/itinerary.css` (`fill-good`, `line-bad`), so that every picture is right in the dark.
+Colours are classes in `static/itinerary.css` (`fill-good`, `line-bad`), so every chart follows the dark theme.
 """

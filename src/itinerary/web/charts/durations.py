@@ -1,8 +1,8 @@
-"""How long the last runs took: a bar each, the newest on the right, with the median and the 95th percentile across.
+"""Durations of the latest runs: a bar each, newest on the right, with lines for the median and the 95th percentile.
 
-What did not run has no bar, and a mark below the line in the shape of what it came to; where none ran, there are only
-the marks. One that took far longer than
-the others is cut off at the top, so that the others can still be told apart; its title says how long it was.
+An occurrence that did not run has no bar, only a mark below the line in the shape of its outcome; if none ran, there
+are only marks. A bar that is far longer than the others is cut off at the top, so that the others stay distinguishable.
+Its title has the full duration.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _FOOT: Final = 118
 _TOP: Final = 10
 _LEFT: Final = 52
 _CUT_AT: Final = 3
-"""What took more than so many times the 95th percentile is cut off."""
+"""Bars longer than this multiple of the 95th percentile are cut off."""
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One run."""
+    """A run in the chart."""
 
     took: float | None
-    """Seconds; None: it did not run."""
+    """The duration in seconds; None: it did not run."""
     state: OccurrenceState
     told: str
     href: str | None = None
 
 
 class Percentiles(msgspec.Struct, frozen=True):
-    """Of how long they took, in seconds."""
+    """Percentiles of the durations, in seconds."""
 
     middle: float
     high: float
@@ -47,7 +47,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 def percentiles(values: Sequence[float]) -> Percentiles | None:
-    """The median, the 95th percentile (the smallest value that 95 of 100 do not exceed), and the longest."""
+    """Return the median, the 95th percentile (the smallest value that 95 of 100 do not exceed), and the maximum."""
     if not values:
         return None
     ordered = sorted(values)
@@ -59,7 +59,15 @@ def _at(ordered: Sequence[float], percent: int) -> float:
 
 
 def durations(bars: Sequence[Bar], found: Percentiles | None, words: tuple[str, str], title: str, room: int) -> Markup:
-    """A picture of these runs, oldest first, with room for so many; `words` say the two percentiles."""
+    """Draw these runs, oldest first.
+
+    Args:
+        bars: The runs.
+        found: The percentiles; None if none of the runs has a duration.
+        words: The labels of the median and the 95th percentile.
+        title: The title of the chart.
+        room: The number of bars that the chart has room for.
+    """
     foot, height = (_FOOT, _HEIGHT) if found is not None else (0, _HEIGHT - _FOOT)
     highest = 1.0 if found is None else min(found.longest, found.high * _CUT_AT) or 1e-6
     step = (_WIDTH - _LEFT) / max(room, 1)
@@ -96,7 +104,7 @@ def _bar(bar: Bar, x: float, wide: float, highest: float, foot: float) -> Markup
         parts.append(element("rect", x=x, y=y, width=wide, height=_FOOT - y, class_=f"fill-{tone}"))
         if bar.took > highest:
             parts.append(element("rect", x=x - 0.5, y=_TOP + 5, width=wide + 1, height=2.5, class_="cut"))
-    # As high as the picture, so that a short one can be pointed at, too.
+    # As high as the picture, so that short bars can be pointed at, too.
     parts.append(element("rect", x=x, y=0, width=wide, height=_HEIGHT, class_="unseen"))
     if bar.href is None:
         return element("g", *parts)

@@ -1,4 +1,4 @@
-"""A bar for how long something has run, against how long it usually takes. The script in the browser fills it."""
+"""A bar for the elapsed time of a run, against its usual durations. The script in the browser fills it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEIGHT = 12
 
 
 def elapsed_bar(since: datetime, p50: float, p95: float) -> Markup:
-    """Marks at the usual and the longest usual duration; from `since` on the bar grows by itself."""
+    """Draw ticks at the median and the 95th percentile. The script lets the bar grow from `since` on."""
     whole = max(p95 * 1.5, 0.1)
     title = "how long it has run, against its usual durations"
     return picture(

@@ -1,10 +1,10 @@
-"""A lane of the timeline, as a picture that is as wide as there is room: places are shares of its width.
+"""A lane of the timeline, as a picture of flexible width: positions are percentages.
 
-    few      each occurrence by itself, with a link: full if it went well, with a tooth under it if it failed, half as
-             high if it was skipped, hollow if it is to come
-    many     bars of how many there were, piled up by how they ended; the last that failed have their tooth and link
+    few      single occurrences with links: filled on success, with a tooth below on failure, half as high if skipped,
+             hollow if upcoming
+    many     bars of counts, stacked by outcome; the latest failures have a tooth and a link
 
-Which of the two is chosen by who calls, since a page can only hold so many links.
+The caller chooses between the two, since a page can hold only a limited number of links.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ BARS: Final = 120
 _TOP: Final = 4
 _BODY: Final = 14
 _STEP: Final = 10
-"""Units from one bar to the next, and units of a pixel's height: whole numbers are short."""
+"""Units from one bar to the next, and units per pixel of height: integers keep paths short."""
 _BAR: Final = 8
 _ORDER: Final = (Tone.BAD, Tone.GOOD, Tone.BUSY, Tone.WARN, Tone.IDLE)
-"""From the foot up: what failed is always to be seen."""
+"""The stacking order from the bottom up: failures are always visible."""
 
 
 class Scale:
-    """From instants to shares of the width."""
+    """The mapping of instants to percentages of the width."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
 
     def at(self, instant: int) -> float:
-        """Where an instant is, from 0 to 100, and not outside."""
+        """Return the position of an instant, limited to 0 to 100."""
         return min(max((instant - self.start) / (self.end - self.start) * 100, 0.0), 100.0)
 
     def counts(self, instants: NDArray[np.int64]) -> list[int]:
-        """How many of these fall into each bar."""
+        """Return the number of instants in each bar."""
         places = np.clip((instants - self.start) * BARS // (self.end - self.start), 0, BARS - 1)
         counts: list[int] = np.bincount(places, minlength=BARS).tolist()
         return counts
 
 
 def lane(title: str, *children: Markup) -> Markup:
-    """The picture of one job."""
+    """Draw the lane of one job."""
     return element(
         "svg", element("title", title), *children, class_="lane", height=HEIGHT, role="group", aria_label=title
     )
 
 
 def tick_lines(places: Iterable[float]) -> Markup:
-    """Thin lines behind everything."""
+    """Draw thin lines behind everything else."""
     return joined(element("line", x1=_percent(x), x2=_percent(x), y1=0, y2=HEIGHT, class_="axis") for x in places)
 
 
 def now_line(scale: Scale, now: int) -> Markup:
-    """Where now is; the script moves it on."""
+    """Draw the line at the current time; the script moves it."""
     if not scale.start <= now < scale.end:
         return Markup()
     x = _percent(scale.at(now))
@@ -79,7 +79,7 @@ def now_line(scale: Scale, now: int) -> Markup:
 
 
 def mark_at(scale: Scale, start: int, end: int, tone: Tone, url: str | None, title: str) -> Markup:
-    """One occurrence."""
+    """Draw one occurrence."""
     x, width = scale.at(start), scale.at(end) - scale.at(start)
     size = {"x": _percent(x), "width": _percent(max(width, 0.3))}
     top, height = (_TOP + _BODY / 2, _BODY / 2) if tone is Tone.WARN else (float(_TOP), float(_BODY))
@@ -94,7 +94,7 @@ def mark_at(scale: Scale, start: int, end: int, tone: Tone, url: str | None, tit
 
 
 def stretch_at(scale: Scale, start: int, end: int, tone: Tone, url: str, title: str) -> Markup:
-    """One row for many instants: a thin line along them."""
+    """Draw a collapsed range, one row for many instants, as a thin line."""
     x = scale.at(start)
     line = element(
         "rect",
@@ -108,7 +108,7 @@ def stretch_at(scale: Scale, start: int, end: int, tone: Tone, url: str, title: 
 
 
 def bars(counts: Mapping[Tone, Sequence[int]]) -> Markup:
-    """How many of each tone there were in each part of the width, piled up: one shape for each tone."""
+    """Draw the stacked counts of each tone in each part of the width: one shape for each tone."""
     highest = max(map(sum, zip(*counts.values(), strict=True)), default=0)
     if not highest:
         return Markup()
@@ -140,7 +140,7 @@ def bars(counts: Mapping[Tone, Sequence[int]]) -> Markup:
 
 
 def _tooth(x: float) -> Markup:
-    """Under what failed: to be seen without its colour, and however short it is."""
+    """Draw a tooth below a failure: visible without colour, however short the failure is."""
     shape = element("polygon", points="-4,0 4,0 0,6", class_="fill-bad")
     return element("svg", shape, x=_percent(x), y=_TOP + _BODY + 1, overflow="visible", width=8, height=7)
 

@@ -1,8 +1,8 @@
 """A year as a calendar: a column for each week, a cell for each day.
 
-The darker a cell, the more there was on that day; its colour says how most of it went. What did not go well has a mark,
-even if it was one of a thousand: a cross where something failed or was missed, a slanted line where something was
-skipped, cancelled, or completed with errors. A day leads to its history.
+A darker cell has more occurrences on that day; its colour is the most frequent outcome. A problem has a mark, even if
+it is one of a thousand: a cross for a failed or missed occurrence, a slanted line for a skipped or cancelled one, or
+one that completed with errors. Each day links to its history.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _TOP: Final = 16
 _WEEKDAYS: Final = ((0, "Mon"), (2, "Wed"), (4, "Fri"))
 _MONTH_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LABEL_WEEKS: Final = 3
-"""The least weeks from one name of a month to the next."""
+"""The minimum distance between two month names, in weeks."""
 
 
 class DayDrawn(msgspec.Struct, frozen=True):
-    """One day."""
+    """A day in the chart."""
 
     day: date
     level: int
-    """From 0, nothing, to LEVELS."""
+    """The darkness, from 0 (no occurrence) to LEVELS."""
     tone: Tone | None
-    """How most of it went; None if there was nothing."""
+    """The most frequent outcome; None on an empty day."""
     worst: Tone | None
     told: str
     href: str | None = None
 
 
 def level_of(count: int, most: int) -> int:
-    """How dark a day is that had so many, if the fullest one had so many more."""
+    """Return the darkness of a day with `count` occurrences, if the busiest day has `most`."""
     if count <= 0:
         return 0
     return max(1, min(LEVELS, round(LEVELS * log1p(count) / log1p(max(most, 1)))))
 
 
 def heatmap(days: Sequence[DayDrawn], title: str) -> Markup:
-    """A picture of these days, which follow one another; the first is a Monday."""
+    """Draw consecutive days, of which the first is a Monday."""
     weeks = -(-len(days) // 7)
     drawn: list[Markup] = [
         element("text", name, x=0, y=_TOP + row * _STEP + _CELL - 2, class_="small") for row, name in _WEEKDAYS

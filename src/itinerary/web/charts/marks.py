@@ -1,10 +1,10 @@
-"""What each state of an occurrence looks like in a picture: a tone, which is a colour, and a shape.
+"""The appearance of each occurrence state in a picture: a tone, which is a colour, and a shape.
 
-good      ended as it should                 a full block
+good      succeeded                          a full block
 bad       failed, missed, orphaned           a block with a notch at its foot: a triangle where it is small
 warn      skipped, cancelled, with errors    half a block
-busy      runs                               a full block
-idle      waits, or is still to come         hollow
+busy      running                            a full block
+idle      waiting or upcoming                hollow
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Tone", "mark", "tone_of"]
 
 
 class Tone(StrEnum):
-    """How something is, as a colour says it; the classes are `fill-<tone>` and `line-<tone>`."""
+    """The colours of outcomes; the CSS classes are `fill-<tone>` and `line-<tone>`."""
 
     GOOD = "good"
     BAD = "bad"
@@ -49,13 +49,13 @@ _STATES: Final = {
 
 
 def tone_of(state: OccurrenceState) -> Tone:
-    """The tone of a state."""
+    """Return the tone of a state."""
     return _STATES.get(state, Tone.IDLE)
 
 
 @lru_cache(4_096)
 def mark(tone: Tone, x: float, y: float, width: float, height: float) -> Markup:
-    """A block of a tone, in its shape. What is good is full, what is not is of another form as well."""
+    """Draw a block of a tone. Each tone that is neither good nor busy also has its own shape."""
     match tone:
         case Tone.GOOD | Tone.BUSY:
             return element("rect", x=x, y=y, width=width, height=height, rx=min(1.5, width / 2), class_=f"fill-{tone}")

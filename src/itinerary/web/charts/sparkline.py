@@ -1,4 +1,4 @@
-"""A small line of how something was over a time, with an area under it; where nothing is known the line is broken."""
+"""A small line chart with a filled area; the line is broken where values are missing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def sparkline(
     tone: Tone = Tone.BUSY,
     top: float | None = None,
 ) -> Markup:
-    """A line through values that stand at the same distance from each other, the newest on the right.
+    """Draw a line through equidistant values, newest on the right.
 
-    `top` is what reaches the upper edge: at least the largest value. `title` says in words what is seen.
+    `top` is the value at the upper edge, if it is larger than the largest value. `title` describes the chart in words.
     """
     highest = max([*(value for value in values if value is not None), top or 0.0], default=0.0) or 1.0
     step = width / max(len(values) - 1, 1)

@@ -1,4 +1,4 @@
-"""The last outcomes of a job, the oldest on the left: one mark each, as wide as the next."""
+"""The latest outcomes of a job, oldest on the left: one mark each, all of the same width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEIGHT = 16
 
 
 def strip(states: Sequence[OccurrenceState], places: int = 20) -> Markup:
-    """A picture of these outcomes, the last on the right; it has room for so many."""
+    """Draw the latest outcomes, newest on the right, with room for `places` marks."""
     shown = list(states)[-places:]
     empty = places - len(shown)
     marks = [
@@ -29,7 +29,7 @@ def strip(states: Sequence[OccurrenceState], places: int = 20) -> Markup:
 
 
 def told(states: Sequence[OccurrenceState]) -> str:
-    """The same in words: `last 20: 18 completed, 2 failed`."""
+    """Describe the outcomes in words: `last 20: 18 completed, 2 failed`."""
     if not states:
         return "no run has ended yet"
     counts = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in Counter(states).most_common())

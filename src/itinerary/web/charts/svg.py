@@ -1,9 +1,9 @@
-"""Elements of SVG, and a whole picture.
+"""SVG elements, and whole pictures.
 
     picture(300, 40, "Starts", element("rect", x=0, y=4, width=12, height=8, class_="fill-good"))
 
-Names of attributes are written with `_` for `-`; `class_` and others that Python keeps for itself end in one. Values
-and text are escaped, numbers are written short, and what is None is left out.
+Attribute names have `_` for `-`; names that Python reserves, such as `class_`, end in `_`. Values and text are escaped,
+numbers are written short, and None values are omitted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Value = str | float | None
 
 
 def number(value: float) -> str:
-    """A number with at most one decimal: a tenth of a pixel is more than can be seen."""
+    """Format a number with at most one decimal: a tenth of a pixel is invisible."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def element(name: str, *children: str, **attributes: Value) -> Markup:
-    """One element. Children that are Markup stay as they are, other text is escaped."""
+    """Return an element. Markup children are kept as they are; other text is escaped."""
     written = "".join(
         [f' {_attribute(key)}="{_value(value)}"' for key, value in attributes.items() if value is not None]
     )
@@ -36,7 +36,7 @@ def element(name: str, *children: str, **attributes: Value) -> Markup:
 def picture(
     width: float, height: float, title: str, *children: str, class_: str = "picture", is_whole: bool = True
 ) -> Markup:
-    """A picture with its title, which screen readers say in its place. `is_whole`: nothing in it can be followed."""
+    """Return a picture with its title, which screen readers announce. `is_whole`: the picture contains no links."""
     return element(
         "svg",
         element("title", title),
@@ -51,17 +51,17 @@ def picture(
 
 
 def joined(parts: Iterable[Markup]) -> Markup:
-    """Several elements as one text."""
+    """Join elements into one text."""
     return Markup().join(parts)
 
 
 @cache
 def _attribute(key: str) -> str:
-    """They are written in our own sources, so there are few."""
+    """Return the SVG name of an attribute. All names come from our own source, so the cache stays small."""
     return key.rstrip("_").replace("_", "-")
 
 
 def _value(value: str | float) -> str:
     if isinstance(value, str):
-        return value if value.isalnum() else escape(value)  # which nearly all are
+        return value if value.isalnum() else escape(value)  # fast path: nearly all values are alphanumeric
     return number(value)

@@ -1,9 +1,9 @@
-"""When something began and ended, as a bar in a cell of a table: the words beside it say the same.
+"""Start and end of an attempt, as a bar in a table cell: the text beside it has the same facts.
 
     |       ███████            |
     |              ██          |
 
-All bars of a table stand for one span of time. What is shorter than can be seen is drawn as a thin line.
+All bars of a table share one time span. A bar that is too short to see is drawn as a thin line.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _THIN: Final = 3
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A span of time, in microseconds, that a picture shows from its left to its right."""
+    """The time span that a picture shows from left to right, in microseconds."""
 
     start: int
     end: int
 
     def place(self, start: int, end: int) -> tuple[float, float]:
-        """Where something begins, and how wide it is."""
+        """Return the left edge and the width of a bar."""
         whole = max(self.end - self.start, 1)
         left = min(max((start - self.start) / whole, 0), 1) * _WIDTH
         right = min(max((end - self.start) / whole, 0), 1) * _WIDTH
@@ -39,7 +39,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def bar(span: Span, start: int, end: int, tone: Tone) -> Markup:
-    """One bar. It is for the eye alone: the row that it stands in has the figures."""
+    """Draw one bar. Screen readers skip it: its table row has the numbers."""
     x, width = span.place(start, end)
     return _frame(
         element("line", x1=0, x2=_WIDTH, y1=_HEIGHT / 2, y2=_HEIGHT / 2, class_="axis"),
@@ -48,7 +48,7 @@ def bar(span: Span, start: int, end: int, tone: Tone) -> Markup:
 
 
 def ribbon(span: Span, pieces: list[tuple[int, int, Tone, str]]) -> Markup:
-    """Several pieces in one row, one after the other: start, end, tone, and what is said of it."""
+    """Draw consecutive pieces in one row: start, end, tone and title of each."""
     drawn = []
     for start, end, tone, told in pieces:
         x, width = span.place(start, end)

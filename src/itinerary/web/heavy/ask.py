@@ -1,4 +1,4 @@
-"""Heavy work for a request: it takes the CPU seconds of the caller, and ends when the client leaves."""
+"""Heavy work for a request: it uses the CPU seconds of the caller, and ends when the client leaves."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 async def ask_worker(request: Request[Any, Any, Any], work: AnyWork) -> bytes:
-    """Have a work done for the caller of a request. Returns the answer as JSON.
+    """Run a work for the caller of a request. Returns the answer as JSON.
 
     Raises:
-        Refused: The work may not be done now, is too much, or its client has left.
-        ItineraryError: The work is wrong, or the store cannot be read.
+        Refused: The work may not run now, is too much, or its client has left.
+        ItineraryError: The work is invalid, or the store cannot be read.
     """
     heavy: HeavyWork = request.app.state.house.heavy
     working = asyncio.ensure_future(heavy.run(work, caller_of(request).name))
@@ -44,18 +44,23 @@ async def ask_worker(request: Request[Any, Any, Any], work: AnyWork) -> bytes:
 
 
 async def read_answer(request: Request[Any, Any, Any], work: AnyWork, kind: type[T]) -> T:
-    """Have a work done, and read the answer. Raises as `ask_worker` does."""
+    """Run a work, and decode the answer. Raises as `ask_worker` does."""
     return msgspec.json.decode(await ask_worker(request, work), type=kind)
 
 
 async def json_of(request: Request[Any, Any, Any], work: AnyWork) -> Response[Any]:
-    """Have a work done, and send the answer as the worker wrote it. Raises as `ask_worker` does."""
+    """Run a work, and send the answer as the worker wrote it. Raises as `ask_worker` does."""
     return Response(await ask_worker(request, work), media_type=_JSON)
 
 
 async def named_by_number(request: Request[Any, Any, Any], run: str) -> str:
-    """Return the number of an occurrence that is named by its id, which may be anywhere in the history; any other name
-    as it is. Raises NotThere."""
+    """Return the number of an occurrence that is named by its id; any other name is returned unchanged.
+
+    The search covers the whole history.
+
+    Raises:
+        NotThere: No occurrence has this id.
+    """
     try:
         identity = UUID(run)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How long a window of a request may be, and how many instants it may hold."""
+"""Limits of a window in a request: its length, and the number of its instants."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ __all__ = [
 
 DAY: Final = 86_400 * SECOND
 BACKFILL_MAX: Final = 3_660 * DAY
-"""The longest range of a backfill. Its instants have a bound of their own, in `core.recovery.backfill`."""
+"""The maximum range of a backfill. `core.recovery.backfill` limits its instants."""
 CHANGE_MAX: Final = 3_660 * DAY
-"""The longest window over which a change that is made is compared, which needs the scope `admin`. A comparison ends
-after 10,000 instants, so a long window costs little; see `core.timeline.diff`."""
+"""The maximum window over which an actual change is compared, which needs the scope `admin`.
+
+A comparison ends after 10,000 instants, so a long window costs little; see `core.timeline.diff`.
+"""
 PLANNED_JOBS_MAX: Final = 1_000
-"""The most jobs that one plan or one simulation looks at."""
+"""The maximum number of jobs in one plan or simulation."""
 
 
 def check_compared(window: int | DurationLike | None, longest: int, *, instead: str) -> None:
-    """Refuse a comparison of versions over too long a time; a number of occurrences has a bound of its own."""
+    """Reject a comparison of versions over too long a window; a number of occurrences has its own limit."""
     if window is not None and not isinstance(window, int):
         Bounds(window_for=longest, instants_max=0).check_window("window", parse_duration(window), instead=instead)
 
@@ -43,15 +45,18 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     window_for: int
     instants_max: int
     why: str = ""
-    """Why they are stricter than usual, as a part of a sentence."""
+    """Why these limits are stricter than usual, as a part of a sentence."""
 
     def check_window(self, key: str, lasting: int, *, instead: str) -> None:
-        """Refuse a window that is too long.
+        """Reject a window that is too long.
 
         Args:
             key: The name of the window in the request.
             lasting: Its length in microseconds.
             instead: The alternative, as a part of a sentence.
+
+        Raises:
+            Refused: The window is too long.
         """
         if lasting > self.window_for:
             raise Refused(
@@ -62,7 +67,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_count(self, count: int, *, instead: str) -> None:
-        """Refuse a window that holds too many instants."""
+        """Reject a window that holds too many instants. Raises Refused."""
         if count > self.instants_max:
             raise Refused(
                 400,
@@ -79,4 +84,4 @@ IN_PROCESS: Final = Bounds(
     why=" where only the node's own process can do the work (a store in memory or LMDB, say)",
 )
 AUDITED: Final = IN_WORKER
-"""The limits of an audit, wherever it is done: it reads page by page, so a long window takes time and no memory."""
+"""The limits of an audit, wherever it runs: it reads page by page, so a long window takes time but no memory."""

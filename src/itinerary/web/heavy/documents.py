@@ -1,6 +1,6 @@
-"""A job file on its way from a worker process to the web server: MessagePack, which keeps what JSON cannot.
+"""Transfer of a job file from a worker process to the web server: MessagePack, which keeps what JSON cannot.
 
-TOML has dates and times, which MessagePack carries as extensions of ours, so the web server gets the very values that
+TOML has dates and times. MessagePack carries them as extensions, so the web server receives exactly the values that
 `tomllib` has read.
 """
 
@@ -20,9 +20,9 @@ from itinerary.web.problems import Refused
 __all__ = ["SENT_FILE", "pack_document", "unpack_document"]
 
 SENT_FILE: Final = "file"
-"""What errors call the file of a request: its key in the body."""
+"""The name of a request's file in errors: its key in the body."""
 _KINDS: Final[tuple[type[datetime | date | time], ...]] = (datetime, date, time)
-"""The place of a type is the number of its extension. A datetime is a date, too, and stands before it."""
+"""The index of a type is its extension number. A datetime is also a date, so it comes first."""
 _READERS: Final[tuple[Callable[[str], object], ...]] = (
     datetime.fromisoformat,
     date.fromisoformat,
@@ -36,7 +36,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack_document(document: Document) -> bytes:
-    """Write a document as bytes. Raises Refused for a number that is too large."""
+    """Encode a document. Raises Refused for a number that is too large."""
     packed = _Packed(_packed(document.table), list(document.lines.items()))
     try:
         return msgspec.msgpack.encode(packed)
@@ -45,7 +45,7 @@ def pack_document(document: Document) -> bytes:
 
 
 def unpack_document(content: bytes) -> Document:
-    """Read a document from what `pack_document` wrote."""
+    """Decode a document that `pack_document` encoded."""
     packed = msgspec.msgpack.decode(content, type=_Packed, ext_hook=_from_extension)
     return Document(SENT_FILE, packed.table, dict(packed.lines))
 

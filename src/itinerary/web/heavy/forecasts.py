@@ -1,4 +1,4 @@
-"""A forecast: what will happen to jobs that were sent, or to those of the store. Nothing is run, nothing is written."""
+"""Forecasts for the jobs of a request or of the store. A forecast runs no task and writes nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from itinerary.web.problems import Refused
 __all__ = ["forecast"]
 
 _OCCURRENCES_MAX: Final = 100_000
-"""The most that is played through for a request: some seconds of a core. `itinerary simulate` has no such bound."""
+"""The maximum number of simulated occurrences of a request: some CPU seconds. `itinerary simulate` has no limit."""
 _BY: Final = "forecast"
 _COMMAND: Final = "run `itinerary simulate`"
 
@@ -36,7 +36,7 @@ _COMMAND: Final = "run `itinerary simulate`"
 async def forecast(
     ground: Ground, work: SimulateWork, *, bounds: Bounds, settings: Settings, zone_data: ZoneData
 ) -> Forecast:
-    """Play jobs through in a store of their own. Raises Refused for too many jobs or occurrences."""
+    """Simulate jobs in a separate store. Raises Refused for too many jobs or occurrences."""
     start = (ground.now if work.start is None else work.start) // SECOND * SECOND
     end = start + work.lasting
     versions = _of_store(ground, work.pattern, start) if work.jobs is None else _of_request(work)
@@ -64,7 +64,7 @@ def _of_request(work: SimulateWork) -> list[NewEntry]:
 
 
 def _of_store(ground: Ground, pattern: str | None, start: int) -> list[NewEntry]:
-    """The jobs of the store as they are and will be."""
+    """Return the current and future versions of the store's jobs."""
     found: list[NewEntry] = []
     jobs = 0
     for row in sorted(ground.timeline.jobs.values(), key=lambda row: row.name):
@@ -82,7 +82,7 @@ def _of_store(ground: Ground, pattern: str | None, start: int) -> list[NewEntry]
 
 
 def _ahead(ground: Ground, job: JobNumber, start: int) -> list[Stretch]:
-    """The versions of a job that are in force from `start` on, in order; none if the job is not active now."""
+    """Return the versions of a job in force from `start` on, in order; none if the job is not active now."""
     now = ground.timeline.in_force(job, ground.now)
     if now is None or not isinstance(now.standing, Active):
         return []

@@ -1,8 +1,8 @@
-"""Heavy work in the process of the node, under stricter bounds, where no other process can do it.
+"""Heavy work in the node's own process, with stricter limits, where no other process can do it.
 
-A store in memory lives in this process, and an LMDB store belongs to the process that has opened it. Zone data or
-kinds of schedules that the program itself brings are known here only. Such work runs in a thread with an event loop of
-its own. Before each read of the store it rests for as long as it has worked, and it ends there if its request did.
+A store in memory lives in this process, and an LMDB store belongs to the process that has opened it. Zone data or kinds
+of schedules that the program itself defines are known only here. Such work runs in a thread with its own event loop.
+Before each store read it sleeps for as long as it has worked. If its request has ended, it stops there.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _REST_MAX: Final = 1.0
 
 
 class _Stopped(Exception):
-    """The request has ended."""
+    """Raised in the thread when the request has ended."""
 
 
 class InProcess:
-    """Does one work. Used once."""
+    """A work in this process. Used once."""
 
     def __init__(
         self, view: StoreView, settings: Settings, zone_data: ZoneData, hear: Callable[[Progress], None]
@@ -44,7 +44,7 @@ class InProcess:
         """The CPU seconds that the work has used."""
 
     async def run(self, work: AnyWork) -> bytes:
-        """Do the work. If this is cancelled, the thread ends at its next read of the store."""
+        """Run the work. If this is cancelled, the thread ends at its next store read."""
         working = asyncio.ensure_future(asyncio.to_thread(self._work, work))
         try:
             return await asyncio.shield(working)
@@ -53,13 +53,13 @@ class InProcess:
             await asyncio.wait([working])
             raise
 
-    # -- in a thread of its own --------------------------------------------------------------------------------------
+    # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _work(self, work: AnyWork) -> bytes:
         try:
             return asyncio.run(self._perform(work))
         except _Stopped:
-            return b""  # no request waits for it
+            return b""  # no request waits for the result
         finally:
             self.cpu = time.thread_time() - self._began
 
@@ -77,11 +77,11 @@ class InProcess:
 
     @property
     def url(self) -> str:
-        """The address of the store."""
+        """The URL of the store."""
         return self._view.store.url
 
     async def read(self, query: Any) -> Any:
-        """Ask the store, on the loop that it may be asked on."""
+        """Read from the store, on the event loop that the store belongs to."""
         await asyncio.sleep(min(time.thread_time() - self._since, _REST_MAX))
         if self._is_stopped:
             raise _Stopped

@@ -1,4 +1,4 @@
-"""How each heavy work is done: from the store's timeline and rows to an answer in JSON. Nothing is written."""
+"""The computation of each heavy work: from the store's timeline and rows to an answer in JSON. Nothing is written."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ __all__ = ["Environment", "MadeRow", "perform"]
 
 _AT_ONCE: Final = 5_000
 _FOLLOWED_MAX: Final = 100_000
-"""The most occurrences of all jobs in a range that are searched for those of one backfill."""
+"""The maximum number of occurrences, of all jobs, that are searched for those of one backfill."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """The store and the settings that a work reads."""
 
     view: StoreView
-    """The timeline, as it is now."""
+    """The current timeline."""
     settings: Settings
     zone_data: ZoneData
     bounds: Bounds
@@ -62,7 +62,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeRow(msgspec.Struct, frozen=True):
-    """An occurrence that a backfill has made."""
+    """An occurrence that a backfill has created."""
 
     instant: int
     status: OccurrenceState
@@ -70,11 +70,11 @@ class MadeRow(msgspec.Struct, frozen=True):
 
 
 async def perform(work: AnyWork, env: Environment) -> bytes:
-    """Do a work. Returns the answer as JSON.
+    """Run a work. Returns the answer as JSON.
 
     Raises:
-        Refused: The work is too much, or cannot be done.
-        ItineraryError: Anything else that is wrong with the request or the store.
+        Refused: The work is too much, or impossible.
+        ItineraryError: The request is invalid, or the store failed.
     """
     return msgspec.json.encode(await _answer(work, env))
 
@@ -134,7 +134,7 @@ async def _plan(work: PlanWork, env: Environment) -> AppliedTold:
 
 
 async def _made(work: MadeWork, view: StoreView) -> list[MadeRow]:
-    """Find what a backfill has made, by what its rows say."""
+    """Return the rows that a backfill has created, by their idempotency key."""
     keys: list[Key] = []
     looked_at = 0
     async for page in decided_between(view.store.read, work.start, work.end):

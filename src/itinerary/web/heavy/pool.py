@@ -1,15 +1,15 @@
 """The worker processes of one web server: the queue for them, and the result of a request.
 
 run(work, caller)
-  ├─ the budget of the caller is used up                429, and when it is free again
-  ├─ too many wait, or none was free in time            503
+  ├─ the budget of the caller is used up                429, with the time until it refills
+  ├─ too many requests wait, or no worker was free      503
   ├─ the worker answers                                 the answer, as JSON
-  ├─ the work is too much, or wrong                     400, as in this process
-  ├─ the worker reaches its memory limit                400, and the limit
-  ├─ the deadline passes                                503, and the deadline; the worker is killed
+  ├─ the work is too much, or invalid                   400, as in this process
+  ├─ the worker reaches its memory limit                400, with the limit
+  ├─ the deadline passes                                503, with the deadline; the worker is killed
   ├─ the client leaves                                  the worker is killed
   ├─ no worker can be started                           503; the log has more
-  └─ the worker dies of something else                  503; the log has more
+  └─ the worker ends for another reason                 503; the log has more
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from itinerary.web.problems import Refused
 __all__ = ["HeavyWork"]
 
 _WAITING_MAX: Final = 16
-"""How many requests may wait for a worker."""
+"""The maximum number of requests that wait for a worker."""
 _WAIT_TIMEOUT: Final = 10.0
 _IDLE_TIMEOUT: Final = 60.0
-"""How long a worker without work stays, in seconds."""
+"""The lifetime of an idle worker, in seconds."""
 _LONG: Final = 10
-"""How many times as long as others a work may take that no client waits for."""
+"""The factor on the timeout of a work that no client waits for."""
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ def _unheard(_: Progress) -> None:
 
 
 class HeavyWork:
-    """Runs heavy work for callers. Made in any thread; used on the web server's loop."""
+    """The pool of heavy work. Created in any thread; used on the web server's event loop."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class HeavyWork:
         log: Any,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare the pool; processes are started when they are needed.
+        """Prepare the pool; processes start when they are needed.
 
         Args:
             store: The URL of the store.
@@ -74,7 +74,7 @@ class HeavyWork:
             view: Reads the timeline, for work in this process.
             is_in_process: Whether only this process can do the work.
             log: The log of the node.
-            elapsed: A clock that only goes forward, in seconds.
+            elapsed: A monotonic clock, in seconds.
         """
         self._setup = Setup(store=store, settings=settings, megabytes=settings.web_work_megabytes)
         self._zone_data, self._view, self._log = zone_data, view, log
@@ -95,20 +95,20 @@ class HeavyWork:
     async def run(
         self, work: AnyWork, caller: str, *, hear: Callable[[Progress], None] = _unheard, is_long: bool = False
     ) -> bytes:
-        """Do a work for a caller. If this is cancelled, the work ends.
+        """Run a work for a caller. If this is cancelled, the work ends.
 
         Args:
             work: The work.
-            caller: The name of the caller, whose CPU seconds it takes.
+            caller: The name of the caller, who pays the CPU seconds.
             hear: Receives the progress.
-            is_long: Whether no client waits for it, so that it may take ten times as long.
+            is_long: Whether no client waits, so that the work may take ten times as long.
 
         Returns:
             The answer as JSON.
 
         Raises:
-            Refused: It may not be done now, or is too much.
-            ItineraryError: It is wrong, or the store cannot be read.
+            Refused: The work may not run now, or is too much.
+            ItineraryError: The work is invalid, or the store cannot be read.
         """
         self._check_budget(caller)
         async with self._turn(caller):
@@ -128,8 +128,11 @@ class HeavyWork:
                 ) from None
 
     async def metered(self, caller: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread, in the caller's turn, and take the CPU seconds of the caller for it. Raises
-        Refused if none are left, or if the caller's turn does not come."""
+        """Call a function in a thread, in the caller's turn, and charge its CPU seconds to the caller.
+
+        Raises:
+            Refused: The caller has no CPU seconds left, or gets no turn in time.
+        """
         self._check_budget(caller)
 
         def call() -> T:
@@ -152,7 +155,7 @@ class HeavyWork:
         if self._endings:
             await asyncio.wait(self._endings)
 
-    # -- whether and when --------------------------------------------------------------------------------------------
+    # -- admission ---------------------------------------------------------------------------------------------------
 
     def _check_budget(self, caller: str) -> None:
         wait = self._budget.wait(caller)
@@ -195,7 +198,7 @@ class HeavyWork:
             self._waiters.remove(waiter)
 
     def _no_turn(self, caller: str) -> Refused:
-        """Say why a caller gets no worker: its own request in progress, or those of others."""
+        """Explain why a caller gets no worker: a request of its own, or of others, is in progress."""
         if self._busy[caller]:
             why = f"another heavy request or audit of {caller!r} is in progress, and a caller may have one at a time"
         else:
@@ -285,7 +288,7 @@ class HeavyWork:
         self._end_later(worker, None)
 
     async def _end(self, worker: WorkerProcess, caller: str) -> None:
-        """Kill a worker and wait until it is gone, even if the request is cancelled."""
+        """Kill a worker and wait until it has exited, even if the request is cancelled."""
         await asyncio.shield(self._end_later(worker, caller))
 
     def _end_later(self, worker: WorkerProcess, caller: str | None) -> asyncio.Task[None]:

@@ -16,7 +16,7 @@ __all__ = ["check_range", "preview_of"]
 
 
 def check_range(lasting: int) -> None:
-    """Refuse a range that is too long. Raises ConfigError."""
+    """Reject a range that is too long. Raises ConfigError."""
     if lasting > BACKFILL_MAX:
         raise ConfigError(
             f"the range is longer than {BACKFILL_MAX // DAY:,} days, the most that a request may ask for; give a "
@@ -25,9 +25,9 @@ def check_range(lasting: int) -> None:
 
 
 async def preview_of(request: Request[Any, Any, Any], job: str, wish: BackfillWish) -> Backfill:
-    """Say what a backfill would run. Raises as `ask_worker` does, and ConfigError for too long a range."""
+    """Return the runs that a backfill would create. Raises as `ask_worker` does, and ConfigError for a long range."""
     view = await request.app.state.house.view()
-    if wish.end <= view.now():  # the worker refuses what is still to come, which is the clearer sentence
+    if wish.end <= view.now():  # otherwise the worker rejects the future range with a clearer message
         check_range(wish.end - wish.start)
     work = BackfillWork(job=job, start=wish.start, end=wish.end, which=wish.which, key=wish.key, version=wish.version)
     return await read_answer(request, work, Backfill)

@@ -1,4 +1,4 @@
-"""A worker process, as the web server sees it: started, asked, killed, and how much CPU time it has used."""
+"""A worker process, as the web server sees it: its start, requests, end and CPU time."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _READER: Final[msgspec.json.Decoder[Ready | Progress | Done | Failure]] = msgspe
     Ready | Progress | Done | Failure
 )
 _START_TIMEOUT: Final = 60.0
-"""How long a worker may take to load everything, in seconds: the machine may be busy."""
+"""The maximum start time of a worker, in seconds: the machine may be busy."""
 _TAIL: Final = 2_000
-"""The bytes of a worker's standard error that are logged, from the end."""
+"""The number of bytes from the end of a worker's standard error that are logged."""
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-"""Keep the address space of a worker small: its memory limit is one of address space."""
+"""Variables that keep the address space of a worker small: its memory limit counts address space."""
 
 Hear: TypeAlias = Callable[[AuditProgress], None]
 
 
 class WorkerDied(Exception):
-    """A worker ended without an answer."""
+    """Raised when a worker ended without an answer."""
 
 
 class _Ended(NamedTuple):
     status: int | None
     cpu: float | None
-    """CPU seconds in all; None if something else in this program has collected them."""
+    """Total CPU seconds; None if other code in this program has reaped the process."""
 
 
 class WorkerProcess:
-    """A worker process. Make it with `WorkerProcess.start`."""
+    """A worker process. Create it with `WorkerProcess.start`."""
 
     def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self._process, self._errors = process, errors
@@ -62,7 +62,7 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, setup: Setup) -> WorkerProcess:
-        """Start a process and wait until it is ready. Raises WorkerDied, and OSError if the system starts none."""
+        """Start a process and wait until it is ready. Raises WorkerDied, or OSError if the system cannot start it."""
         errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the process
         try:
             here, there = socket.socketpair()
@@ -73,7 +73,7 @@ class WorkerProcess:
         try:
             worker = cls(await asyncio.shield(spawning), errors)
         except BaseException:
-            here.close()  # the process, if there will be one, finds that and ends
+            here.close()  # the process, if it starts, sees the closed socket and ends
             spawning.add_done_callback(lambda done: _abandon(done, errors))
             raise
         try:
@@ -87,13 +87,13 @@ class WorkerProcess:
             await worker.end()
             raise WorkerDied(f"it was not ready after {_START_TIMEOUT:g} s") from None
         except BaseException:
-            await worker.end()  # the process is killed, so this takes a moment
+            await worker.end()  # the process is killed, so this returns soon
             raise
         return worker
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -102,7 +102,7 @@ class WorkerProcess:
         return not self._ended.done()
 
     async def ask(self, work: AnyWork, hear: Hear) -> Done | Failure:
-        """Have a work done. Raises WorkerDied."""
+        """Run a work in the process. Raises WorkerDied."""
         self._writer.write(framed(Ask(work)))
         while True:
             match message := await self._receive():
@@ -123,13 +123,13 @@ class WorkerProcess:
         return self._counted - before
 
     def kill(self) -> None:
-        """End the process by force. Without effect if it has ended."""
+        """Kill the process. No effect if it has ended."""
         if self.is_running:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     async def end(self) -> float:
-        """Kill the process and wait until it is gone. Returns the CPU seconds that were not counted before."""
+        """Kill the process and wait until it has exited. Returns the CPU seconds that were not counted before."""
         self.kill()
         ended = await asyncio.shield(self._ended)
         if hasattr(self, "_writer"):
@@ -149,7 +149,7 @@ class WorkerProcess:
             told = self._errors.read()[-_TAIL:].decode("utf-8", "replace").strip()
             raise WorkerDied(f"{describe_status(ended.status)}{': ' if told else ''}{told}") from None
 
-    # -- in a thread of its own --------------------------------------------------------------------------------------
+    # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
         try:
@@ -159,12 +159,12 @@ class WorkerProcess:
         else:
             ended = _Ended(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
         self._process.returncode = -1 if ended.status is None else ended.status
-        with suppress(RuntimeError):  # the loop is closed, and no request waits any more
+        with suppress(RuntimeError):  # the loop is closed, and no request waits
             self._loop.call_soon_threadsafe(self._ended.set_result, ended)
 
 
 def _abandon(spawned: asyncio.Future[subprocess.Popen[bytes]], errors: IO[bytes]) -> None:
-    """Collect a process that no request waits for, as soon as it ends."""
+    """Reap a process that no request waits for, as soon as it ends."""
     errors.close()
     if not spawned.cancelled() and spawned.exception() is None:
         WorkerProcess(spawned.result(), errors)
@@ -172,7 +172,7 @@ def _abandon(spawned: asyncio.Future[subprocess.Popen[bytes]], errors: IO[bytes]
 
 def _spawn(there: socket.socket, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     with there:
-        return subprocess.Popen(  # noqa: S603 - our own
+        return subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-c", BOOTSTRAP, json.dumps(sys.path)],
             env={name: text for name, text in os.environ.items() if not name.startswith(SECRET_PREFIX)} | _ENVIRONMENT,
             stdin=there.fileno(),

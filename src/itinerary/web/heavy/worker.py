@@ -1,11 +1,10 @@
-"""The main function of a worker process: does one heavy work after another, for the web server that started it.
+"""The main function of a worker process: runs heavy works for the web server that started it.
 
-    main thread      reads requests, does them, answers
-    another thread   waits for the end of the socket; when the node is gone, even by SIGKILL, it ends the process
+    main thread      receives requests, runs them, answers
+    another thread   waits for the end of the socket, and ends the process when the node has exited, even by SIGKILL
 
-The process starts with a lower priority than the node. Its memory limit counts from what it has after it has loaded
-everything, so `web_work_megabytes` is what a request may take. The timeline that it has read stays for the next
-request, which only reads what is new.
+The process has a lower priority than the node. Its memory limit counts from the size after the imports, so
+`web_work_megabytes` is what a request may use. The timeline is kept for the next request, which reads only new entries.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ __all__ = ["BOOTSTRAP", "main"]
 BOOTSTRAP: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from itinerary.web.heavy.worker import main; main()"
 )
-"""The program of a new interpreter. Its argument is the module path of the node, its socket is standard input."""
+"""The program of a new interpreter. Its argument is the module path of the node; its socket is standard input."""
 _MEGABYTE: Final = 1024 * 1024
 _NICENESS: Final = 10
 _STACK: Final = 2 * _MEGABYTE
-"""The stack of a thread, which counts against the memory limit."""
+"""The stack size of a thread, which counts against the memory limit."""
 _NO_THREAD: Final = "can't start new thread"
 """The message of Python's error if there is no memory for the stack of a thread."""
 _SPENT_SHARE: Final = 4
-"""A worker that holds more than this part of its memory limit is not used again."""
+"""A worker that holds more than this fraction (1/N) of its memory limit is not used again."""
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ class _ReadOnly:
 
 
 def main() -> None:
-    """Serve until the node is gone."""
+    """Serve requests until the node exits."""
     connection = socket.socket(fileno=os.dup(0))
     os.nice(_NICENESS)
     setup = _received(connection, Setup)
@@ -73,7 +72,7 @@ def main() -> None:
     base = _address_space()
     if sys.platform == "linux":  # other systems do not enforce this limit
         limit, hard = base + setup.megabytes * _MEGABYTE, resource.getrlimit(resource.RLIMIT_AS)[1]
-        if hard == resource.RLIM_INFINITY or limit < hard:  # else the limit that the node has is the stricter one
+        if hard == resource.RLIM_INFINITY or limit < hard:  # otherwise the node's own limit is stricter
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     requests: SimpleQueue[Ask] = SimpleQueue()
     connection.sendall(framed(Ready(cpu=time.process_time())))
@@ -93,14 +92,14 @@ def _listen(connection: socket.socket, requests: SimpleQueue[Ask]) -> None:
 
 
 class _Worker:
-    """Does works on one store, which it opens when it is first needed."""
+    """The works on one store, which is opened at the first use."""
 
     def __init__(self, setup: Setup, connection: socket.socket, base: int) -> None:
         self._setup, self._connection, self._base = setup, connection, base
         self._view: StoreView | None = None
 
     async def serve(self, work: AnyWork) -> None:
-        """Do one work and send the result."""
+        """Run one work and send the result."""
         try:
             answer = await perform(work, await self._environment())
         except Refused as refused:
@@ -144,7 +143,7 @@ class _Worker:
 
 
 def _received(connection: socket.socket, kind: type[T]) -> T | None:
-    """Read one message; None at the end."""
+    """Receive one message; None at the end of the socket."""
     head = _exactly(connection, 4)
     body = None if head is None else _exactly(connection, int.from_bytes(head, "big"))
     return None if body is None else msgspec.json.decode(body, type=kind)
@@ -162,7 +161,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _address_space() -> int:
-    """The bytes of address space that this process has; 0 where the system does not say."""
+    """Return the size of this process's address space in bytes; 0 where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     except OSError:

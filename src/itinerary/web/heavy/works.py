@@ -1,4 +1,4 @@
-"""The works that a worker does, and the frames that cross the socket: JSON behind four bytes of length.
+"""The works of a worker, and the frames on the socket: JSON after four bytes of length.
 
 node ──► worker    Setup, once; then Ask for each request
 worker ──► node    Ready, once; then Progress any number of times, and Done or Failure
@@ -39,15 +39,15 @@ __all__ = [
 ]
 
 FRAME_MAX: Final = 256 * 1024 * 1024
-"""The longest frame, in bytes."""
+"""The maximum size of a frame, in bytes."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, tag_field="work"):
-    """Something heavy that is asked for."""
+    """A heavy request."""
 
 
 class UpcomingWork(Work, frozen=True, tag="upcoming"):
-    """The occurrences that are due from now on."""
+    """The upcoming occurrences."""
 
     span: int
     parts: int
@@ -56,18 +56,18 @@ class UpcomingWork(Work, frozen=True, tag="upcoming"):
 
 
 class SentJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a request has declared, checked, as a store would keep it."""
+    """A job that a request declares, checked, as a store would keep it."""
 
     name: str
     definition: str
     zones: frozenset[str]
 
     def body(self, registered_at: int) -> str:  # noqa: ARG002 - the web server has filled it in
-        """The definition as the JSON that a store keeps."""
+        """Return the definition as the JSON that a store keeps."""
         return self.definition
 
     def zone_names(self) -> frozenset[str]:
-        """The zones that it needs."""
+        """Return the zones that the job needs."""
         return self.zones
 
 
@@ -83,7 +83,7 @@ class PlanWork(Work, frozen=True, tag="plan"):
 
 
 class SimulateWork(Work, frozen=True, tag="simulate"):
-    """A forecast, for jobs that were sent or for those of the store."""
+    """A forecast for the jobs of a request or of the store."""
 
     start: int | None
     lasting: int
@@ -94,7 +94,7 @@ class SimulateWork(Work, frozen=True, tag="simulate"):
 
 
 class AuditWork(Work, frozen=True, tag="audit"):
-    """Whether everything that was due was decided, exactly once."""
+    """An audit of a window: that every due occurrence was decided exactly once."""
 
     start: int
     end: int | None
@@ -112,7 +112,7 @@ class BackfillWork(Work, frozen=True, tag="backfill"):
 
 
 class MadeWork(Work, frozen=True, tag="made"):
-    """The occurrences that a backfill has made."""
+    """The occurrences that a backfill has created."""
 
     job: int
     start: int
@@ -133,7 +133,7 @@ class FindWork(Work, frozen=True, tag="find"):
 
 
 class ReadFileWork(Work, frozen=True, tag="read file"):
-    """A job file that was sent, read as TOML. The answer is what `pack_document` makes of it."""
+    """A job file of a request, parsed as TOML. The answer is the result of `pack_document`."""
 
     text: str
 
@@ -169,15 +169,15 @@ class FromWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a worker."""
 
     cpu: float
-    """The CPU seconds that the process has used in all."""
+    """The total CPU seconds of the process."""
 
 
 class Ready(FromWorker, frozen=True, tag=True):
-    """The worker has loaded everything, and has its limits."""
+    """The worker has loaded all modules and set its limits."""
 
 
 class Progress(FromWorker, frozen=True, tag=True):
-    """How far an audit is."""
+    """The progress of an audit."""
 
     far: AuditProgress
 
@@ -191,7 +191,7 @@ class Done(FromWorker, frozen=True, tag=True):
 
 
 class Failure(FromWorker, frozen=True, tag=True):
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
     kind: str
     """`refused`, `memory`, `bug`, or the name of a class of `itinerary.errors`."""
@@ -201,6 +201,6 @@ class Failure(FromWorker, frozen=True, tag=True):
 
 
 def framed(message: msgspec.Struct) -> bytes:
-    """Return a message with its length before it."""
+    """Return a message with its length in front."""
     body = msgspec.json.encode(message)
     return len(body).to_bytes(4, "big") + body

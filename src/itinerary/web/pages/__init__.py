@@ -1,10 +1,10 @@
-"""The dashboard: pages drawn from the store by the server, and kept up to date while they are open (U10).
+"""The dashboard: pages rendered from the store by the server, and updated while they are open (U10).
 
-showing      a page with the frame around it, or its changes as they happen
-templates    Jinja, where everything is escaped unless it was drawn here
-wording      instants, durations and states, as the templates write them
-signing      who are you? /login and /logout
-actions      forms by which people change something
-records      desks, and their logs
-audit        was everything decided, and who changed what
+rendering       a page with its frame, or its live changes
+templates       Jinja, which escapes everything that was not rendered here
+filters         instants, durations and states, as the templates write them
+login           /login and /logout
+actions         forms that change something
+records         record schedulers and their logs
+audit           audits, and the change log
 """

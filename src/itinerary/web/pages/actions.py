@@ -1,12 +1,12 @@
-"""Actions: a page with a form that says what will happen, and what becomes of it when it is sent.
+"""Actions: a page with a form that explains the action, and its result when the form is sent.
 
     GET  /actions/pause?job=<id>          the form; the script shows it in a dialog instead
-    POST /actions/pause?job=<id>          does it, and goes on to the job, with a notice
-    GET  /actions/replay?run=<number>     the same, about an occurrence
-    GET  /backfills/<key>                 how far a backfill is
+    POST /actions/pause?job=<id>          performs the action and redirects to the job, with a message
+    GET  /actions/replay?run=<number>     the same, for an occurrence
+    GET  /backfills/<key>                 the progress of a backfill
 
-What cannot be done is said in the form, with everything that was typed. The script asks with a header that it is there,
-and is told where to go on, instead of being sent there: it would fetch that page, and nobody would see the notice.
+An action that is impossible shows the form again, with the error and all input. The script sends a header and receives
+the next address instead of a redirect: it would otherwise fetch that page, and the user would not see the message.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from itinerary.web.problems import Refused
 __all__ = ["ACTION_PAGES"]
 
 _DIALOG: Final = "x-itinerary-dialog"
-"""The header by which the script says that it has the form in a dialog."""
+"""The header by which the script reports that the form is in a dialog."""
 _COMMON: Final = frozenset({"_csrf", "key", "reason"})
 _CHOICES: Final = 12
-"""How many coming instants are offered to be skipped."""
+"""The number of upcoming instants that the skip form offers."""
 _LISTED_MAX: Final = 100
-"""How many instants of a preview are listed."""
+"""The maximum number of listed instants of a preview."""
 _DAY: Final = 86_400 * SECOND
 _MINUTE: Final = 60 * SECOND
 
@@ -137,7 +137,7 @@ def _action(what: str, scope: Scope) -> Action:
 
 
 async def _subject(request: AnyRequest, ground: Ground, action: Action) -> Subject:
-    """What the address says that it is about. Raises NotThere, or Refused."""
+    """Return the target that the address names. Raises NotThere, or Refused."""
     said = request.query_params.getall(action.about.value, [])
     unknown = sorted(set(request.query_params) - {action.about.value, "instant"})
     if len(said) != 1 or unknown:
@@ -191,7 +191,7 @@ def _form(
 
 
 def _choices(ground: Ground, subject: Subject, typed: Typed) -> list[datetime]:
-    """The next instants that are to run, and the one that the address names."""
+    """Return the next instants, and the one that the address names."""
     try:
         coming = [at(instant) for instant in ground.next_runs(subject.job.number, _CHOICES)]
         named = typed.instant("instant", "instant")
@@ -203,7 +203,7 @@ def _choices(ground: Ground, subject: Subject, typed: Typed) -> list[datetime]:
 
 
 def _local(instant: datetime) -> str:
-    """As a field for a date and a time has it, in UTC."""
+    """Format an instant for a date and time field, in UTC."""
     return f"{instant:%Y-%m-%dT%H:%M:%S}"
 
 

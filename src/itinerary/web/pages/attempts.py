@@ -1,7 +1,7 @@
-"""The attempts of an occurrence: when each ran, beside the others, and what it said.
+"""The attempts of an occurrence: a waterfall of their times, and their output.
 
-Output may be a megabyte for each of them. The page has the end of it, and of all together no more than a page should
-weigh; the whole is a link. Sizes are those of what is sent: a quotation mark takes five bytes there.
+The output of an attempt may be a megabyte. The page shows its end, within a limit for all attempts together; a link
+leads to the whole output. Sizes count the escaped HTML: a quotation mark takes five bytes there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AttemptDrawn", "Said", "attempts_of", "said_by", "tail", "waterfall"
 _ATTEMPTS_MAX: Final = 60
 _SAID_MAX: Final = 20
 _OUTPUT_MAX: Final = 100_000
-"""Bytes of one output on the page."""
+"""The maximum size of one attempt's output on the page, in bytes."""
 _ALL_OUTPUT_MAX: Final = 110_000
 _ERROR_MAX: Final = 10_000
 _ALL_ERRORS_MAX: Final = 20_000
@@ -40,18 +40,18 @@ _TONES: Final = {
 
 
 class AttemptDrawn(msgspec.Struct, frozen=True):
-    """One attempt, and when it ran, in microseconds."""
+    """An attempt with its start and end, in microseconds."""
 
     task: TaskSeen
     attempt: AttemptSeen
     start: int | None
     end: int | None
     is_last: bool
-    """Of its task, so far."""
+    """True if this is the latest attempt of its task."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt said, as far as it is shown."""
+    """The visible output of an attempt."""
 
     task: str
     place: int
@@ -60,7 +60,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     is_last: bool
     error: str
     error_left_out: int
-    """How many characters of it are not shown."""
+    """The number of characters of the error that are not shown."""
     output: str
     output_left_out: int
     has_output: bool
@@ -69,7 +69,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attempts_of(detail: RunDetail, now: int) -> list[AttemptDrawn]:
-    """All attempts, task by task. Of the first one a store may not say when it began: when the occurrence did."""
+    """Return all attempts, task by task.
+
+    A store may have no start of the first attempt; the start of the occurrence is used then.
+    """
     found = []
     for task in detail.tasks:
         for attempt in task.attempts:
@@ -86,7 +89,7 @@ def attempts_of(detail: RunDetail, now: int) -> list[AttemptDrawn]:
 
 
 def waterfall(detail: RunDetail, attempts: Sequence[AttemptDrawn], now: int) -> str:
-    """When each of them ran, one below the other."""
+    """Render the times of the attempts, one row each."""
     known = [(one.start, one.end) for one in attempts if one.start is not None and one.end is not None]
     start = min((start for start, _ in known), default=now)
     span = Span(start, max([end for _, end in known], default=start))
@@ -108,12 +111,12 @@ def _bar(span: Span, one: AttemptDrawn) -> Markup:
 
 
 def _after(span: Span, one: AttemptDrawn) -> float | None:
-    """How many seconds after the first one it began."""
+    """Return the start of an attempt, in seconds after the first one."""
     return None if one.start is None else (one.start - span.start) / 1_000_000
 
 
 def said_by(attempts: Sequence[AttemptDrawn]) -> list[Said]:
-    """What they said, the newest first where there is not room for all; in the order of the tasks."""
+    """Return the visible outputs in the order of the tasks. If there is not enough room, the newest are kept."""
     outputs, errors, results = _ALL_OUTPUT_MAX, _ALL_ERRORS_MAX, _ALL_RESULTS_MAX
     found: list[Said] = []
     for one in reversed(attempts[-_ATTEMPTS_MAX:]):
@@ -149,7 +152,7 @@ def said_by(attempts: Sequence[AttemptDrawn]) -> list[Said]:
 
 
 def tail(text: str, room: int, *, is_head: bool = False) -> str:
-    """The end of a text, or its beginning, that takes no more than so many bytes on a page."""
+    """Return the end of a text, or its beginning, that takes at most `room` bytes on a page."""
     room = max(room, 0)
     kept = text[:room] if is_head else text[-room:] if room else ""
     while (weight := _weight(kept)) > room:

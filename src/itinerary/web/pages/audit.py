@@ -1,11 +1,11 @@
-"""Audit: was everything that was due decided, exactly once? And what have people changed, and why? (U6, Q2)
+"""The audit page: was every due occurrence decided exactly once, and what did users change? (U6, Q2)
 
-    /audit                     the form, and what people have changed
-    /audit?from=…&to=…         the audit of a window: under way, or what it came to
+    /audit                     the form, and the changes by users
+    /audit?from=…&to=…         the audit of a window: its progress, or its result
     /audit?before=120          changes before a revision
 
-What was left out of a window is the last 24 hours, as far as everything is decided. The window is put into the address
-then, so that the page can be kept, and sent to somebody.
+The default window is the last 24 hours up to the watermark. The page then redirects to an address that contains the
+window, so that it can be bookmarked and shared.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _result(house: House, window: tuple[int, int], ground: Ground) -> str:
 
 
 async def _window(house: House, since: str, until: str) -> tuple[int, int]:
-    """What is to be audited. Raises ConfigError."""
+    """Return the window of the audit. Raises ConfigError."""
     decided = (await house.view()).status.watermark // SECOND * SECOND
     end = instant_typed("To", until) if until else decided
     start = instant_typed("From", since) if since else end - _DAY

@@ -1,13 +1,13 @@
-"""Instants, durations, states and addresses, as all templates write them.
+"""Template filters for instants, durations, states and addresses.
 
-    {{ run.started_at | instant }}       <time datetime="…">, which the script shows in the reader's own zone
+    {{ run.started_at | instant }}       <time datetime="…">, which the script shows in the user's own zone
     {{ step.at | instant("precise") }}   the same, to the millisecond
-    {{ run.reason | cut(200) | linked }} no more than so many characters, with links to the occurrences that it names
+    {{ run.reason | cut(200) | linked }} at most 200 characters, with links to the occurrences in the text
     {{ run.took_seconds | span }}        1.2 s
     {{ run.state | state }}              a word with a dot of its colour, never the colour alone
-    {{ job | job_url }}                  where its page is
+    {{ job | job_url }}                  the address of the job's page
 
-What comes from people (names, reasons, output) is only ever written through `{{ }}`, which escapes it.
+Text from users (names, reasons, output) is only written through `{{ }}`, which escapes it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_~@:+ -][A-Za-z0-9._~@:+ -]*")
-"""Names that are safe in a path: others are called by their id there, since browsers take `..` and `/` for steps."""
+"""Names that are safe in a path. Other names are replaced by their id: browsers resolve `..` and `/` as path steps."""
 
 
 _NAMED: Final = re.compile(r"\b(occurrence )([0-9]{1,18})\b")
 
 
 def instant(at: datetime | None, form: str = "full") -> Markup:
-    """An instant: in UTC as it is sent, and in the reader's zone when the script has run."""
+    """Format an instant: in UTC as sent, and in the user's zone once the script has run."""
     if at is None:
         return Markup('<span class="none">–</span>')
     moment = at.astimezone(UTC)
@@ -60,7 +60,7 @@ def instant(at: datetime | None, form: str = "full") -> Markup:
 
 
 def span(seconds: float | None) -> str:
-    """How long something took, in two figures that matter."""
+    """Format a duration in its two largest units."""
     if seconds is None:
         return "–"
     sign, rest = ("−", -seconds) if seconds < 0 else ("", seconds)
@@ -77,45 +77,45 @@ def span(seconds: float | None) -> str:
 
 
 def offset(seconds: float | None) -> str:
-    """How far something is from an instant: before it, or after it."""
+    """Format a distance from an instant: negative before it, positive after it."""
     if seconds is None:
         return "–"
     return f"+{span(seconds)}" if seconds >= 0 else span(seconds)
 
 
 def state(name: Any) -> Markup:
-    """A state in a word, with a dot of its colour."""
+    """Format a state as a word, with a dot of its colour."""
     text = str(name)
     return Markup('<span class="state state-{}">{}</span>').format(re.sub(r"[^a-z_]", "", text), text.replace("_", " "))
 
 
 def cut(text: str | None, length: int) -> str:
-    """The beginning of a text that may be very long."""
+    """Shorten a text to `length` characters."""
     if text is None or len(text) <= length:
         return text or ""
     return f"{text[:length]}… ({len(text) - length:,} more characters)"
 
 
 def linked(text: str) -> Markup:
-    """A sentence in which the occurrences that it names lead to their pages."""
+    """Escape a sentence, and link the occurrences that it names."""
     found = _NAMED.sub(r'\1<a href="/runs/\2">\2</a>', str(escape(text)))
     return Markup(found)  # noqa: S704 - it is escaped, and what is added is a number
 
 
 def job_url(name: str) -> str:
-    """Where the page of a job is."""
+    """Return the address of a job's page."""
     plain = _PLAIN_NAME.fullmatch(name) is not None
     return f"/jobs/{quote(name, safe='')}" if plain else f"/jobs/{job_id(name)}"
 
 
 def desk_url(name: str) -> str:
-    """Where the page of a desk is."""
+    """Return the address of a record scheduler's page."""
     plain = _PLAIN_NAME.fullmatch(name) is not None
     return f"/records/{quote(name, safe='')}" if plain else f"/records/={name.encode().hex()}"
 
 
 def desk_of_url(said: str) -> str:
-    """The desk that the last part of such an address names."""
+    """Return the record scheduler that the last part of such an address names."""
     try:
         return bytes.fromhex(said[1:]).decode() if said.startswith("=") else said
     except ValueError:
@@ -123,7 +123,7 @@ def desk_of_url(said: str) -> str:
 
 
 def local(said: str) -> str:
-    """What somebody typed, as a field for a date and a time shows it: in UTC, without an offset."""
+    """Format an input for a date and time field: in UTC, without an offset."""
     try:
         at = datetime.fromisoformat(said)
         return f"{at.astimezone(UTC) if at.tzinfo else at:%Y-%m-%dT%H:%M:%S}"
@@ -132,7 +132,7 @@ def local(said: str) -> str:
 
 
 def same_instant(said: str, at: datetime) -> bool:
-    """Whether somebody typed this instant."""
+    """True if the input is this instant."""
     try:
         typed = datetime.fromisoformat(said)
     except ValueError:
@@ -141,7 +141,7 @@ def same_instant(said: str, at: datetime) -> bool:
 
 
 def run_url(number: int) -> str:
-    """Where the page of an occurrence is."""
+    """Return the address of an occurrence's page."""
     return f"/runs/{number}"
 
 

@@ -1,4 +1,4 @@
-"""How the loop of this node is, as small charts of the last ten minutes: one point for each ten seconds."""
+"""The health of this node's loop, as small charts of the last ten minutes: one point for each ten seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LATE_SECONDS = 1.0
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """One figure."""
+    """A chart of one value."""
 
     name: str
     last: str
@@ -29,7 +29,7 @@ class Chart(msgspec.Struct, frozen=True):
 
 
 def health(rounds: Rounds, now: int) -> list[Chart]:
-    """Starts, lateness, inbox and backlog."""
+    """Return charts of starts, lateness, inbox and backlog."""
     beats, gauged = rounds.beats(now), rounds.gauged(now)
     late = [None if beat.late_for is None else beat.late_for / SECOND for beat in beats]
     is_late = max((one for one in late if one is not None), default=0.0) > _LATE_SECONDS

@@ -1,7 +1,7 @@
-"""A job's history, a page at a time, newest first: `/jobs/etl/history?state=failed&before=480`.
+"""The history of a job, page by page, newest first: `/jobs/etl/history?state=failed&before=480`.
 
-A history is walked along from the newest on. What is rare in a long one is looked for in steps: a page may be short,
-and lead on to where it was not looked yet.
+A history is read from the newest occurrence on. Rare states are searched in steps: a page may be short, and link to the
+part that is not searched yet.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from itinerary.web.problems import Refused
 __all__ = ["ENDS", "HISTORY"]
 
 ENDS: Final = tuple(state for state in OccurrenceState if state in FINAL)
-"""What may come of an occurrence."""
+"""The possible outcomes of an occurrence."""
 _PAGE: Final = 50
 _LOOKED_AT_MAX: Final = 4_000
-"""How many occurrences are looked at for a state that is rare: as many as do not take long."""
+"""The maximum number of occurrences that one page searches for a rare state: few enough to be fast."""
 _DIGITS_MAX: Final = 18
 
 

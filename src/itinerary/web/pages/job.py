@@ -1,6 +1,6 @@
-"""One job: how it stands, what comes next, how it went, what was changed, and what it is made of.
+"""The page of a job: status, upcoming and past runs, changes, and definition.
 
-One page of its history, its last hundred, serves the table, the chart of durations and the calendar of the year.
+A single read of the last hundred history rows serves the table, the duration chart and the calendar of the year.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from itinerary.web.server_state import House
 __all__ = ["JOB"]
 
 _FRESH_FOR: Final = 10 * SECOND
-"""For how long a page is taken as it is, if nothing happens to its job: nodes may come and go."""
+"""How long a page stays valid if nothing happens to its job: nodes may join and leave."""
 _NEXT: Final = 8
 _ACTIVE_MAX: Final = 1_000
 _CHARTED: Final = 100
 _LISTED: Final = 15
-"""How many of its last runs the page itself has."""
+"""The number of latest runs in the table of the page."""
 _TASKS_MAX: Final = 50
 _ACTIONS: Final[Mapping[JobState, tuple[str, ...]]] = {
     JobState.ACTIVE: ("trigger", "pause", "skip", "backfill", "stop", "remove"),
@@ -73,7 +73,7 @@ JOB = (job_page,)
 
 
 def _kept(state: State) -> tuple[Counting, Changes]:
-    """What was counted and compared, for everybody who looks."""
+    """Return the counts and comparisons that all viewers share."""
     if "job_pages" not in state:
         state["job_pages"] = (Counting(), Changes())
     kept: tuple[Counting, Changes] = state["job_pages"]
@@ -81,7 +81,7 @@ def _kept(state: State) -> tuple[Counting, Changes]:
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """A page, and what would have to be otherwise for it to be drawn again."""
+    """A rendered page, and the conditions under which it stays valid."""
 
     mark: object
     until: int
@@ -89,7 +89,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Page:
-    """Draws one job, as often as somebody follows it; where nothing has happened it is as it was."""
+    """The page of one job. Rendered again for followers only if something has happened."""
 
     def __init__(self, house: House, called: str, counting: Counting, changes: Changes) -> None:
         self._house, self._called, self._counting, self._changes = house, called, counting, changes
@@ -107,7 +107,7 @@ class _Page:
 
 
 async def _mark(ground: Ground, job: JobRow) -> object:
-    """What is otherwise as soon as something has happened to a job: an entry, an end, a step of what is under way."""
+    """Return a value that changes with every event of a job: an entry, an end, a step of an active occurrence."""
     newest = await ground.store.read(History(job.number, limit=1))
     active = await ground.store.read(ActiveRuns(job.number, limit=_ACTIVE_MAX))
     steps = [(row.ref, row.status, row.sequence, row.fence, row.due_at <= ground.now) for row in active]
@@ -115,7 +115,7 @@ async def _mark(ground: Ground, job: JobRow) -> object:
 
 
 class _Standing(msgspec.Struct, frozen=True):
-    """What somebody has decided about the whole job."""
+    """A decision about the whole job: a pause, a stop or a removal."""
 
     by: str
     since: datetime
@@ -127,7 +127,7 @@ class _Standing(msgspec.Struct, frozen=True):
 
 
 async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes) -> tuple[Drawn, int]:
-    """The page, and until when it stays so if nothing happens."""
+    """Render the page. Returns it with the time until which it stays valid if nothing happens."""
     detail = await job_detail(ground, job, limit=_NEXT, counted_max=_ACTIVE_MAX)
     newest = await ground.store.read(History(job.number, limit=_CHARTED))
     nodes = {row.number: row.name for row in await ground.store.read(Nodes())}
@@ -169,10 +169,10 @@ async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes
 
 
 def _standing(ground: Ground, job: JobRow) -> _Standing | None:
-    """Who has paused, stopped or removed it, when and why; None if nobody has."""
+    """Return the user who paused, stopped or removed the job, when and why; None if no user did."""
     try:
         stretch = ground.stretch(job.number)
-    except ItineraryError:  # its state says so
+    except ItineraryError:  # the state of the job shows the error
         return None
     match None if stretch is None else stretch.standing:
         case Paused() as paused:
@@ -184,7 +184,7 @@ def _standing(ground: Ground, job: JobRow) -> _Standing | None:
 
 
 def _runs_what(task: TaskDeclared) -> str:
-    """What a task runs, a line for each thing that is said of it."""
+    """Format what a task runs, one line for each key."""
     said: dict[str, Any] = task.runs
     values = {
         key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in said.items()
@@ -193,7 +193,7 @@ def _runs_what(task: TaskDeclared) -> str:
 
 
 def _recent(runs: Sequence[RunSeen]) -> str:
-    """The last runs: how long each took, and what came of it."""
+    """Render the chart of the latest runs: durations and outcomes."""
     found = percentiles([run.took_seconds for run in runs if run.took_seconds is not None])
     bars = [Bar(run.took_seconds, run.state, _told(run), run_url(run.number)) for run in reversed(runs)]
     words = ("", "") if found is None else (span(found.middle), span(found.high))

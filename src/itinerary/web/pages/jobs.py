@@ -1,8 +1,8 @@
-"""Jobs: all of them by name, fifty on a page, with how each stands, what it came to lately, and when it runs next.
+"""The jobs page: all jobs by name, fifty on a page, with their status, latest outcomes, and next run.
 
     /jobs?name=etl*&state=paused&after=etl-lisbon
 
-A name with a `*`, `?` or `[` is a pattern for the whole name; one without is looked for anywhere in it.
+A name with a `*`, `?` or `[` is a pattern for the whole name; any other text matches anywhere in the name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HERE: Final = frozenset(set(JobState) - {JobState.REMOVED})
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job on the page."""
+    """A job on the page."""
 
     job: str
     state: str
@@ -54,12 +54,12 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     last: RunSeen | None
     outcomes: tuple[OccurrenceState, ...]
-    """The oldest first."""
+    """The outcomes, oldest first."""
     next_at: datetime | None
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Something to choose, and how many jobs there are of it."""
+    """A state filter, and the number of jobs in that state."""
 
     state: str
     count: int
@@ -107,8 +107,10 @@ def _url(name: str, state: str, after: str = "") -> str:
 
 
 def _page(rounds: Rounds, book: JobBook, found: Sequence[JobRow], state: str, after: str) -> tuple[list[JobRow], bool]:
-    """What is on the page, and whether there is more. Few jobs fail, are finished or lack their code: these are looked
-    for among those."""
+    """Return the rows of the page, and whether more follow.
+
+    Few jobs are failing, finished or without their code: for those states, only the few are searched.
+    """
     few: Collection[JobNumber] | None = None
     match state:
         case "":
@@ -129,7 +131,7 @@ def _page(rounds: Rounds, book: JobBook, found: Sequence[JobRow], state: str, af
 
 
 def _choices(rounds: Rounds, book: JobBook, name: str, chosen: str) -> list[Choice]:
-    """How many stand how, of all jobs, whatever is searched for."""
+    """Return the filters with counts over all jobs, whatever the search is."""
     counts: Counter[str] = Counter({str(state): count for state, count in book.counts.items()})
     over = sum(book.state(job) is JobState.ACTIVE for job in rounds.finished if job in book.known)
     lacking = sum(book.state(job) is JobState.ACTIVE for job in rounds.lacked if job in book.known)

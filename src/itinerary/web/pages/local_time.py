@@ -1,4 +1,4 @@
-"""What the clocks of a job's own zone show: the reader's own are the script's affair."""
+"""Wall-clock times in a job's own zone. The script converts to the user's zone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["on_the_wall"]
 
 
 def on_the_wall(ground: Ground, moment: datetime | None, zone: str) -> str | None:
-    """A moment as the clocks of a zone show it: `Mon 2026-03-02 05:00:00`."""
+    """Format a moment by the wall clock of a zone: `Mon 2026-03-02 05:00:00`."""
     if moment is None:
         return None
     ahead = ground.offset(zone, microseconds_of(moment))

@@ -1,4 +1,4 @@
-"""Who are you? A token is shown once, and a session stands for it from then on."""
+"""The sign-in page: the user enters a token once, and a session stands for it from then on."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _form(request: AnyRequest, onward: str, why: str | None, status: int = 200) 
 
 
 def _local(onward: str) -> str:
-    """Where to go on: only ever a path of our own."""
+    """Return the address to continue at: only a path of this server."""
     parts = urlsplit(onward)
     is_ours = not parts.scheme and not parts.netloc and onward.startswith("/") and onward[1:2] not in {"/", "\\"}
     return onward if is_ours and onward.isprintable() else "/"

@@ -1,13 +1,13 @@
-"""Which job, and which occurrence, an address means.
+"""Lookup of the job or occurrence that an address names.
 
     /jobs/etl                    a job by its name
-    /jobs/<uuid>                 a job by its id: its name may be any text, and not every text can be in an address
+    /jobs/<uuid>                 a job by its id: a name may be any text, and not every text can be in an address
     /runs/1234                   an occurrence by its number in the store
-    /runs/etl:1767225600         a run id (of a replay, etl:1767225600.replay-1), and
-    /runs/<uuid>                 an id, lead there
+    /runs/etl:1767225600         a run id (of a replay, etl:1767225600.replay-1): redirects to the number
+    /runs/<uuid>                 an id: redirects to the number
 
-Nothing here takes long, however many jobs there are. An id may be anywhere in the history, so a worker process searches
-for it (see `heavy`), and its number is looked up here.
+All lookups here are fast, however many jobs there are. An id may be anywhere in the history, so a worker process
+searches for it (see `heavy`), and its number is looked up here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DIGITS_MAX: Final = 18
 
 
 def job_called(house: House, ground: Ground, called: str) -> JobRow:
-    """The job that an address names. Raises NotThere."""
+    """Look up the job that an address names. Raises NotThere."""
     found = house.job_of_name(called, ground.timeline)
     if found is None and (identity := _as_id(called)) is not None:
         found = house.job_of_id(identity, ground.timeline)
@@ -39,16 +39,16 @@ def job_called(house: House, ground: Ground, called: str) -> JobRow:
 
 
 async def row_of(ground: Ground, called: str) -> OccurrenceRow:
-    """The occurrence with a number. Raises NotThere."""
+    """Look up an occurrence by its number. Raises NotThere."""
     number = Ref(int(called)) if _is_number(called) else Ref(-1)
     row = (await ground.store.read(ByRef((number,)))).get(number)
-    if row is None or row.job not in ground.timeline.jobs:  # it may be of a job that was not there a moment ago
+    if row is None or row.job not in ground.timeline.jobs:  # its job may be newer than this snapshot
         raise NotThere(f"there is no occurrence {shown(called)} here, or it is no longer kept")
     return row
 
 
 async def number_called(house: House, ground: Ground, called: str) -> Ref:
-    """The number of an occurrence that is called by its number or by a run id. Raises NotThere."""
+    """Return the number of an occurrence that is named by its number or a run id. Raises NotThere."""
     if _is_number(called):
         return Ref(int(called))
     found = await _by_run_id(house, ground, called)

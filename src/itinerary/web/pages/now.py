@@ -1,7 +1,7 @@
-"""Now: what runs, what waits and for what, what is next, late and failing, the nodes, and how the loop is.
+"""The first page: running, waiting, upcoming, late and failing runs, the nodes, and the health of the loop.
 
-Everything is bounded: of what there is much of the first are shown, and how many more there are. What all jobs came to
-last is looked at a little at a time (see `rounds`).
+Every list is bounded: it shows the first rows and the number of further ones. The latest outcomes of all jobs are read
+in small steps (see `poller`).
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ _ROWS_MAX: Final = 15
 _NEXT_MAX: Final = 15
 _ACTIVE_MAX: Final = 2_000
 _IN_A_ROW_MAX: Final = 64
-"""How far back it is counted how often a job has failed in a row."""
+"""The maximum number of consecutive failures that are counted."""
 
 
 class Running(msgspec.Struct, frozen=True):
-    """Something that runs."""
+    """A running occurrence."""
 
     run: RunSeen
     task: str | None
-    """Which of its tasks: `2 of 3: compress`."""
+    """The running task: `2 of 3: compress`."""
     usual: Usual | None
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Something that should run, and why it does not."""
+    """A waiting occurrence, and what it waits for."""
 
     run: RunSeen
     why: str | None
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """A job whose last run failed."""
+    """A job whose latest run failed."""
 
     job: str
     run: RunSeen
     in_a_row: int
     is_more: bool
-    """Whether it has failed for longer than one looks back."""
+    """True if there may be more consecutive failures than were counted."""
     since: datetime | None
 
 
 class Late(msgspec.Struct, frozen=True):
-    """Something that is due, and that nobody has decided about."""
+    """An occurrence that is due and not decided."""
 
     job: str
     due_at: datetime
@@ -85,7 +85,7 @@ NOW = (now,)
 
 
 async def draw_now(rounds: Rounds, ground: Ground) -> Drawn:
-    """The first page, as it is now."""
+    """Render the first page."""
     if not ground.timeline.jobs:
         return Drawn(title="Now", parts={"first": drawn("now/first.html", store=ground.store.url)})
     names = {row.number: row.name for row in await ground.store.read(Nodes())}
@@ -146,7 +146,7 @@ async def _nodes(ground: Ground) -> list[NodeSeen]:
 
 
 async def _loops(ground: Ground) -> list[LoopSummary]:
-    """The last minute of the loops of the nodes that are there."""
+    """Return the last minute of loop statistics of the live nodes."""
     present = [row for row in await ground.store.read(Nodes()) if heard_of(row, ground.now)]
     found = [await loop_summary(ground.store, row, ground.now) for row in present[:_LOOPS_MAX]]
     return [summary for summary in found if summary is not None]
@@ -167,7 +167,7 @@ async def _running(ground: Ground, rows: list[OccurrenceRow], names: dict[NodeNu
 
 
 def _task(ground: Ground, row: OccurrenceRow, places: set[int]) -> str | None:
-    """Which of its tasks run, in words; None if it has but one."""
+    """Describe which tasks are running; None if the job has only one task."""
     stretch = ground.stretch(row.job)
     tasks = [] if stretch is None else sorted(stretch.definition.tasks, key=lambda task: task.order)
     if len(tasks) < 2:
@@ -198,7 +198,7 @@ async def _failing(ground: Ground, jobs: list[JobNumber], names: dict[NodeNumber
             if row.status not in FAILED:
                 break
             streak.append(row)
-        if not streak:  # it has just succeeded
+        if not streak:  # the job has just succeeded
             continue
         seen = run_seen(streak[0], ground.timeline.jobs[job], names)
         first = streak[-1]

@@ -1,10 +1,10 @@
-"""One occurrence: what it came to and why, each state that it went through, its tasks, and what they said.
+"""The page of an occurrence: its outcome and reason, its states, its tasks, and their output.
 
     /runs/1234                       the page
-    /runs/1234/output/0/2            the whole output of its first task's second attempt, as a file of plain text
-    /runs/etl:1767225600, /runs/<uuid>      lead to it
+    /runs/1234/output/0/2            the whole output of the first task's second attempt, as a plain text file
+    /runs/etl:1767225600, /runs/<uuid>      redirect to it
 
-While it goes on it is drawn again each second. What has ended hardly changes: only whether it was run again, which is
+While the occurrence is active, the page is rendered each second. After its end only its replays can change, which are
 looked up now and then.
 """
 
@@ -42,7 +42,7 @@ from itinerary.web.server_state import House
 __all__ = ["OCCURRENCE"]
 
 _FRESH_FOR: Final = 10 * SECOND
-"""For how long a page of something that has ended is taken as it is."""
+"""How long the page of an ended occurrence stays valid."""
 _FACTS_MAX: Final = 40
 
 
@@ -82,7 +82,7 @@ OCCURRENCE = (occurrence_page, output_file)
 
 
 class _Page:
-    """Draws one occurrence, as often as somebody follows it."""
+    """The page of one occurrence, rendered while it has followers."""
 
     def __init__(self, called: str) -> None:
         self._called = called
@@ -128,7 +128,7 @@ async def _occurrence(ground: Ground, row: OccurrenceRow) -> Drawn:
 
 
 def _title(detail: RunDetail) -> str:
-    """Its run id; what was asked for has none of its own, and says so."""
+    """Return the run id. A requested run shares that of its instant, so its kind is appended."""
     return detail.run.run if detail.run.kind == "scheduled" else f"{detail.run.run}, {detail.run.kind}"
 
 

@@ -1,4 +1,4 @@
-"""What was asked for in an address, checked: it is bounded, and is text that can be shown."""
+"""Query parameters of pages, validated: limited in length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT_MAX: Final = 500
 
 
 def asked_text(request: AnyRequest, name: str) -> str:
-    """A text that was asked for; nothing if there is none. Raises Refused if nobody could mean it."""
+    """Return a text parameter; empty if it is missing. Raises Refused if it is too long."""
     value = request.query_params.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_MAX:
         raise Refused(400, "Bad request", f"{name}: longer than {TEXT_MAX} characters")

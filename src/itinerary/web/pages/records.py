@@ -1,10 +1,10 @@
-"""Records: the desks of a store, what waits at each, who holds its partitions, and its log, newest first (SPEC E).
+"""Record pages: the record schedulers of a store, their waiting records, partitions and logs, newest first (SPEC E).
 
-/records                                   desks
-/records/folio                             its cycles, its partitions, its last events
+/records                                   all record schedulers
+/records/folio                             its cycles, its partitions, its latest events
 /records/folio?partition=lisbon            events of a partition
 /records/folio?record=F-100                events of a record
-/records/folio?before=1200                 older ones
+/records/folio?before=1200                 older events
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DESKS_MAX: Final = 20
 _PARTITIONS_MAX: Final = 50
 _EVENTS: Final = 50
 _SAID_MAX: Final = 400
-"""How much of what an event says is shown, in characters; the command line shows all of it."""
+"""The maximum length of an event's shown content, in characters; the command line shows all of it."""
 _DIGITS_MAX: Final = 15
 
 
@@ -91,7 +91,7 @@ RECORD_PAGES = (all_desks, one_desk)
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """Which events somebody wants to see."""
+    """The filter of the event list."""
 
     desk: str
     partition: str | None
@@ -109,14 +109,14 @@ class _Asked(msgspec.Struct, frozen=True):
         return cls(desk, said.get("partition") or None, said.get("record") or None, int(before) if before else None)
 
     def address(self, **changes: object) -> str:
-        """The same page, but for these."""
+        """Return the address of this page with other parameters."""
         wanted = {"partition": self.partition, "record": self.record, **changes}
         query = urlencode({name: value for name, value in wanted.items() if value is not None})
         return f"{desk_url(self.desk)}?{query}" if query else desk_url(self.desk)
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """An event, and what it says in a line."""
+    """An event, and its content in one line."""
 
     event: Event
     said: str
@@ -134,7 +134,7 @@ def _plain(value: Any) -> str:
 
 
 def _busiest(now: DeskNow) -> list[Any]:
-    """The partitions that are not scheduled, then those where most waits; among equals by name."""
+    """Return stalled partitions first, then those with most waiting records; equal ones by name."""
     waits = sorted(
         now.partitions,
         key=lambda one: (one.stalled is None, -(one.new + one.queue), -one.callbacks, one.partition),
@@ -147,7 +147,7 @@ def _more(now: DeskNow) -> int:
 
 
 async def _cycles(house: House, ground: Ground, desk: str) -> list[JobSeen]:
-    """The three jobs of a desk, where they are known."""
+    """Return the three jobs of a record scheduler, as far as they exist."""
     view = await house.view()
     found = []
     for cycle in Cycle:

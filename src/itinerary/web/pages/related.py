@@ -1,9 +1,9 @@
-"""What an occurrence has to do with others: what it overlapped, waited for, replaced, replayed, and what came of it.
+"""Related occurrences: those that an occurrence overlapped, waited for, replaced or replayed.
 
-what its own trail names             overlaps occurrence 12, replaced by occurrence 14
-what names it                        those that ended while it ran, or wait for it now
-what is of the same instant          the original of a replay, and its replays
-what ended before and after it       in its job's history
+named in its own history             overlaps occurrence 12, replaced by occurrence 14
+naming it                            those that ended while it ran, or wait for it now
+of the same instant                  the original of a replay, and its replays
+before and after it                  in its job's history, by their ends
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Link", "Related", "related_to"]
 
 _LINKS_MAX: Final = 30
 _AROUND: Final = 50
-"""How many that ended before it are looked at for those that it was in the way of."""
+"""The number of occurrences that ended before it and are searched for those that it blocked."""
 _NAMES: Final = {
     ReasonKind.OVERLAPS: "It was skipped, since this one was running",
     ReasonKind.WAITS: "It stood in line behind",
@@ -41,25 +41,25 @@ _NAMED_BY: Final = {
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Another occurrence, and what it is to this one."""
+    """Another occurrence, and its relation to this one."""
 
     what: str
     number: Ref
     run: RunSeen | None
-    """None: it is no longer kept."""
+    """None: the occurrence is no longer kept."""
 
 
 class Related(msgspec.Struct, frozen=True):
-    """All of them."""
+    """The related occurrences."""
 
     links: tuple[Link, ...]
     earlier: Ref | None
-    """What ended before it in its job's history."""
+    """The occurrence that ended before it in its job's history."""
     later: Ref | None
 
 
 async def related_to(ground: Ground, row: OccurrenceRow, detail: RunDetail) -> Related:
-    """What it has to do with others; a few questions are all that the store is asked."""
+    """Return the related occurrences. Needs only a few store reads."""
     named = _named_in([row.reason, row.cancelled_by, *(step.why for step in detail.trail)], row.ref)
     rows = await ground.store.read(ByRef(tuple(named)))
     links = [_link(ground, what, ref, rows.get(ref)) for ref, what in named.items()]
@@ -88,7 +88,7 @@ def _named_in(texts: Iterable[str | None], own: Ref) -> dict[Ref, str]:
 
 
 def _again(row: OccurrenceRow, other: OccurrenceRow) -> str:
-    """What another occurrence of the same instant is to one."""
+    """Describe the relation of another occurrence of the same instant."""
     if other.kind is Kind.REPLAY:
         return "Replayed by" if row.kind is not Kind.REPLAY else "Another replay of the same instant"
     if other.kind is Kind.BACKFILL:

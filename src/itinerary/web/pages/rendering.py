@@ -1,10 +1,10 @@
-"""A page with the frame around it, or, to who follows it, its changes as they happen.
+"""A page with its frame, or, for followers, its live changes.
 
-    GET /jobs/etl                                   the page, whole
-    GET /jobs/etl   Accept: text/event-stream       what changes in it, from then on
+    GET /jobs/etl                                   the whole page
+    GET /jobs/etl   Accept: text/event-stream       its changes from then on
 
-Both come from one `draw`. What depends on who looks (their name, what they may do, their token for forms) is in the
-frame; the parts are the same for everybody, so they are drawn once (see `live`).
+Both come from one `draw`. The frame contains what depends on the user (name, scope, form token). The parts are the same
+for all users, so they are rendered once (see `live`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAVIGATION: Final = (
 
 
 async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
-    """A page, or what changes in it."""
+    """Return the response for a page, or the stream of its changes."""
     hub: Hub = request.app.state.hub
     key = page_key(request)
     if _EVENTS in request.headers.get("accept", ""):
@@ -56,7 +56,7 @@ async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
 
 
 def framed(request: AnyRequest, page: Drawn) -> Response[str]:
-    """A page with the frame around it."""
+    """Return a page with its frame."""
     caller, hub = caller_of(request), request.app.state.hub
     parts = {name: (hash_of(html), Markup(html)) for name, html in page.parts.items()}  # noqa: S704 - drawn by templates
     body = drawn(
@@ -77,11 +77,11 @@ def framed(request: AnyRequest, page: Drawn) -> Response[str]:
 
 
 def page_key(request: AnyRequest) -> str:
-    """What a page is called among all that are looked at: its path, and what was asked for in it."""
+    """Return the key of a page: its path, and its query parameters."""
     asked = [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != _SEEN]
     return f"{request.url.path}?{urlencode(sorted(asked))}"
 
 
 def _away(error: StoreError) -> Drawn:
-    """A page that nobody has seen before the store went away."""
+    """Return the page for a store outage, if no earlier rendering is kept."""
     return Drawn(title="The store cannot be reached", parts={"away": drawn("away.html", why=str(error))}, status=503)

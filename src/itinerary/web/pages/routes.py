@@ -1,4 +1,4 @@
-"""All pages, by their addresses."""
+"""The routes of the pages."""
 
 from __future__ import annotations
 

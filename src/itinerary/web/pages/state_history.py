@@ -1,4 +1,4 @@
-"""The states that an occurrence went through, to the millisecond: a ribbon, and a table that says why and by whom."""
+"""The states of an occurrence, to the millisecond: a ribbon, and a table with reasons and users."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["StepDrawn", "trail_drawn"]
 
 _FIRST: Final = 10
 _LAST: Final = 40
-"""Of a long trail, as one has that waited for a condition all night, these are shown."""
+"""The first and last steps that are shown of a long history, as after a night of condition checks."""
 
 
 class StepDrawn(msgspec.Struct, frozen=True, kw_only=True):
-    """One state."""
+    """A state of the occurrence."""
 
     step: StepSeen
     after_due: float | None
-    """Seconds from its instant; negative before it."""
+    """Seconds from the instant; negative before it."""
     lasted: float | None
-    """None: it is final, or lasts still."""
+    """The duration in seconds; None: the state is final or current."""
     is_now: bool
 
 
 def trail_drawn(detail: RunDetail, now: int) -> str:
-    """The part of the page."""
+    """Render the part of the page."""
     steps = [step for step in detail.trail if step.at is not None]
     places = [_at(step.at) for step in steps]
     ends = [*places[1:], now]
@@ -60,8 +60,10 @@ def trail_drawn(detail: RunDetail, now: int) -> str:
 
 
 def _ribbon(steps: list[StepSeen], places: list[int], ends: list[int]) -> str:
-    """Each state as wide as it lasted: but for the final one, which lasts for ever, and the wait for its instant, which
-    would leave no room for the others."""
+    """Draw each state as wide as it lasted.
+
+    The final state has no end. The wait for the instant would leave no room for the others. Both are omitted.
+    """
     pieces = [
         (place, end, tone_of(step.after), f"{step.after.replace('_', ' ')}: {told_span((end - place) / SECOND)}")
         for step, place, end in zip(steps, places, ends, strict=True)

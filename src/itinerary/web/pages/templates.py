@@ -1,4 +1,4 @@
-"""Templates: everything is escaped, and a name that there is not is an error rather than an empty place."""
+"""Templates: everything is escaped, and an undefined name is an error instead of an empty text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itinerary.web.static import static_url
 __all__ = ["drawn", "read_ahead"]
 
 _BETWEEN: Final = 0.02
-"""Seconds between two templates that are read ahead, so that nobody waits for all of them."""
+"""The seconds between two preloaded templates, so that no request waits for all of them."""
 
 
 @cache
@@ -36,12 +36,12 @@ def _environment() -> Environment:
 
 
 async def read_ahead() -> None:
-    """Read all templates, one after another: whoever looks at a page first does not wait for that."""
+    """Load all templates, one after another, so that the first view of a page does not wait for them."""
     for name in _environment().list_templates():
         _environment().get_template(name)
         await asyncio.sleep(_BETWEEN)
 
 
 def drawn(template: str, /, **values: Any) -> Markup:
-    """A template with these values, as HTML that is safe to put into another."""
+    """Render a template, as HTML that is safe to include in another."""
     return Markup(_environment().get_template(template).render(values))  # noqa: S704 - Jinja has escaped the values

@@ -1,8 +1,8 @@
-"""The timeline: what jobs did and will do, one lane for each, from an hour to a week.
+"""The timeline: past and upcoming runs of jobs, one lane each, from an hour to a week.
 
     /timeline?span=1d&at=2026-11-16T00:00Z&jobs=etl*&after=etl-lisbon
 
-Without `at` the window goes along with now, which stands at two thirds of it.
+Without `at` the window follows the current time, which is at two thirds of it.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ _NAMES: Final = {"1h": "an hour", "6h": "6 hours", "1d": "a day", "1w": "a week"
 _TICKS: Final = {"1h": 10 * _MINUTE, "6h": _HOUR, "1d": 3 * _HOUR, "1w": _DAY}
 _LANES_MAX: Final = 40
 _MARKS_MAX: Final = 700
-"""Occurrences on a page that are drawn by themselves."""
+"""The maximum number of occurrences on a page that are drawn one by one."""
 _MARKS_OF_ONE: Final = 120
 _FAILED_MAX: Final = 4
-"""In a lane with bars, the last so many that failed are drawn by themselves as well."""
+"""In a lane with bars, the number of latest failures that are also drawn one by one."""
 _EARLIEST: Final = 0
 _LATEST: Final = int(datetime(2199, 1, 1, tzinfo=UTC).timestamp()) * SECOND
 _HERE: Final = frozenset(set(JobState) - {JobState.REMOVED})
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for."""
+    """The query parameters of the page."""
 
     span: str
     at: int | None
-    """Where the window begins; None: along with now."""
+    """The start of the window; None: the window follows the current time."""
     jobs: str
     after: str
 
     @property
     def length(self) -> int:
-        """How long the window is."""
+        """The length of the window."""
         return _SPANS[self.span]
 
     def url(self, **other: str | int | None) -> str:
-        """The same page with something else asked for."""
+        """Return the address of this page with other parameters."""
         wanted = {"span": self.span, "at": self.at, "jobs": self.jobs, "after": self.after, **other}
         begin = wanted["at"]
         if isinstance(begin, int):
@@ -76,7 +76,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One lane, drawn."""
+    """A rendered lane."""
 
     job: str
     told: str
@@ -145,13 +145,13 @@ async def _draw(rounds: Rounds, asked: Asked, ground: Ground) -> Drawn:
 
 
 def _window(asked: Asked, scale: Scale, now: int) -> Markup:
-    """What can be chosen."""
+    """Render the controls of the window."""
     names = list(_SPANS)
     place = names.index(asked.span)
     is_live = asked.at is None
 
     def zoomed(name: str) -> str:
-        """Around the same middle; along with now, if it is so."""
+        """Return the address of another span, around the same middle; a live window stays live."""
         if is_live:
             return asked.url(span=name, at=None)
         return asked.url(span=name, at=(scale.start + scale.end) // 2 - _SPANS[name] // 2)
@@ -177,7 +177,7 @@ def _ticks(asked: Asked, scale: Scale) -> list[int]:
 
 
 def _single(lanes: list[Lane]) -> set[str]:
-    """The lanes in which each occurrence is drawn by itself: those with the least, as many as a page holds."""
+    """Return the lanes in which each occurrence is drawn: the smallest ones, as many as a page holds."""
     left, chosen = _MARKS_MAX, set[str]()
     for one in sorted(lanes, key=lambda one: one.size):
         if len(one.unread) or one.size > min(left, _MARKS_OF_ONE):

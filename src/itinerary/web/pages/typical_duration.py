@@ -1,4 +1,4 @@
-"""How long a job usually takes, by its last runs."""
+"""The usual duration of a job, by its latest runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Usual", "usual"]
 
 _MIN: Final = 3
-"""Fewer runs say nothing."""
+"""The minimum number of runs for a meaningful result."""
 _ENDED_WELL: Final = frozenset({OccurrenceState.COMPLETED, OccurrenceState.COMPLETED_WITH_ERRORS})
 
 
 class Usual(msgspec.Struct, frozen=True):
-    """In seconds."""
+    """Percentiles of the duration, in seconds."""
 
     p50: float
     p95: float
@@ -27,7 +27,7 @@ class Usual(msgspec.Struct, frozen=True):
 
 
 def usual(rows: Sequence[OccurrenceRow]) -> Usual | None:
-    """How long those of these took that ended well; None if they are too few."""
+    """Return the usual duration of the successful runs; None if there are too few."""
     took = sorted(
         (row.ended_at - row.started_at) / SECOND
         for row in rows

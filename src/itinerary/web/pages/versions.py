@@ -1,7 +1,7 @@
-"""What was changed about a job, by whom and why, and which occurrences that added and took away (R6, R7).
+"""Changes of a job, with users and reasons, and the occurrences that they added and removed (R6, R7).
 
-What a change meant is found by comparing two enumerations, which takes a while. It never changes afterwards, so it is
-kept; of many that nobody has asked for yet some are left for the next time the page is drawn, a second later.
+The effect of a change is computed by comparing two enumerations, which is slow. The result never changes, so it is
+kept. If many changes are not compared yet, some are left for the next rendering of the page, a second later.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ __all__ = ["ChangeDrawn", "Changes", "Meant"]
 
 SHOWN_MAX: Final = 20
 _COMPARED: Final = 100
-"""How many of the next occurrences a change is looked at for."""
+"""The number of next occurrences over which a change is compared."""
 _COMPARED_FOR: Final = 0.05
-"""Seconds after which the rest is left for the next time."""
+"""The seconds after which the remaining comparisons are left for the next rendering."""
 _KEPT_MAX: Final = 2_000
 _NAMED_MAX: Final = 5
 _TOLD_MAX: Final = 12
-"""How many of the instants, and of the sentences, are shown."""
+"""The maximum numbers of instants, and of sentences, that are shown."""
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a version changed."""
+    """The effect of a version."""
 
     told: tuple[str, ...] = ()
-    """In words, one sentence each."""
+    """The differences in words, one sentence each."""
     more_told: int = 0
     until: datetime | None = None
-    """How far it was looked."""
+    """The end of the comparison."""
     added: tuple[datetime, ...] = ()
     removed: tuple[datetime, ...] = ()
     added_count: int = 0
     removed_count: int = 0
     kept_count: int = 0
     why_not: str | None = None
-    """Why that cannot be said."""
+    """Why the effect cannot be computed."""
 
 
 class ChangeDrawn(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry on the job's timeline."""
+    """An entry on the job's timeline."""
 
     what: str
     effective_from: datetime
@@ -60,20 +60,20 @@ class ChangeDrawn(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     is_first: bool
     is_compared: bool
-    """It is a version that follows another one."""
+    """True if this is a version that follows another one."""
     meant: Meant | None
-    """What it changed, once that is compared."""
+    """The effect of the version, once it is compared."""
 
 
 class Changes:
-    """Tells of changes, and keeps what was found out about them."""
+    """The changes of jobs, with a cache of their effects."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[tuple[JobNumber, int], Meant] = {}
 
     def last(self, ground: Ground, job: JobRow) -> tuple[list[ChangeDrawn], int]:
-        """The last changes of a job, newest first, and how many more there are."""
+        """Return the latest changes of a job, newest first, and the number of further ones."""
         entries = sorted(
             ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True
         )

@@ -1,6 +1,6 @@
-"""A job's year: the calendar that is seen, and the same by months in a table.
+"""The year of a job: a calendar, and a table by months.
 
-Today is drawn without its figures, so that the picture of a busy job stays as it is for a while.
+Today is drawn without its numbers, so that the chart of a busy job stays unchanged for a while.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["MonthSeen", "year_drawn"]
 
 _EPOCH: Final = date(1970, 1, 1)
 _WORST: Final = (Tone.BAD, Tone.WARN, Tone.BUSY, Tone.IDLE, Tone.GOOD)
-"""The worst first."""
+"""The tones, worst first."""
 
 
 class MonthSeen(msgspec.Struct, frozen=True):
-    """A month in a line."""
+    """A month in the table."""
 
     month: str
     count: int
@@ -35,11 +35,11 @@ class MonthSeen(msgspec.Struct, frozen=True):
     warn: int
     bad: int
     href: str | None
-    """Where its history is: from its last day back."""
+    """The address of its history, from its last day back."""
 
 
 def year_drawn(job: str, zone: str, year: Year) -> str:
-    """The part of the page."""
+    """Render the part of the page."""
     first = _first_day(year.today)
     history = f"{job_url(job)}/history"
     covered = _covered(year.covered, first, year.today)
@@ -60,13 +60,13 @@ def year_drawn(job: str, zone: str, year: Year) -> str:
 
 
 def _first_day(today: int) -> int:
-    """The Monday from which on whole weeks are drawn, up to this one."""
+    """Return the Monday of the first week: whole weeks are drawn, up to the current one."""
     monday = today - (_EPOCH + timedelta(days=today)).weekday()
     return monday - (YEAR - 7)
 
 
 def _tones(states: Mapping[OccurrenceState, int]) -> tuple[Tone | None, Tone | None]:
-    """How most of it went, and the worst of it."""
+    """Return the most frequent tone, and the worst tone."""
     tones: Counter[Tone] = Counter()
     for state, count in states.items():
         tones[tone_of(state)] += count
@@ -75,7 +75,7 @@ def _tones(states: Mapping[OccurrenceState, int]) -> tuple[Tone | None, Tone | N
 
 
 def _covered(covered: tuple[Covered, ...], first: int, today: int) -> dict[int, Covered]:
-    """The worst stretch of each day that lies in one."""
+    """Return the worst collapsed range of each day that lies in one."""
     found: dict[int, Covered] = {}
     for one in covered:
         for day in range(max(one.first, first), min(one.last, today) + 1):
@@ -104,7 +104,7 @@ def _day(number: int, year: Year, covered: Covered | None, most: int, history: s
 
 
 def _months(year: Year, first: int, history: str) -> Iterator[MonthSeen]:
-    """Newest first; today is left to the pages of its history."""
+    """Yield the months, newest first, without today: the pages of the history show it."""
     by_month: dict[str, list[int]] = {}
     for number in sorted((number for number in year.days if first <= number < year.today), reverse=True):
         by_month.setdefault(f"{_EPOCH + timedelta(days=number):%Y-%m}", []).append(number)
