@@ -1,21 +1,21 @@
-"""`explain`: why a job ran, ran late, or did not, in one sentence with the facts under it (U4).
+"""`explain`: why a job ran, ran late, or did not run, in one sentence with its facts (U4).
 
-    time_argument   which instant is meant: 2026-03-29T02:30 in the job's zone, or close to it
-    load            read everything that the store knows about it into a Scene
-    occurrences     explain an occurrence that exists    ┐
-    instants        explain an instant without one       ┴─ from the Scene alone  ─► Explanation
+    time_argument   find the instant that the user means: 2026-03-29T02:30 in the job's zone, or close to that
+    load            read everything that the store knows about the instant into a Scene
+    occurrences     explain an occurrence that exists          ┐
+    instants        explain an instant without an occurrence   ┴─ from the Scene alone  ─► Explanation
 
-    node_presence   which nodes were there, and which could not reach the store
-    unfinished      occurrences that have not ended: running, or waiting
-    facts           the recorded facts of an occurrence
-    delays          what an occurrence waited for before it started
-    interruptions   shutdowns during an occurrence
-    schedules       whether a schedule is due at an instant, and if not, why
-    job_status      the status of the job then, who set it and why
-    render          the sentences, in order
+    node_presence   which nodes were present, and which nodes could not reach the store
+    unfinished      explain an occurrence that is running or waiting
+    facts           list the recorded facts of an occurrence
+    delays          find what an occurrence waited for before its start
+    interruptions   find shutdowns during an occurrence
+    schedules       whether an instant is due by a schedule, and if not, why
+    job_status      describe the status of the job at that time, who set it and why
+    render          put the sentences in order
     context, causes, explanation, verdict, formatting     the parts of an answer
 
-The answer uses durable facts only. Where those do not say why, the sentence says so, and does not guess.
+An answer uses durable facts only. Where the facts do not give the cause, the sentence says that and does not guess.
 """
 
 from itinerary.explain.causes import Cause, Fate

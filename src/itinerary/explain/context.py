@@ -1,4 +1,4 @@
-"""All that a store says about what is asked: what the answer is decided from, and nothing else is looked at."""
+"""Everything that the store knows about the question. The answer is decided from this alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Found", "Ran", "Scene"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A job, and the time that is asked about."""
+    """A job, and the time that the question is about."""
 
     job: JobRow
     timeline: Timeline
@@ -31,64 +31,68 @@ class Scene:
     attendance: Attendance
     time: LocalTime
     following: int | None = None
-    """The next instant that is to run."""
+    """The next instant that will run."""
     notes: tuple[str, ...] = ()
-    """What is to be said first: that another instant was found than was asked for, say."""
+    """Sentences at the start of the answer, for example that the answer is about another instant than the question."""
     outlook: str = ""
-    """What is to be said at last: that nothing is to come, and why."""
+    """The last sentence of the answer: that nothing is to come, and why."""
     stands: str | None = None
-    """How the job stands now, if it is not active, as a verdict may have said it already."""
+    """The current status of the job in words, if not active. The verdict may already contain these words."""
 
     def fact(self, at: int, what: str) -> Fact:
-        """Something that happened at an instant."""
+        """Return a fact that happened at an instant."""
         return Fact(what, shown_instant(at), self.time.dated(at))
 
     def run_id(self, row: OccurrenceRow) -> str:
-        """The name of an occurrence on the command line: a run id of an instant or a replay, an id of the others."""
+        """Return the name of an occurrence on the command line.
+
+        Returns:
+            The run id of a scheduled occurrence or a replay; the occurrence id of other kinds.
+        """
         name = self.timeline.jobs[row.job].name
         has_run_id = row.kind.is_by_schedule or row.kind is Kind.REPLAY
         return row.key.run_id(name) if has_run_id else str(row.key.id(job_id(name)))
 
 
 class Ran(NamedTuple):
-    """Where an occurrence ran, and until when by the clock of that node."""
+    """The node that ran an occurrence, and the end of the run by the clock of that node."""
 
     node: NodeNumber | None
     until: int | None
-    """When the last attempt ended; None if that is not on record."""
+    """The end of the last attempt; None if not recorded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """An occurrence that answers for the instant that is asked about."""
+    """An occurrence that covers the instant of the question."""
 
     scene: Scene
     instant: int
-    """The one that is asked about; its own, unless it answers for a window."""
+    """The instant of the question: the occurrence's own, or another instant of its window."""
     detail: Detail
     others: Mapping[Ref, OccurrenceRow] = field(default_factory=dict)
-    """The occurrences that its trail names."""
+    """The occurrences that the audit trail names."""
     line: Sequence[OccurrenceRow] = ()
-    """Who stands in line for its job's slot, in order."""
+    """The occurrences in the queue for the overlap slot, in order."""
     holders: Mapping[str, Sequence[OccurrenceRow]] = field(default_factory=dict)
-    """Who holds the shares of the limit that it waits for."""
+    """The occurrences that hold shares of the limit that this occurrence waits for, by the name of the limit."""
     again: Sequence[OccurrenceRow] = ()
     """Replays and backfills of the same instant."""
     ran: Mapping[Ref, Ran] = field(default_factory=dict)
-    """Where and until when the others ran."""
+    """The node and the end of the runs in `others`."""
 
     @property
     def row(self) -> OccurrenceRow:
-        """It."""
+        """The row of the occurrence."""
         return self.detail.row
 
     def named(self, ref: Ref | None) -> str:
-        """Another occurrence, as people know it."""
+        """Return another occurrence in words that users know."""
         row = None if ref is None else self.others.get(ref)
         return "another occurrence, which is no longer kept" if row is None else self.shown(row)
 
     def shown(self, row: OccurrenceRow) -> str:
-        """An occurrence, as people know it."""
+        """Return an occurrence in words that users know."""
         when, named = self.scene.time.brief(row.instant), self.scene.run_id(row)
         if row.kind.is_by_schedule:
             return f"the run due {when} ({named})"
@@ -96,7 +100,7 @@ class Found:
         return f"the run {how} {when} ({named})"
 
     def in_words(self, text: str) -> str:
-        """A sentence of the trail, with names in place of numbers."""
+        """Return a text of the audit trail with occurrences named in words instead of by number."""
         for ref in named_occurrences(text):
             text = text.replace(f"occurrence {ref}", self.named(ref))
         return text

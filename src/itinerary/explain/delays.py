@@ -1,11 +1,12 @@
-"""What an occurrence waited for before it began: its audit trail, cut into waits.
+"""The waits of an occurrence before its start, from its audit trail.
 
-    due            created        left prerun     left the line             its tasks begin
-     │ nobody there │ not begun    │ in line        │ for a limit, a slot    │
+    due            created        left prerun     left the queue            tasks start
+     │ no node had  │ claimed, not │ in the queue   │ for a limit, a slot    │
+     │ claimed it   │ started      │                │                        │
      └──────────────┴──────────────┴────────────────┴────────────────────────┘
 
-The longest of them is why it was late. What the trail cannot say, why nobody was there or why a claimed one was not
-begun, is looked for in what is known of the nodes at that time.
+The longest kind of wait is the cause of the delay. The trail does not say why no node was present, or why a node did
+not start an occurrence that it had claimed. For these waits, `node_presence` knows the state of the nodes at that time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 ON_TIME_WITHIN: Final = SECOND
-"""What begins within this after its time is on time."""
+"""The start lateness below which a start is on time."""
 
 _S = OccurrenceState
 _WORKING: Final = frozenset({_S.RUNNING, _S.CONTAINER_CREATING})
@@ -46,7 +47,7 @@ _UNMET: Final = ", which is not so"
 
 
 class Delay(NamedTuple):
-    """Why one was late, or is: a cause, and half a sentence."""
+    """The reason for a late start or a wait: a cause and half a sentence."""
 
     cause: Cause
     because: str
@@ -54,15 +55,17 @@ class Delay(NamedTuple):
 
 class _Wait(NamedTuple):
     state: OccurrenceState | None
-    """None: it did not exist."""
+    """The state during the wait; None: the row did not exist yet."""
     start: int
     end: int
     why: str | None
 
 
 def begin_of(detail: Detail) -> TransitionRow | None:
-    """The line of the trail with which its tasks began; None if they have not. What a shutdown gave back before its
-    function was called had not begun."""
+    """Return the line of the audit trail with which the tasks started; None if the tasks have not started.
+
+    A start that a shutdown took back before the function was called does not count.
+    """
     begin: TransitionRow | None = None
     for line in detail.transitions:
         if begin is None and line.after in _WORKING:
@@ -73,7 +76,7 @@ def begin_of(detail: Detail) -> TransitionRow | None:
 
 
 def delay_of(found: Found) -> Delay:
-    """Why it began later than it was due, or has not begun."""
+    """Return why an occurrence started late, or why it has not started."""
     waits = _waits(found)
     totals: dict[Cause, int] = {}
     for wait in waits:
@@ -105,7 +108,7 @@ def delay_of(found: Found) -> Delay:
 
 
 def _waits(found: Found) -> list[_Wait]:
-    """The times between its due time and its beginning, or now."""
+    """Return the waits between the due time and the start, or until now."""
     row, trail = found.row, found.detail.transitions
     begin = begin_of(found.detail)
     end = begin.at if begin is not None else (row.ended_at or found.scene.now)
@@ -132,7 +135,7 @@ def _kind(wait: _Wait) -> Cause:
         return Cause.NO_SLOT
     if reason is not None and reason.kind is ReasonKind.SHUTDOWN:
         return Cause.SHUTDOWN
-    return Cause.UNEXPLAINED  # nobody was there, or nobody began it: the trail does not say why
+    return Cause.UNEXPLAINED  # no node was present or no node started the occurrence: the trail does not say why
 
 
 def _named(waits: list[_Wait]) -> str:
@@ -150,12 +153,12 @@ def _until(found: Found, waits: list[_Wait]) -> str:
 
 
 def limit_name(limit: str) -> str:
-    """A limit by name; a job's own has the name that a node gave it."""
+    """Return a limit in words. A job's own limit has a name that the node generated."""
     return "max_active of the job" if limit.startswith("job/") else f"limit {limit}"
 
 
 def in_the_way(found: Found) -> Ref | None:
-    """The last one that it stood in line for, or was called by."""
+    """Return the last occurrence that this one waited for in the queue or was called by; None if there is none."""
     for line in reversed(found.detail.transitions):
         reason = read_reason(line.why)
         if reason is not None and reason.kind in (ReasonKind.CALLED, ReasonKind.WAITS) and reason.ref is not None:
@@ -175,14 +178,14 @@ def _in_the_way(found: Found, waits: list[_Wait]) -> str:
 
 
 def waited_for_condition(found: Found) -> str:
-    """What was required."""
+    """Return the condition that the occurrence waited for."""
     for line in reversed(found.detail.transitions):
         if line.why is not None and line.why.startswith(_REQUIRES):
             return line.why.removeprefix(_REQUIRES).split(_UNMET)[0]
     return A_REQUIREMENT
 
 
-# -- nobody was there, or nobody began it ----------------------------------------------------------------------------
+# -- no node was present, or no node started the occurrence ----------------------------------------------------------
 
 
 def _unbegun(found: Found, start: int, end: int) -> Delay:
@@ -193,7 +196,12 @@ def _unbegun(found: Found, start: int, end: int) -> Delay:
 
 
 def nobody_there(found: Found, start: int, end: int) -> Delay:
-    """Why nobody began it in a time: what was so for most of that time. If nothing was, that is said, too."""
+    """Return why no node started the occurrence in `[start, end)`.
+
+    Returns:
+        The cause that held for at least half of that time. Without such a cause, UNEXPLAINED and a text that says
+        that the reason is not recorded.
+    """
     time, attendance = found.scene.time, found.scene.attendance
     nodes = _responsible(found, start, end)
     absence = attendance.absence(start, end)
@@ -211,7 +219,7 @@ def nobody_there(found: Found, start: int, end: int) -> Delay:
 
 
 def _whose(found: Found) -> str:
-    """Who had it while it did not begin."""
+    """Return which node had claimed the occurrence without starting it, in words."""
     row, attendance = found.row, found.scene.attendance
     if not row.kind.is_by_schedule:
         return "no node took it up at once"
@@ -223,8 +231,10 @@ def _whose(found: Found) -> str:
 
 
 def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
-    """Whose troubles may be the cause: those of the node that had it; if nobody had it, of whoever was there, provided
-    that all of them had some. If one had none, it was not for that."""
+    """Return the node that had claimed the occurrence: its store outages and clock jumps may be the cause.
+
+    Without a claim, these are all nodes that were present, but only if every one of them had such a problem.
+    """
     attendance = found.scene.attendance
     own = attendance.row(found.row.created_by)
     if own is not None:
@@ -239,7 +249,7 @@ def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
 
 
 def _recovery(found: Found) -> str:
-    """How it came to run after all."""
+    """Return how the occurrence was recovered; empty if it was not."""
     first = found.detail.transitions[0].why if found.detail.transitions else None
     if first is not None and first.startswith(_RECOVERED):
         return f", and it was {first.split(':')[0]}"
@@ -247,7 +257,7 @@ def _recovery(found: Found) -> str:
 
 
 def _taken_over(found: Found) -> str | None:
-    """Who had it, and did not begin it."""
+    """Return which node had claimed the occurrence without starting it, and which node took over; else None."""
     begin, attendance = begin_of(found.detail), found.scene.attendance
     first = found.row.created_by
     if begin is None or first is None or begin.node in (None, first):

@@ -1,4 +1,4 @@
-"""An answer: a sentence, the facts under it, and what to do about it."""
+"""An answer: a sentence, the facts that support it, and advice."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ __all__ = ["Explanation", "Fact"]
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """Something that happened, or is so."""
+    """An event, or a state that holds."""
 
     what: str
     at: str | None = None
-    """When, in UTC: 2026-03-29T01:00:00Z. None: it has no time of its own."""
+    """The time in UTC: 2026-03-29T01:00:00Z. None: the fact has no time of its own."""
     local: str | None = None
-    """The same, as the clock of the job's zone showed it."""
+    """That time on the clock of the job's zone."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why something happened, or did not; as `--json` prints it."""
+    """The reason why a run happened or did not happen, as `--json` prints it."""
 
     job: str
     run: str | None
-    """The run id, if it is about one."""
+    """The run id, if the answer is about a run."""
     instant: str | None
-    """The instant that it is about, in UTC; None if the job has none at all."""
+    """The instant that the answer is about, in UTC; None if the job has no instants."""
     zone: str
-    """The zone of the job's schedule, in whose time everything is told."""
+    """The zone of the job's schedule. All texts show the time of this zone."""
     fate: Fate
     cause: Cause
     verdict: str
-    """What happened, and why, in a sentence or a few."""
+    """The result and its reason, in one or a few sentences."""
     facts: tuple[Fact, ...] = ()
-    """What that rests on, in the order of time."""
+    """The facts that support the verdict, in the order of time."""
     advice: str | None = None
-    """What to do about it, if there is something to do."""
+    """The action that the user can take, if there is one."""
     following: str | None = None
-    """The next instant that is to run, in UTC."""
+    """The next instant that will run, in UTC."""
     following_local: str | None = None
-    """The same, as the clock of the job's zone will show it."""
+    """That time on the clock of the job's zone."""

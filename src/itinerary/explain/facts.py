@@ -1,4 +1,4 @@
-"""The facts under a sentence: what is on record of an occurrence, in the order of time."""
+"""The facts that support an answer: the records of an occurrence, in the order of time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["facts_of"]
 
 _TAIL: Final = 5
-"""How many lines of a failed attempt's output are shown."""
+"""The number of output lines that are shown for a failed attempt."""
 _LINES_MAX: Final = 40
-"""How many facts are told of one occurrence: one that waits for days has a line for each look."""
+"""The maximum number of facts for one occurrence. An occurrence that waits for days has a line for each check."""
 _FAILED: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 
 def facts_of(found: Found) -> tuple[Fact, ...]:
-    """What is on record."""
+    """Return the recorded facts of an occurrence."""
     trail = list(_trail(found))
-    ends = [trail.pop()] if trail and found.row.status in FINAL else []  # what ends it comes after what led to that
+    ends = [trail.pop()] if trail and found.row.status in FINAL else []  # at equal times, the end follows its causes
     told = [*_due(found), *_nodes(found), *trail, *_attempts(found), *ends]
     timed = sorted(told, key=lambda one: one[0])
     facts = [found.scene.fact(at, what) for at, what in timed]
@@ -63,7 +63,7 @@ def _trail(found: Found) -> Iterator[tuple[int, str]]:
     shown: list[TransitionRow] = []
     for line in found.detail.transitions:
         passes_through = line.after is OccurrenceState.PENDING and line.why is None
-        if not passes_through:  # on its way to what the next line says
+        if not passes_through:  # a state on the way to the next line
             shown.append(line)
     for line in shown:
         why = "" if line.why is None else f": {found.in_words(line.why)}"
@@ -94,7 +94,7 @@ def _attempts(found: Found) -> Iterator[tuple[int, str]]:
 def _attempt(attempt: AttemptRow, names: dict[int, str]) -> str:
     task = names.get(attempt.place, f"number {attempt.place + 1}")
     lost = ""
-    if is_lost(attempt):  # the reaper ends what is over its time, and its node may be well
+    if is_lost(attempt):  # the reaper ends runs after their timeout; the node itself may be healthy
         lost = " (its end was never written)" if attempt.status is TaskState.TIMEOUT else " (lost with its node)"
     return f"task {task}, attempt {attempt.number}{lost}"
 
@@ -105,7 +105,7 @@ def _error(attempt: AttemptRow) -> str:
 
 
 def _nodes(found: Found) -> Iterator[tuple[int, str]]:
-    """Who came and went, if it was late or did not run."""
+    """Yield which nodes left and joined, if the occurrence started late or did not run."""
     row, scene = found.row, found.scene
     begin = begin_of(found.detail)
     if begin is not None and begin.at - row.due_at < ON_TIME_WITHIN and row.status is not OccurrenceState.ORPHANED:

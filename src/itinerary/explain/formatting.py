@@ -1,4 +1,4 @@
-"""Instants and durations as a tired person reads them: on the clock of the job's zone, and no finer than it matters."""
+"""Instants and durations for people: on the clock of the job's zone, and only as precise as needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itinerary.schedules.zones import Zone
 __all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "listed", "spoken"]
 
 AS_THE_CLOCK_SHOWS: Final = Policy(Gap.SKIP, Repeat.BOTH)
-"""Every instant at which a clock really shows a reading."""
+"""The policy that yields every instant at which the clock shows a reading."""
 STATUS_WORDS: Final[Mapping[TaskState, str]] = MappingProxyType(
     {
         TaskState.PENDING: "waits",
@@ -29,24 +29,24 @@ STATUS_WORDS: Final[Mapping[TaskState, str]] = MappingProxyType(
         TaskState.SKIPPED: "was skipped",
     }
 )
-"""What became of a task or an attempt."""
+"""The status of a task or an attempt in words."""
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LocalTime:
-    """The clock of one zone. Instants of the day that it is about are told by their time alone."""
+    """The clock of one zone. Instants on the day of the question are shown without their date."""
 
     def __init__(self, zone: Zone, about: int) -> None:
         self.zone = zone
         self._day = self._reading(about) // DAY
 
     def full(self, instant: int) -> str:
-        """Day, time and zone: 2026-03-29 03:00:00 Europe/Berlin."""
+        """Return day, time and zone: 2026-03-29 03:00:00 Europe/Berlin."""
         return f"{self.dated(instant)} {self.zone.name}"
 
     def dated(self, instant: int) -> str:
-        """Day and time: 2026-03-29 03:00:00; with the offset, where the clock shows the same time twice."""
+        """Return day and time: 2026-03-29 03:00:00. The offset is added if the clock shows this time twice."""
         reading = self._reading(instant)
         shown = (_EPOCH + timedelta(seconds=reading)).strftime("%Y-%m-%d %H:%M:%S")
         if len(instants_at(self.zone, AS_THE_CLOCK_SHOWS, reading)) > 1:
@@ -54,12 +54,12 @@ class LocalTime:
         return shown
 
     def brief(self, instant: int) -> str:
-        """The time, with the day if that is another one."""
+        """Return the time, with the date if the day differs from the day of the question."""
         shown = self.dated(instant)
         return shown if self._reading(instant) // DAY != self._day else shown.split(" ", 1)[1]
 
     def offset_at(self, instant: int) -> str:
-        """How far the clock is ahead of UTC: +02:00."""
+        """Return the offset of the clock from UTC: +02:00."""
         return self._offset(instant // SECOND)
 
     def _reading(self, instant: int) -> int:
@@ -76,7 +76,7 @@ class LocalTime:
 
 
 def spoken(duration: int) -> str:
-    """A duration in microseconds, in its two largest units: 2 h 15 min; below a minute with what matters: 52 ms."""
+    """Return a duration in microseconds as text, in its two largest units: 2 h 15 min, 52 ms."""
     if duration < SECOND:
         return f"{max(duration, 0) // 1_000} ms"
     if duration < 10 * SECOND and duration % SECOND:
@@ -92,5 +92,5 @@ def spoken(duration: int) -> str:
 
 
 def listed(items: Sequence[str]) -> str:
-    """a, b and c."""
+    """Return the items as a list in a sentence: a, b and c."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,12 +1,12 @@
-"""An instant that has no occurrence, explained: it is to come, is undecided, was forgotten, or was never due, and why.
+"""Explain an instant without an occurrence: future, undecided, pruned, or not due, and why.
 
-Why an instant was not due is found by asking what would have had to be otherwise:
+To find why an instant was not due, each row asks under which other condition the instant would have been due:
 
-    somebody had not stopped or removed the job         stopped, removed
-    a calendar had not been closed                      calendar
-    its schedule had begun, or had not ended            range
+    the job had not been stopped or removed             stopped, removed
+    the calendar had not been closed                    calendar
+    the schedule had begun, or had not ended            range
     another version had been in force                   version
-    the version had not been waiting for its turn       version
+    a graceful update had not delayed the version       version
     the clock had shown that time, or only once         dst_gap, dst_repeat
 """
 
@@ -35,11 +35,11 @@ from itinerary.schedules.wallclock import instants_at
 __all__ = ["Neighbours", "explained_due", "explained_gap", "explained_never", "why_not_due"]
 
 Neighbours = tuple[int | None, int | None]
-"""The instants before and after one that was not due."""
+"""The instants before and after an instant that was not due."""
 
 
 def explained_due(scene: Scene, due: Due) -> Explanation:
-    """An instant that was expected, and of which nothing is on record."""
+    """Explain an instant that was expected and has no record."""
     return _answer(scene, due.instant, f"{scene.job.name}, due {scene.time.full(due.instant)},", _due(scene, due))
 
 
@@ -67,7 +67,7 @@ def _due(scene: Scene, due: Due) -> Verdict:
 
 
 def explained_gap(scene: Scene, instant: int, gap: Gap | str) -> Explanation:
-    """An instant of a time in which nobody can say what the job expects."""
+    """Explain an instant at which the job's expected instants are unknown."""
     reason = gap if isinstance(gap, str) else f"version {gap.version}: {gap.reason}"
     headline = f"cannot be explained: the job is quarantined, since nobody can say what it expects: {reason}"
     verdict = Verdict(Fate.UNKNOWN, Cause.QUARANTINED, headline.rstrip("."), "", "correct the job")
@@ -77,7 +77,7 @@ def explained_gap(scene: Scene, instant: int, gap: Gap | str) -> Explanation:
 def explained_never(
     scene: Scene, around: Neighbours, why: Verdict | None, facts: tuple[Fact, ...], asked: int
 ) -> Explanation:
-    """An instant that was not due."""
+    """Explain an instant that was not due."""
     subject = f"{scene.job.name} at {scene.time.full(asked)}"
     if why is None:
         why = Verdict(Fate.NOT_DUE, Cause.SCHEDULE, f"{_tense(scene, asked)} not due{_schedule(scene, asked)}")
@@ -115,7 +115,7 @@ def _answer(scene: Scene, instant: int, subject: str, verdict: Verdict, facts: t
 
 
 def _entries(scene: Scene, instant: int) -> Iterator[Fact]:
-    """The entries of the job's timeline that counted then: the last of each kind."""
+    """Yield the entries of the job's timeline that had taken effect by then: the last of each kind."""
     newest: dict[EntryKind, EntryRow] = {}
     for entry in scene.timeline.entries(scene.job.number):
         if entry.effective_from <= instant and entry.kind is not EntryKind.SKIP:
@@ -126,13 +126,17 @@ def _entries(scene: Scene, instant: int) -> Iterator[Fact]:
         yield scene.fact(entry.effective_from, f"{what}, by {entry.entered_by}{why}")
 
 
-# -- why it was not due ----------------------------------------------------------------------------------------------
+# -- why the instant was not due -------------------------------------------------------------------------------------
 
 
 def why_not_due(scene: Scene, asked: int) -> Verdict | None:
-    """What would have had to be otherwise for an instant to be due; None if nothing that is known.
+    """Return why an instant was not due.
 
-    Raises an ItineraryError if what was in force cannot be read.
+    Returns:
+        The condition under which the instant would have been due; None if there is no known one.
+
+    Raises:
+        ItineraryError: The definition in force at that time cannot be read.
     """
     second, job = asked // MICROSECONDS, scene.job.number
     if asked % MICROSECONDS:
@@ -146,7 +150,13 @@ def why_not_due(scene: Scene, asked: int) -> Verdict | None:
 
 
 def never_shown(scene: Scene, reading: str, instant: int) -> Verdict:
-    """A time that the clock of the job's zone passes over, on that day; it goes on at an instant."""
+    """Return the verdict for a local time that the clock of the job's zone skips on that day.
+
+    Args:
+        scene: The job and the time of the question.
+        reading: The local time that the user typed.
+        instant: The first instant after the skipped time.
+    """
     shows = f"the clock of {scene.time.zone.name} does not show {reading}: it goes on at {scene.time.brief(instant)}"
     return Verdict(Fate.NOT_DUE, Cause.DST_GAP, f"{_tense(scene, instant)} not due: {shows}, and nothing is due then")
 
@@ -156,7 +166,7 @@ def _tense(scene: Scene, instant: int) -> str:
 
 
 def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
-    """By the version that was in force."""
+    """Return why the instant was not due by the version in force."""
     schedule, zones = stretch.schedule, _zones(scene, stretch.schedule, second)
     if not isinstance(stretch.standing, Active | Paused) and fires(schedule, second, zones):
         stopped = standing_words(stretch.standing, scene)
@@ -182,7 +192,7 @@ def _under(scene: Scene, stretch: Stretch, second: int) -> Verdict | None:
 
 
 def _handed_over(scene: Scene, stretch: Stretch, instant: int) -> Verdict:
-    """An instant that a graceful update left out, since the version before it had just run."""
+    """Return the verdict for an instant that a graceful update left out because the previous version had just run."""
     begins = scene.time.brief(stretch.first_at)
     headline = (
         f"{_tense(scene, instant)} not due: version {stretch.version} took over gracefully, and its instants begin at "
@@ -193,7 +203,7 @@ def _handed_over(scene: Scene, stretch: Stretch, instant: int) -> Verdict:
 
 
 def _other_version(scene: Scene, stretch: Stretch | None, second: int) -> Verdict | None:
-    """By versions that were not in force, the newest first."""
+    """Return a verdict that names the newest other version with this instant; None if no version has it."""
     entries = scene.timeline.entries(scene.job.number)
     in_force = 0 if stretch is None else stretch.version
     for entry in reversed(entries):
@@ -221,7 +231,7 @@ def _of_version(scene: Scene, entry: EntryRow, in_force: int, tense: str) -> Ver
 
 
 def _other_reading(scene: Scene, stretch: Stretch | None, second: int) -> Verdict | None:
-    """By a clock that shows the same time twice: the other time."""
+    """Return a verdict that names the other instant at which the clock shows this time; None if there is none."""
     if stretch is None:
         return None
     zone = scene.time.zone

@@ -1,4 +1,4 @@
-"""Shutdowns in the life of an occurrence: when its node was shut down, and which node continued it (R9)."""
+"""Shutdowns during an occurrence: when its node was shut down, and which node continued it (R9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOLD_MAX: Final = 2
 
 
 class Interruption(NamedTuple):
-    """A line of the trail that says that the node of an occurrence was shut down, and the line that continued it."""
+    """A line of the audit trail that records the shutdown of the node, and the line that continued the occurrence."""
 
     line: TransitionRow
     node: str
@@ -25,7 +25,7 @@ class Interruption(NamedTuple):
 
 
 def interruptions_of(trail: Sequence[TransitionRow]) -> list[Interruption]:
-    """Return all of them, in the order of time."""
+    """Return all shutdowns in an audit trail, in the order of time."""
     found = []
     for place, line in enumerate(trail):
         reason = _shutdown(line)
@@ -36,18 +36,18 @@ def interruptions_of(trail: Sequence[TransitionRow]) -> list[Interruption]:
 
 
 def _shutdown(line: TransitionRow) -> Reason | None:
-    """What a line says about a shutdown that did not end the occurrence."""
+    """Return the reason of a shutdown that did not end the occurrence; None if the line records no such shutdown."""
     reason = read_reason(line.why) if line.after is OccurrenceState.RETRYING else None
     return reason if reason is not None and reason.kind is ReasonKind.SHUTDOWN else None
 
 
 def is_before_the_call(line: TransitionRow) -> bool:
-    """True if a line says that the node was shut down before it had called the function."""
+    """True if the line says that the node was shut down before it had called the function."""
     return _shutdown(line) is not None and BEFORE_THE_CALL in (line.why or "")
 
 
 def interrupted_words(found: Found) -> str:
-    """Return what shutdowns did to an occurrence, in sentences; nothing if there was none."""
+    """Return the effects of shutdowns on an occurrence, in sentences; empty if there was none."""
     all_of_them = interruptions_of(found.detail.transitions)
     told = [_sentence(found, one) for one in all_of_them[-_TOLD_MAX:]]
     if len(all_of_them) > _TOLD_MAX:
@@ -65,7 +65,7 @@ def _sentence(found: Found, one: Interruption) -> str:
 
 
 def waits_for_a_node(found: Found) -> str | None:
-    """Return what an occurrence waits for that a shutdown gave back; None if it waits for something else."""
+    """Return why an occurrence that a shutdown gave back waits for a node; None if it waits for another reason."""
     trail = found.detail.transitions
     last = interruptions_of(trail)[-1:]
     if not last or last[0].line is not trail[-1]:

@@ -1,4 +1,4 @@
-"""How a job stood at a time, in words: paused, stopped, removed, and which version was in force, by whom and why."""
+"""The status of a job at a time, in words: paused, stopped, removed, the version in force; who set it and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["skip_words", "standing_at", "standing_words", "version_words"]
 
 
 def standing_at(scene: Scene, instant: int) -> Standing | None:
-    """How the job stood; None before its first version, or if that cannot be read."""
+    """Return the job's status at an instant; None before the first version, or if the definition is unreadable."""
     try:
         stretch = scene.timeline.in_force(scene.job.number, instant)
     except ItineraryError:
@@ -20,7 +20,7 @@ def standing_at(scene: Scene, instant: int) -> Standing | None:
 
 
 def standing_words(standing: Standing, scene: Scene) -> str:
-    """How a job stood, with who, since when and why."""
+    """Return the status of a job in words, with the user who set it, the time and the reason."""
     if isinstance(standing, Active):
         return "the job was active"
     how = "paused" if isinstance(standing, Paused) else "stopped" if isinstance(standing, Stopped) else "removed"
@@ -37,7 +37,7 @@ def standing_words(standing: Standing, scene: Scene) -> str:
 
 
 def skip_words(scene: Scene, instant: int, reason: str) -> str:
-    """Why an instant is going to be skipped, by its job's timeline."""
+    """Return why an instant will be skipped, by the timeline of the job."""
     standing = standing_at(scene, instant)
     if isinstance(standing, Paused) and str(standing) == reason:
         return standing_words(standing, scene).replace("was", "is", 1)
@@ -45,7 +45,7 @@ def skip_words(scene: Scene, instant: int, reason: str) -> str:
 
 
 def version_words(scene: Scene, version: int) -> str:
-    """From when a version counts, who made it, and why; nothing, if no entry says so."""
+    """Return the time from which a version is in force, its author and the reason; empty if there is no entry."""
     for entry in reversed(scene.timeline.entries(scene.job.number)):
         if entry.kind is EntryKind.VERSION and entry.version == version:
             why = f": {entry.reason}" if entry.reason else ""

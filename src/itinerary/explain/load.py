@@ -1,7 +1,7 @@
-"""Reading all that a store says about a job and an instant, and having it explained.
+"""Read everything that the store knows about a job and an instant, and explain it.
 
-Of one occurrence everything is read; of the job its last thousand; of the nodes all that are known of. The rest is the
-timeline, which says what was expected. Nothing is written, and a few questions are all that the store is asked.
+The store is read in a few queries: one occurrence with all its details, the last thousand occurrences of the job, and
+all known nodes. The timeline says which instants were expected. Nothing is written.
 """
 
 from __future__ import annotations
@@ -59,18 +59,26 @@ __all__ = ["explain", "explain_occurrence"]
 
 _FIRST: Final = EARLIEST + 2 * DAY
 _LAST: Final = LATEST - 2 * DAY
-"""Less a little, since a local time may lie on either side of it."""
+"""Two days less than the supported range, since a local time may be before or after the same time in UTC."""
 _NODES_MAX: Final = 10_000
 _HOLDERS_MAX: Final = 20
 _OTHERS_MAX: Final = 20
-"""How many of the occurrences that a trail names are read whole."""
+"""The number of occurrences named by an audit trail whose details are read."""
 
 
 async def explain(store: Store, job: str, when: Moment | None = None, timeline: Timeline | None = None) -> Explanation:
-    """Why a job ran, ran late, or did not, at a time; without one, the last time that it did or should have.
+    """Explain why a job ran, ran late, or did not run at a time.
 
-    A local time is one of the clock of the job's zone. Raises NodeError if there is no such job, and
-    WindowError for a time outside of the supported years. `timeline` is the store's, if somebody has read it.
+    Args:
+        store: The store to read from.
+        job: The name of the job.
+        when: The time of the question. A local time is on the clock of the job's zone. None: the last time that the job
+            ran or should have run.
+        timeline: The timeline of the store, if the caller has read it already.
+
+    Raises:
+        NodeError: The store has no such job.
+        WindowError: The time is outside the supported years.
     """
     if when is not None and not _FIRST <= when.seconds < _LAST:
         raise WindowError(f"{when} lies outside of the supported years 1900 to 2199")
@@ -80,7 +88,7 @@ async def explain(store: Store, job: str, when: Moment | None = None, timeline: 
 
 
 async def explain_occurrence(store: Store, timeline: Timeline, status: Status, row: OccurrenceRow) -> Explanation:
-    """Why one occurrence is as it is, for who has it, and the timeline, already."""
+    """Explain one occurrence, for a caller that has already read the occurrence and the timeline."""
     return await _Asking(store, timeline, timeline.jobs[row.job], status).about(row)
 
 
@@ -100,7 +108,7 @@ def _job(timeline: Timeline, name: str) -> JobRow:
 
 
 class _Asking:
-    """One question about one job."""
+    """A question about one job."""
 
     def __init__(self, store: Store, timeline: Timeline, job: JobRow, status: Status) -> None:
         self._store, self._timeline, self._job, self._status = store, timeline, job, status
@@ -135,12 +143,12 @@ class _Asking:
         try:
             return self._timeline.next_run(self._job.number, self._status.now)
         except ItineraryError:
-            return None  # the answer says what is wrong with it
+            return None  # the answer explains the error
 
-    # -- the newest ----------------------------------------------------------------------------------------------------
+    # -- the newest occurrence -----------------------------------------------------------------------------------------
 
     async def _newest(self, attendance: Attendance) -> Explanation:
-        """The last one that happened, or should have; if there is none, the first that is to come."""
+        """Explain the last instant that ran or should have run; if there is none, the first that is to come."""
         now = self._status.now
         due = [row.due_at for row in self._rows.values() if row.due_at <= now]
         last = max(self._rows.values(), key=lambda row: (row.due_at <= now, row.due_at), default=None) if due else None
@@ -157,14 +165,14 @@ class _Asking:
         return await self._at(self._with_outlook(self._scene(about, attendance)), Meant(about))
 
     def _with_outlook(self, scene: Scene) -> Scene:
-        """With what is said at last, if nothing is to come."""
+        """Return the scene with a closing sentence if nothing is to come."""
         try:
             stretch = self._timeline.in_force(self._job.number, scene.now)
             if stretch is None or scene.following is not None:
                 return scene
             stretch.schedule.require_ready()
         except ItineraryError:
-            return scene  # nobody can say what is to come, and the answer says why
+            return scene  # the upcoming instants are unknown, and the answer says why
         if isinstance(stretch.standing, stretches.Active):
             return replace(scene, outlook="It has no instant left.")
         stands = standing_words(stretch.standing, scene)
@@ -197,14 +205,14 @@ class _Asking:
         return await self._not_due(scene, asked, instant, is_near=is_near)
 
     async def _row_at(self, instant: int) -> OccurrenceRow | None:
-        """What answers for an instant: its own row, a window that it lies in, else a run that was asked for then."""
+        """Return the row that covers an instant: its own, a window around it, or else a run requested at that time."""
         key = Key(instant, self._job.number, Kind.SCHEDULED)
         own = (await self._store.read(ByKey((key,)))).get(key)
         if own is not None:
             return own
         windows = [row for row in await windows_after(self._store.read, instant) if _covers(row, self._job, instant)]
         if not self._is_expected(instant):
-            windows = [row for row in windows if row.request == GAP]  # a window answers for instants, not for seconds
+            windows = [row for row in windows if row.request == GAP]  # a window covers due instants, not every second
         if windows:
             return min(windows, key=lambda row: row.request == GAP)
         asked_for = [row for row in self._rows.values() if row.instant - row.instant % SECOND == instant]
@@ -241,7 +249,7 @@ class _Asking:
         return min(near, key=lambda one: (abs(one - instant), one), default=None)
 
     def _beside(self, scene: Scene, around: Iterable[int | None]) -> Iterable[Fact]:
-        """What became of the instants before and after."""
+        """Yield the status of the runs before and after the instant."""
         by_instant = {row.instant: row for row in self._rows.values() if row.kind.is_by_schedule}
         for instant in around:
             if instant is not None and (row := by_instant.get(instant)) is not None:
@@ -273,14 +281,16 @@ class _Asking:
         return explained_occurrence(found)
 
     async def _ran(self, others: Iterable[Ref]) -> dict[Ref, Ran]:
-        """Where other occurrences ran, and until when. An orphaned one has no owner any more, and an end may have been
-        written long after it."""
+        """Return the node and the end of other runs.
+
+        Their rows do not say: an orphaned row has no owner, and an end may be written long after it happened.
+        """
         refs = tuple(others)[:_OTHERS_MAX]
         details = await self._store.read(Details(refs)) if refs else ()
         return {detail.row.ref: _ran(detail) for detail in details}
 
     def _line(self) -> list[OccurrenceRow]:
-        """Who stands in line; nobody, if there are more than were read."""
+        """Return the occurrences in the queue; empty if the job has more active occurrences than were read."""
         if not self._has_all_active:
             return []
         return sorted(
@@ -288,7 +298,7 @@ class _Asking:
         )
 
     async def _holders(self, row: OccurrenceRow) -> dict[str, Sequence[OccurrenceRow]]:
-        """Who holds the limit that it waits for."""
+        """Return the runs that hold the limit that the occurrence waits for."""
         reason = read_reason(row.reason)
         if row.status in FINAL or reason is None or reason.kind is not ReasonKind.LIMIT or reason.name is None:
             return {}

@@ -1,8 +1,8 @@
-"""Who was there: the nodes of a store, from when to when, and what each says of its own troubles.
+"""Which nodes were present and when, and the store outages and clock jumps that each node recorded.
 
-A node's row says when it joined, when it was last heard of, and when it left. One that died says nothing: others said
-for it that it left, later, so what counts is when it was last heard of. Between the last sign of one node and the next
-one that joined, nobody was there.
+A node's row has the times of its joining, its last heartbeat and its leaving. For a dead node, another node writes the
+time of leaving later. For such a node, the last heartbeat counts. Between the last sign of life of one node and the
+joining of the next, no node was present.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ __all__ = ["Absence", "Attendance", "Jump", "StoreAway", "overlap"]
 _T = TypeVar("_T")
 
 _SILENT_FOR: Final = 4
-"""Who has not been heard of for so many heartbeats is not taken to be there."""
+"""A node without a heartbeat for this number of heartbeat intervals does not count as present."""
 _LEFT_WITHIN: Final = 2
-"""Who left within so many heartbeats after its last one said so itself."""
+"""A node that left within this number of intervals after its last heartbeat wrote that time itself."""
 _FIRST: Final = 1
 """The number of the first node that a store ever had."""
 _INTERVAL: Final = 5 * SECOND
-"""How often a node is heard of that does not say it."""
+"""The heartbeat interval of a node that did not record its own."""
 
 
 class Absence(NamedTuple):
-    """A time in which no node was heard of."""
+    """A time without a heartbeat from any node."""
 
     since: int | None
-    """None: nobody is known to have been there before."""
+    """None: no earlier node is known."""
     until: int | None
-    """None: nobody has come since."""
+    """None: no node has joined since."""
     last: NodeRow | None
     following: NodeRow | None
 
     def words(self, time: LocalTime) -> str:
-        """As it is told."""
+        """Return the absence as half a sentence."""
         if self.since is None and self.until is None:
             return "no node is known to have ever been there"
         if self.since is None:
             assert self.until is not None, "one of them is known"
             return f"no node was there before {time.brief(self.until)}"
         said_so = self.last is not None and self.since == self.last.left_at
-        there = "there" if said_so else "heard of"  # who died said nothing, and may have lived a moment longer
+        there = "there" if said_so else "heard of"  # a dead node may have lived a moment longer than its last heartbeat
         if self.until is None:
             return f"no node has been {there} since {time.brief(self.since)}"
         return f"no node was {there} from {time.brief(self.since)} to {time.brief(self.until)}"
@@ -64,14 +64,14 @@ class StoreAway(NamedTuple):
     until: int
 
     def words(self, time: LocalTime) -> str:
-        """As it is told."""
+        """Return the store outage as half a sentence."""
         return (
             f"the store did not answer node {self.node.name} from {time.brief(self.since)} to {time.brief(self.until)}"
         )
 
 
 class Jump(NamedTuple):
-    """A jump of a node's time: when it was noted, how far, and what it was."""
+    """A jump of a node's clock: when the node noticed it, how far, and the kind of jump."""
 
     node: NodeRow
     at: int
@@ -80,17 +80,16 @@ class Jump(NamedTuple):
 
     @property
     def since(self) -> int:
-        """From when on time passed without the node: what was slept through, or set ahead. A clock that went back took
-        no time."""
+        """The start of the time that the node did not see, such as a sleep. A clock that was set back skips no time."""
         return self.at - (self.by if self.by > 0 and self.why != WENT_BACK else 0)
 
     @property
     def until(self) -> int:
-        """When it was noted."""
+        """The time at which the node noticed the jump."""
         return self.at
 
     def words(self, time: LocalTime) -> str:
-        """As it is told."""
+        """Return the jump as half a sentence."""
         how = f"{'back' if self.by < 0 else 'ahead'} by {spoken(abs(self.by))}"
         return f"the time of node {self.node.name} jumped {how}, noted at {time.brief(self.at)} ({self.why})"
 
@@ -115,7 +114,7 @@ class _Jumps(msgspec.Struct):
 
 
 class _About(msgspec.Struct):
-    """What a node tells of itself, as far as it matters here."""
+    """The part of a node's report about itself that matters here."""
 
     heartbeat_interval: int = _INTERVAL
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
@@ -124,7 +123,7 @@ class _About(msgspec.Struct):
 
 
 class Attendance:
-    """All nodes that are known of, at one moment."""
+    """The known nodes, at one moment."""
 
     def __init__(self, nodes: Iterable[NodeRow], now: int) -> None:
         self._nodes = sorted(nodes, key=lambda node: (node.joined_at, node.number))
@@ -132,38 +131,41 @@ class Attendance:
         self._now = now
 
     def row(self, number: NodeNumber | None) -> NodeRow | None:
-        """What is known of a node."""
+        """Return the row of a node; None if the node is not known."""
         return None if number is None else self._by_number.get(number)
 
     def name(self, number: NodeNumber | None) -> str:
-        """How a node is named."""
+        """Return the name of a node for a sentence, also of a node that is no longer kept."""
         row = self.row(number)
         if row is not None:
             return f"node {row.name}"
         return "no node" if number is None else f"node number {number} (no longer kept)"
 
     def is_there(self, node: NodeRow) -> bool:
-        """Whether a node is there now, as far as one can see."""
+        """True if a node is present now, judged by its heartbeats."""
         return node.left_at is None and node.beat_at >= self._now - _SILENT_FOR * _about(node).heartbeat_interval
 
     def is_silent(self, node: NodeRow) -> bool:
-        """Whether a node should have been heard of since."""
+        """True if a heartbeat of the node is overdue."""
         return node.beat_at < self._now - _LEFT_WITHIN * _about(node).heartbeat_interval
 
     @property
     def present(self) -> list[NodeRow]:
-        """Who is there now."""
+        """The nodes that are present now."""
         return [node for node in self._nodes if self.is_there(node)]
 
     def last_seen(self, node: NodeRow) -> int:
-        """The last sign of life of a node."""
+        """Return the time of the last sign of life of a node."""
         if node.left_at is not None and self._said_so(node):
             return node.left_at
         return max(node.beat_at, node.joined_at)
 
     def _said_so(self, node: NodeRow) -> bool:
-        """Whether a node said itself that it leaves. Others say so for a dead one: after a long silence, or at once, if
-        they start on its machine and find its process gone. So with another start around that time it is open."""
+        """True if the node itself wrote that it left, and not another node on its behalf.
+
+        Another node does that after a long silence, or at once if it starts on the same machine and finds the process
+        gone. So if another node started around that time, the answer is False.
+        """
         if has_died(node):
             return False
         interval, left_at = _about(node).heartbeat_interval, node.left_at or 0
@@ -172,29 +174,29 @@ class Attendance:
         return not any(node.beat_at - interval < other.joined_at <= left_at for other in self._nodes if other != node)
 
     def was_heard_after(self, node: NodeRow, at: int) -> bool:
-        """Whether a node was alive after a moment: it was heard of since."""
+        """True if the node had a heartbeat after a moment."""
         return node.beat_at > at
 
     def lacking(self, job: JobNumber) -> list[NodeRow]:
-        """Who is there now and lacks the code of a job."""
+        """Return the nodes that are present now and have no code for a job."""
         return [node for node in self.present if job in (_about(node).lacks or ())]
 
     # -- times -------------------------------------------------------------------------------------------------------
 
     def absence(self, start: int, end: int) -> Absence | None:
-        """The time without a node that has most of `[start, end)` in it, with its whole extent."""
+        """Return the absence of all nodes that covers most of `[start, end)`, at its full length."""
         return _longest(self._holes(), lambda hole: overlap(hole.since, hole.until, start, end))
 
     def _holes(self) -> list[Absence]:
         found: list[Absence] = []
         last: NodeRow | None = None
         until: int | None = None
-        for node in self._nodes:  # in the order in which they joined
-            is_first = last is None and node.number == _FIRST  # others before it may have been forgotten
+        for node in self._nodes:  # in the order of joining
+            is_first = last is None and node.number == _FIRST  # before another first row, nodes may be pruned
             if is_first or (until is not None and until < node.joined_at):
                 found.append(Absence(until, node.joined_at, last, node))
             if self.is_there(node):
-                return found  # from then on somebody is there
+                return found  # from here on, a node is present
             seen = self.last_seen(node)
             if until is None or seen >= until:
                 until, last = seen, node
@@ -202,7 +204,7 @@ class Attendance:
         return found
 
     def there_at(self, instant: int) -> list[NodeRow]:
-        """Who was there at an instant."""
+        """Return the nodes that were present at an instant."""
         return [
             node
             for node in self._nodes
@@ -210,7 +212,7 @@ class Attendance:
         ]
 
     def store_away(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> StoreAway | None:
-        """The time without an answer from the store that has most of `[start, end)` in it, of these nodes or all."""
+        """Return the store outage that covers most of `[start, end)`, of the given nodes or of all."""
         notes = [
             StoreAway(node, note.since, note.until)
             for node in (self._nodes if nodes is None else nodes)
@@ -219,7 +221,7 @@ class Attendance:
         return _longest(notes, lambda note: overlap(note.since, note.until, start, end))
 
     def jump(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> Jump | None:
-        """The jump of somebody's time that has most of `[start, end)` in it, of these nodes or all."""
+        """Return the clock jump that covers most of `[start, end)`, of the given nodes or of all."""
         notes = [
             Jump(node, note.at, note.by, note.why)
             for node in (self._nodes if nodes is None else nodes)
@@ -229,7 +231,7 @@ class Attendance:
 
 
 def _about(node: NodeRow) -> _About:
-    """What a node says; nothing, if it speaks another language."""
+    """Return a node's report about itself; the defaults if another release wrote it in another form."""
     try:
         return msgspec.json.decode(node.about, type=_About)
     except msgspec.MsgspecError:
@@ -237,7 +239,7 @@ def _about(node: NodeRow) -> _About:
 
 
 def overlap(start: int | None, end: int | None, low: int, high: int) -> int:
-    """How much of `[low, high)` lies in a time that may be open at either end."""
+    """Return how much of `[low, high)` a time covers; None leaves the time open at that end."""
     return (high if end is None else min(end, high)) - (low if start is None else max(start, low))
 
 

@@ -1,4 +1,4 @@
-"""An occurrence that there is, explained: by its state, its trail, its tasks, and what was the case around it."""
+"""Explain an occurrence that exists, from its state, its audit trail, its tasks and the state of the nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["explained_occurrence"]
 
 _S = OccurrenceState
 _OPEN_TO_DOUBT: Final = frozenset(OccurrenceState) - (FINAL - {OccurrenceState.ORPHANED})
-"""What ended in another way was alive until then."""
+"""The states in which the node may have died earlier. In every other state, the run was alive until its end."""
 _MICROSECONDS: Final = re.compile(r"since (\d+) \(microseconds\), \d+ s ago")
 _MISSED: Final = "missed: "
 _NOBODY: Final = re.compile(r"missed: (?:it was claimed, )?nobody was there at its instant,? and (.*)")
@@ -43,7 +43,7 @@ _OVER_ITS_TIME: Final = "over its execution timeout"
 
 
 def explained_occurrence(found: Found) -> Explanation:
-    """Why it is as it is."""
+    """Explain the status of an occurrence."""
     row, scene, window = found.row, found.scene, found.row.window
     also = ""
     if window is not None and window.count and row.started_at is not None and found.instant == row.instant:
@@ -88,7 +88,7 @@ def _verdict(found: Found) -> Verdict:
     return verdict._replace(rest=_decided_late(found)) if row.status is OccurrenceState.SKIPPED else verdict
 
 
-# -- it ran ----------------------------------------------------------------------------------------------------------
+# -- the occurrence ran ----------------------------------------------------------------------------------------------
 
 
 def _ran(found: Found) -> Verdict:
@@ -125,7 +125,7 @@ def _compressed(found: Found) -> Verdict:
     return Verdict(Fate.DID_NOT_RUN, Cause.COMPRESSED, headline, rest)
 
 
-# -- it did not end well ---------------------------------------------------------------------------------------------
+# -- the occurrence did not succeed ----------------------------------------------------------------------------------
 
 
 def _failed(found: Found) -> Verdict:
@@ -146,7 +146,7 @@ def _failed(found: Found) -> Verdict:
 
 
 def _unwritten(found: Found) -> str:
-    """What is known of one that no end was written of: its task may have ended, and its node could not say so."""
+    """Return what is known of a run whose end was never written: its task may have ended during a store outage."""
     row, scene, begin = found.row, found.scene, begin_of(found.detail)
     words = "No end of it was written, so it is not known whether its work was done."
     node = scene.attendance.row(None if begin is None else begin.node)
@@ -202,7 +202,7 @@ def _cancelled(found: Found) -> Verdict:
 
 
 def _withdrawn(found: Found, reason: str) -> Verdict | None:
-    """It was cancelled by a change of its job, before it began."""
+    """Return the verdict if a change of the job cancelled the occurrence before its start; else None."""
     scene, row = found.scene, found.row
     standing = standing_at(scene, row.instant)
     if standing is not None and str(standing) == reason:
@@ -215,7 +215,7 @@ def _withdrawn(found: Found, reason: str) -> Verdict | None:
     return Verdict(Fate.DID_NOT_RUN, Cause.VERSION, f"did not run: {reason}{entered}")
 
 
-# -- it was decided that it does not run -----------------------------------------------------------------------------
+# -- the decision was not to run the occurrence ----------------------------------------------------------------------
 
 
 def _skipped(found: Found) -> Verdict:
@@ -246,19 +246,19 @@ def _skipped(found: Found) -> Verdict:
 
 
 def _decided_late(found: Found) -> str:
-    """When it was decided that it does not run, if that was not at its time."""
+    """Return when the decision not to run was made, if not at the due time."""
     row, scene = found.row, found.scene
     late = (row.ended_at or row.due_at) - row.due_at
     if late < ON_TIME_WITHIN or found.instant != row.instant:
         return ""
     delay = delay_of(found)
     if delay.cause is Cause.UNEXPLAINED:
-        return ""  # a sweep passed by some seconds later, as it does
+        return ""  # a sweep normally decides some seconds later
     return f"That was decided {spoken(late)} late, at {scene.time.brief(row.due_at + late)}: {delay.because}."
 
 
 def _was_running(found: Found, other: OccurrenceRow | None) -> str:
-    """What is known of the run that it was skipped for: that it ran then, only if its node was heard of since."""
+    """Return what is known of the run that caused the skip. A run counts as running only if its node was seen since."""
     scene, due_at = found.scene, found.row.due_at
     if other is None:
         return "was still running"
@@ -325,7 +325,7 @@ _BY_STATE: Final[Mapping[OccurrenceState, Callable[[Found], Verdict]]] = Mapping
         _S.MISSED: _missed,
     }
 )
-"""The others have not ended."""
+"""Every other state is unfinished."""
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

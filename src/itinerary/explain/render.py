@@ -1,4 +1,4 @@
-"""From a verdict to an answer: the sentences in their order, and the codes."""
+"""Turn a verdict into an answer: the sentences in their order, and the codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,17 @@ def answer(
     facts: Iterable[Fact],
     also: str = "",
 ) -> Explanation:
-    """What is said: first what another instant was found for, then what became of it, and at last what is to come."""
+    """Return the answer: notes about the chosen instant first, then the verdict, and the outlook last.
+
+    Args:
+        scene: The job and the time of the question.
+        instant: The instant that the answer is about.
+        subject: The start of the sentence, before the headline.
+        verdict: The result, its cause and the texts.
+        run: The run id, if there is a run.
+        facts: The facts that support the answer.
+        also: One more sentence after the verdict.
+    """
     said = " ".join(filter(None, (*scene.notes, f"{subject} {verdict.headline}.", verdict.rest, also)))
     if scene.outlook:
         is_said = scene.stands is not None and scene.stands in said

@@ -1,4 +1,4 @@
-"""What a schedule says of one instant, and why it is not due: a calendar, its range, the clock of that night."""
+"""Find whether a schedule has an instant, and if not, why: a calendar, the active range, or daylight saving time."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Closed(NamedTuple):
     calendar: str
     why: str
     moved_to: int | None
-    """Where it was moved to, in seconds, if it is moved."""
+    """The second to which the instant is moved, if it is moved."""
 
 
 def fires(schedule: Schedule, second: int, zones: ZoneSource) -> bool:
-    """Whether a second is an instant of a schedule."""
+    """True if a second is an instant of the schedule."""
     return schedule.next_second(second - 1, zones) == second
 
 
 def zone_name(schedule: Schedule) -> str:
-    """The zone whose clock a schedule goes by; of several, the first that is named."""
+    """Return the name of the schedule's zone; of several, the first."""
     for part in _parts(schedule):
         if part.tz is not None:
             return part.tz
@@ -40,7 +40,7 @@ def zone_name(schedule: Schedule) -> str:
 
 
 def closed_by(schedule: Schedule, second: int, zones: ZoneSource) -> Closed | None:
-    """The calendar without which a second would be an instant of a schedule."""
+    """Return the calendar without which a second would be due; None if there is none."""
     for part in _parts(schedule):
         if isinstance(part, Excluding) and isinstance(part.calendar, Calendar) and fires(part.schedule, second, zones):
             closures = part.closures(zones)
@@ -50,7 +50,7 @@ def closed_by(schedule: Schedule, second: int, zones: ZoneSource) -> Closed | No
 
 
 def out_of_range(schedule: Schedule, second: int, zones: ZoneSource) -> str | None:
-    """Why a second that a schedule would have lies outside its range."""
+    """Return why a second that is otherwise due is outside the schedule's active range; None if it is not."""
     if schedule.start is None and schedule.end is None:
         return None
     low, high = schedule.active_range(zones)

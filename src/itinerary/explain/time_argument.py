@@ -1,7 +1,7 @@
-"""Which instant is meant: a time as somebody typed it, held against what a job expects.
+"""Find the instant that a user means by a time, given the instants that the job expects.
 
-A time without an offset is what the clock of the job's zone showed. That clock shows some times twice, and some never:
-of two the one that is due is meant, and one that it never shows is said to be so.
+A time without an offset is a time on the clock of the job's zone. That clock shows some times twice and some never. Of
+two instants, the due one is meant. For a time that is never shown, the answer says this.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from itinerary.schedules.zones import UTC, Zone
 __all__ = ["NEAR", "Meant", "due_at", "meant", "next_due", "previous_due", "zone_of"]
 
 NEAR: Final = 5 * 60 * SECOND
-"""Whoever names a time this close to an instant means that one."""
+"""The distance within which a time that is not due stands for the nearest instant."""
 _FIRST_LOOK: Final = 600 * SECOND
 _FURTHER: Final = 8
-"""How much further each look goes than the one before."""
+"""The factor by which each search window is longer than the one before."""
 _FARTHEST: Final = 12 * 366 * 86_400 * SECOND
-"""How far instants are looked for: schedules of leap days have eight years between two of them."""
+"""The longest search: a schedule of leap days may have eight years between two instants."""
 
 
 class Meant(NamedTuple):
-    """The instant that is meant, and what has to be said of that."""
+    """The instant that the user means, and whether the clock shows that time."""
 
     instant: int
     missing: str | None = None
-    """The reading, if the clock never shows it: the instant is then the first one after it."""
+    """The local time, if the clock never shows it. Then `instant` is the first one after it."""
 
 
 def zone_of(timeline: Timeline, job: JobNumber, instant: int) -> Zone:
-    """The zone of a job's schedule at an instant; UTC where that cannot be said."""
+    """Return the zone of a job's schedule at an instant; UTC if unknown."""
     try:
         stretches = timeline.history(job).stretches
         stretch = timeline.in_force(job, instant) or (stretches[0] if stretches else None)
@@ -50,7 +50,7 @@ def zone_of(timeline: Timeline, job: JobNumber, instant: int) -> Zone:
 
 
 def meant(timeline: Timeline, job: JobNumber, asked: Moment) -> Meant:
-    """The instant that a time stands for."""
+    """Return the instant that a time stands for."""
     if not asked.is_local:
         return Meant(asked.seconds * MICROSECONDS)
     zone = zone_of(timeline, job, asked.seconds * MICROSECONDS)
@@ -62,7 +62,7 @@ def meant(timeline: Timeline, job: JobNumber, asked: Moment) -> Meant:
 
 
 def due_at(timeline: Timeline, job: JobNumber, instant: int) -> Due | Gap | None:
-    """What a job expects at an instant."""
+    """Return the instant that a job expects at a time, a gap if that is unknown, or None."""
     if not EARLIEST <= instant // MICROSECONDS < LATEST:
         return None
     expected = timeline.expected(instant, instant + 1, [job])
@@ -72,7 +72,7 @@ def due_at(timeline: Timeline, job: JobNumber, instant: int) -> Due | Gap | None
 
 
 def previous_due(timeline: Timeline, job: JobNumber, before: int) -> int | None:
-    """The last instant before one that a job expected."""
+    """Return the last expected instant of a job before a time."""
     end, look = before, _FIRST_LOOK
     while look <= _FARTHEST and end > EARLIEST * MICROSECONDS:
         start = max(before - look, EARLIEST * MICROSECONDS)
@@ -84,7 +84,7 @@ def previous_due(timeline: Timeline, job: JobNumber, before: int) -> int | None:
 
 
 def next_due(timeline: Timeline, job: JobNumber, after: int) -> int | None:
-    """The first instant after one that a job expects."""
+    """Return the first expected instant of a job after a time."""
     start, look = after + 1, _FIRST_LOOK
     while look <= _FARTHEST and start < FOREVER:
         end = min(after + look, FOREVER)
@@ -96,7 +96,7 @@ def next_due(timeline: Timeline, job: JobNumber, after: int) -> int | None:
 
 
 def _expected(timeline: Timeline, job: JobNumber, start: int, end: int, *, at_end: bool) -> Expected:
-    """What was expected; if that is too much, of the half that is nearer."""
+    """Return the expected instants of a window; if it has too many, of the nearer half."""
     while True:
         try:
             return timeline.expected(start, end, [job])

@@ -1,4 +1,4 @@
-"""An occurrence that has not ended, explained: it runs, or what it waits for."""
+"""Explain an occurrence that has not ended: it is running, or waits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SHOWN_MAX: Final = 3
 
 
 def unfinished(found: Found) -> Verdict:
-    """What it does, or waits for."""
+    """Return what the occurrence does or waits for."""
     verdict = _begun(found) if found.row.started_at is not None else _unbegun(found)
     if found.row.cancelled_by is not None:
         asked = found.in_words(found.row.cancelled_by)
@@ -48,7 +48,7 @@ def unfinished(found: Found) -> Verdict:
 
 
 def lateness(found: Found) -> str:
-    """When it began, and how late, in a sentence."""
+    """Return when the occurrence started and how late, in a sentence."""
     begin, time = begin_of(found.detail), found.scene.time
     if begin is None:
         return ""
@@ -59,7 +59,7 @@ def lateness(found: Found) -> str:
     return f"{began} {interrupted_words(found)}".strip()
 
 
-# -- it has begun ----------------------------------------------------------------------------------------------------
+# -- the occurrence has started --------------------------------------------------------------------------------------
 
 
 def _begun(found: Found) -> Verdict:
@@ -102,7 +102,7 @@ def _was_on_time(found: Found) -> bool:
 
 
 def _next_attempt(found: Found) -> str:
-    """Which task, which attempt of how many, and when."""
+    """Return the task, the number of the next attempt and its time."""
     waiting = [
         (task, tries)
         for task in found.detail.tasks
@@ -134,7 +134,7 @@ def _retry_at(found: Found, task: TaskRow, tries: list[AttemptRow], config: Froz
     )
 
 
-# -- it has not begun ------------------------------------------------------------------------------------------------
+# -- the occurrence has not started ----------------------------------------------------------------------------------
 
 
 def _unbegun(found: Found) -> Verdict:
@@ -167,7 +167,7 @@ def _unbegun(found: Found) -> Verdict:
 
 
 def _in_line(found: Found) -> str:
-    """What it stands in line for, and where."""
+    """Return what the occurrence waits for in the queue, and its position."""
     behind = in_the_way(found)
     other = None if behind is None else found.others.get(behind)
     if other is not None and other.ended_at is None:
@@ -181,7 +181,7 @@ def _in_line(found: Found) -> str:
 
 
 def _is_running(found: Found, other: OccurrenceRow) -> str:
-    """What is known of a run that has not ended: that it runs, only if its node is there."""
+    """Return what is known of a run that has not ended: it counts as running only if its node is not silent."""
     attendance = found.scene.attendance
     node = attendance.row(other.owner)
     if node is None or not attendance.is_silent(node):
@@ -199,7 +199,7 @@ def _held(found: Found, limit: str) -> str:
 
 
 def nobody_takes_it(scene: Scene, instant: int) -> tuple[Delay, str | None]:
-    """Why what is due, and anybody's, has not begun; and what to do about it."""
+    """Return why no node has started a due occurrence, and advice for the user."""
     attendance: Attendance = scene.attendance
     if not attendance.present:
         absence = attendance.absence(scene.now - SECOND, scene.now)

@@ -1,4 +1,4 @@
-"""What is decided of an occurrence or an instant, before it becomes an answer."""
+"""The decision about an occurrence or an instant, before it becomes an answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Verdict"]
 
 
 class Verdict(NamedTuple):
-    """What became of it, why, and how that is said."""
+    """The result, its cause, and the texts of the answer."""
 
     fate: Fate
     cause: Cause
     headline: str
-    """What is said of it, without its subject and the full stop: `ran on time`."""
+    """The sentence without its subject and its full stop: `ran on time`."""
     rest: str = ""
-    """Whole sentences after that."""
+    """Whole sentences after the headline."""
     advice: str | None = None

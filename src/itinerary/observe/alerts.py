@@ -1,15 +1,14 @@
-"""Alerts: people are told of a failure, of a run that did not happen, and when it is over (U12).
+"""Alerts: notify people of a failure, of a run that did not happen, and of the recovery (U12).
 
-    every node          what it tells of ──► trouble ──► the log of incidents (a stream in the store)
-    one node, by lease  looks for runs that have not begun, and for successes that close an incident;
-                        brings each alert to each receiver, in order, again and again until it arrives
+    every node          scheduler events ──► problems ──► the log of incidents (a stream in the store)
+    one node, by lease  finds runs that have not started, and successes that close an incident;
+                        sends each alert to each receiver, in order, and retries until it arrives
 
-Nothing here is in the way of scheduling: the engine only puts aside what went wrong, and a task of its own does the
-rest. What is in the log survives the node: whoever has the lease next goes on. An alert may arrive twice, if the answer
-was lost; its id says so.
+Alerts do not delay scheduling: the engine only sets problems aside, and a separate task does the rest. The log survives
+the node: the next holder of the lease continues. An alert may arrive twice if the answer was lost. Its id is the same.
 
-What can go wrong: a receiver that does not answer is asked again, less and less often, for a day; a store that is away
-is asked again; and if more jobs are in trouble at once than can be kept, the rest is counted, and said in the log.
+Failures: a receiver that does not answer is retried with growing waits for a day. Store calls are retried after an
+outage. If too many jobs are in trouble at once, the surplus is counted and logged.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ __all__ = ["GIVE_UP_AFTER", "WENT_WRONG", "Alerts"]
 
 WENT_WRONG: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED})
 GIVE_UP_AFTER: Final = 86_400 * SECOND
-"""For how long an alert is tried to be delivered."""
+"""The time for which delivery of an alert is retried."""
 _TURN: Final = 1.0
 _LOOK_INTERVAL: Final = 5 * SECOND
-"""How often the log is read, and runs that have not begun are looked for."""
+"""The interval of reading the log and of searching for runs that have not started."""
 _LEASE: Final = 60 * SECOND
 _LATE_MIN: Final = SECOND
-"""What began less late than this is never looked at: nobody can set less."""
+"""A smaller start lateness is ignored: no setting allows less."""
 _TROUBLE_MAX: Final = 10_000
-"""How many jobs may be in new trouble at once."""
+"""The maximum number of new problems at once, by job and kind."""
 _PAGE: Final = 1_000
 _ASKED_AT_ONCE: Final = 100
-"""How many jobs are asked in one turn whether they have recovered."""
+"""The number of jobs whose recovery is checked in one turn."""
 _OWED_MAX: Final = 1_000
-"""How many alerts wait for one receiver; of more the oldest are given up."""
+"""The maximum number of alerts that wait for one receiver. Of more, the oldest are given up."""
 _DELIVER_FOR: Final = 10 * SECOND
 _FIRST_WAIT: Final = SECOND
 _LONGEST_WAIT: Final = 300 * SECOND
@@ -68,14 +67,14 @@ _DECISIVE: Final = WENT_WRONG | {OccurrenceState.COMPLETED}
 _END_TIMEOUT: Final = 5.0
 _OUTPUT_LINES: Final = 20
 _OUTPUT_MAX: Final = 2_000
-"""How much of a task's output an alert has: lines, and characters."""
+"""The maximum lines and characters of a task's output in an alert."""
 _FAILED_ATTEMPTS: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 _DEAD_FOR: Final = 3_600 * SECOND
-"""How long ago a node may have been found dead for people to be told."""
+"""The maximum age of a node's death for an alert."""
 
 
 class _Trouble(NamedTuple):
-    """Something that went wrong."""
+    """A problem of a job."""
 
     kind: AlertKind
     job: str
@@ -84,13 +83,13 @@ class _Trouble(NamedTuple):
     at: int
     why: str
     late_by: int | None = None
-    """Of one that is late: by how much."""
+    """The start lateness, for a late run."""
 
 
 class Alerts:
     """The alerts of one node. Used on the engine's loop only."""
 
-    def __init__(  # noqa: PLR0913 - everything that it needs of a node
+    def __init__(  # noqa: PLR0913 - all parts of a node that alerts need
         self,
         store: Store,
         node: NodeNumber,
@@ -105,7 +104,21 @@ class Alerts:
         log: Any,
         elsewhere: Elsewhere = here,
     ) -> None:
-        """`hide` takes secrets out of a text."""
+        """Create the alerts of a node.
+
+        Args:
+            store: The store with the log of incidents.
+            node: The number of this node.
+            name: The name of this node.
+            clock: The clock of the node.
+            timeline: Returns the timeline as the node knows it.
+            settings: The settings of the node.
+            webhook: Sends the alerts.
+            receivers: The receivers of the alerts.
+            hide: Removes secrets from a text.
+            log: The logger.
+            elsewhere: Runs a long computation outside the loop.
+        """
         self._store, self._node, self._name, self._clock, self._log = store, node, name, clock, log
         self._timeline, self._settings, self._hide = timeline, settings, hide
         self._webhook, self._receivers = webhook, {receiver.name: receiver for receiver in receivers}
@@ -113,27 +126,27 @@ class Alerts:
         self._incidents = Incidents()
         self._trouble: dict[tuple[str, AlertKind], _Trouble] = {}
         self._held: dict[tuple[str, AlertKind], _Trouble] = {}
-        """What came while an incident was open: if that is closed by an earlier success, it is one of its own."""
+        """Problems that came while an incident was open. If an earlier success closes it, they open a new one."""
         self._left_out = 0
         self._behind: Behind | None = None
-        """How far this node is behind; None: it keeps up."""
+        """How far this node is behind; None: not behind."""
         self._lease: Lease | None = None
         self._looked_at = -_LOOK_INTERVAL
         self._waits: dict[tuple[str, str], tuple[int, int]] = {}
-        """By alert and receiver: how often it was tried, and when it is again."""
+        """The number of tries and the time of the next, by alert and receiver."""
         self._asked: dict[str, None] = {}
-        """Jobs that have been asked in this round whether they have recovered."""
+        """Jobs whose recovery was checked in this round."""
         self._dead: set[NodeNumber] = set()
-        """Dead nodes that people have been told of."""
+        """Dead nodes that are already reported."""
         self._is_away = False
         self.counts: Counter[str] = Counter({"delivered": 0, "retried": 0, "given_up": 0})
-        """What became of deliveries here."""
+        """The results of deliveries from this node."""
 
-    # -- what the node tells -----------------------------------------------------------------------------------------
+    # -- events of the node ------------------------------------------------------------------------------------------
 
     def hear(self, news: Sequence[News]) -> None:
-        """On the engine's loop, for everything that happens: put aside what went wrong."""
-        for item in news:  # there may be tens of thousands in a second, and nearly nothing of it is wrong
+        """Set aside the problems among the scheduler events. Called on the engine's loop."""
+        for item in news:  # tens of thousands may come in a second, and almost none is a problem
             if type(item) is Finished or type(item) is Settled:
                 if item.outcome in WENT_WRONG:
                     self._note(AlertKind.FAILED, item)
@@ -153,7 +166,7 @@ class Alerts:
         self._add(_Trouble(kind, item.job, item.key, item.outcome, at, item.why or f"it is {item.outcome}"))
 
     def _add(self, trouble: _Trouble) -> None:
-        """The first of a job counts, and of those that are late the latest: it may be late enough."""
+        """Keep the first problem of a job and kind; of late runs the latest, since it may exceed the limit."""
         name = trouble.job, trouble.kind
         known = self._trouble.get(name)
         if known is None and len(self._trouble) >= _TROUBLE_MAX:
@@ -161,10 +174,10 @@ class Alerts:
         elif known is None or (known.late_by is not None and (trouble.late_by or GIVE_UP_AFTER) > known.late_by):
             self._trouble[name] = trouble
 
-    # -- for ever ----------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """See to it that people are told, for ever."""
+        """Report problems and send alerts until cancelled."""
         while True:
             try:
                 await self._turn()
@@ -177,7 +190,7 @@ class Alerts:
             await asyncio.sleep(_TURN)
 
     async def end(self) -> None:
-        """Write down what is known, so that others can tell people; if the store answers soon."""
+        """Write the known problems to the log for the other nodes to send, if the store answers soon."""
         try:
             async with asyncio.timeout(_END_TIMEOUT):
                 await self._follow()
@@ -222,7 +235,7 @@ class Alerts:
                     self._add(trouble)
 
     async def _report(self) -> None:
-        """Write down what went wrong, if somebody wants to be told of it and it is not known already."""
+        """Write new problems to the log, if their job wants alerts and no incident is open."""
         trouble, self._trouble = self._trouble, {}
         fresh: list[Alert] = []
         outputs: dict[str, str] = {}
@@ -254,7 +267,7 @@ class Alerts:
             self._left_out = 0
 
     async def _outputs(self, failed: Mapping[Key, str]) -> dict[str, str]:
-        """Read the last lines that failed tasks wrote, by alert. Of very many at once only some are read."""
+        """Read the last output lines of failed tasks, by alert. Of very many at once, only some are read."""
         rows = await self._store.read(ByKey(tuple(failed)[:_ASKED_AT_ONCE]))
         details = await self._store.read(Details(tuple(row.ref for row in rows.values()))) if rows else ()
         found: dict[str, str] = {}
@@ -264,9 +277,9 @@ class Alerts:
         return found
 
     async def _report_node(self) -> None:
-        """Open an incident of this node if it is further behind than the grace period, and close it when it keeps up.
+        """Open an incident of this node if it is behind by more than the grace period, and close it after that.
 
-        A node of the same name that was behind when it ended has left its incident open: it is closed here, too.
+        An earlier node of the same name may have ended while it was behind. Its open incident is closed here, too.
         """
         job = f"(node {self._name})"
         opened, behind = self._incidents.open.get((job, AlertKind.BEHIND)), self._behind
@@ -299,7 +312,7 @@ class Alerts:
             self._log.info("alert.recovered", job=job, run="")
 
     async def _append(self, events: Sequence[NewEvent], lease: Lease | None = None) -> bool:
-        """Append to the log, and read it again. False if somebody else has the lease by now."""
+        """Append to the log and read it again. False if another node has the lease now."""
         for first in range(0, len(events), _PAGE):
             some = events[first : first + _PAGE]
             if isinstance(await self._store.append(ALERTS_STREAM, ALERTS_STREAM, some, lease), Refusal):
@@ -318,7 +331,7 @@ class Alerts:
         return self._settings.grace_period if config.alert_after is None else config.alert_after
 
     def _config(self, job: JobNumber, instant: int) -> EffectiveConfig | None:
-        """What its job says, at that instant or now; None if that cannot be read."""
+        """Return the job's configuration at that instant, or else now; None if unreadable."""
         timeline = self._timeline()
         try:
             stretch = timeline.in_force(job, instant) or timeline.in_force(job, self._clock.now())
@@ -346,10 +359,10 @@ class Alerts:
             at_microseconds=trouble.at,
         )
 
-    # -- who has the lease -------------------------------------------------------------------------------------------
+    # -- the holder of the lease -------------------------------------------------------------------------------------
 
     async def _look_for_dead(self) -> None:
-        """Find nodes that other nodes found dead within the last hour. Each is told of once."""
+        """Find nodes that other nodes declared dead within the last hour. Each death is reported once."""
         rows = [
             row
             for row in await self._store.read(Nodes())
@@ -382,7 +395,7 @@ class Alerts:
         )
 
     async def _look_for_late(self) -> None:
-        """Find what is due, has not begun, and is later than it may be."""
+        """Find due occurrences that have not started and are later than allowed."""
         found = await self._lookout.look()
         timeline = self._timeline()
         for one in found.undecided:
@@ -390,7 +403,7 @@ class Alerts:
             if one.is_skipped or late_by <= _LATE_MIN or one.job not in timeline.jobs:
                 continue
             if one.status is OccurrenceState.QUEUED and not self._has_deadline(one):
-                continue  # that it waits for its turn is what its job wants
+                continue  # waiting in the queue is what the job asks for
             how = "has no row" if one.status is None else f"is {one.status}"
             late = format_duration(_seconds(late_by))
             why = f"it was due at {shown_instant(one.due_at)}, and has not begun {late} later: it {how}"
@@ -403,7 +416,7 @@ class Alerts:
         return config is not None and config.alert_after is not None
 
     async def _look_for_recovery(self) -> None:
-        """Find jobs that are in trouble and whose newest run went well."""
+        """Find jobs with an incident whose newest run succeeded."""
         jobs = self._next_asked({job for job, _ in self._incidents.open})
         if not jobs:
             return
@@ -425,7 +438,7 @@ class Alerts:
                 self._log.info("alert.recovered", job=alert.job, run=alert.run)
 
     def _next_asked(self, jobs: set[str]) -> list[str]:
-        """Some of these jobs: those first that have not been asked for longest."""
+        """Return the next jobs to check, those with the longest time since their last check first."""
         waiting = sorted(jobs - self._asked.keys())
         if not waiting:
             self._asked.clear()
@@ -435,7 +448,7 @@ class Alerts:
         return some
 
     async def _deliver(self, receiver: Receiver) -> None:
-        """Bring a receiver what it has not been told, in order, for a while."""
+        """Send a receiver the alerts that it has not received, in order, for a limited time."""
         until = self._clock.elapsed() + _DELIVER_FOR
         owed = self._incidents.owed_to(receiver.name)
         surplus = max(len(owed) - _OWED_MAX, 0)
@@ -466,11 +479,11 @@ class Alerts:
             await self._settle(receiver, alert)
 
     async def _settle(self, receiver: Receiver, alert: Alert, given_up: str | None = None) -> None:
-        """Write down that an alert has arrived, or is given up."""
+        """Record that an alert arrived or is given up."""
         self._waits.pop((alert.alert, receiver.name), None)
         told = Delivered(alert.alert, receiver.name, given_up is not None)
         if not await self._append([delivery(told, alert.job)], self._lease):
-            return  # somebody else goes on, and will send it once more
+            return  # another node has the lease, and will send the alert once more
         if given_up is None:
             self.counts["delivered"] += 1
             self._log.info("alert.delivered", alert=alert.alert, job=alert.job)
@@ -480,7 +493,7 @@ class Alerts:
 
 
 def last_lines(attempts: Sequence[AttemptRow]) -> str | None:
-    """The last lines that the attempt wrote which failed last; None if it wrote nothing."""
+    """Return the last output lines of the last failed attempt; None if it wrote nothing."""
     failed = [one for one in attempts if one.output and one.status in _FAILED_ATTEMPTS]
     if not failed:
         return None
@@ -497,5 +510,5 @@ def _is_success_after(row: OccurrenceRow, at: int) -> bool:
 
 
 def _seconds(microseconds: int) -> int:
-    """To whole seconds: nobody reads more of how late something is."""
+    """Round down to whole seconds, which is precise enough for a lateness."""
     return microseconds - microseconds % SECOND

@@ -1,14 +1,14 @@
-"""What a node tells, counted (U7).
+"""Count the scheduler events of a node (U7).
 
-    engine's thread        hear(news) ──► a batch, put aside                     one append, however many there are
-    listener's thread      counted() ──► every batch that waits is counted
+    engine's thread        hear(news) ──► set a batch aside                      one append, for any number of events
+    listener's thread      counted() ──► count all waiting batches
 
-In a herd ten thousand occurrences begin and end in a second, and each is five numbers. They are not counted where they
-happen: a batch is put aside as it is, and whoever publishes counts it a moment later. If nobody does, the batches are
-counted where they come from as soon as too many wait.
+At a peak, ten thousand occurrences start and end in a second, and each of them changes five numbers. So the engine does
+not count: it sets a batch aside, and the publisher counts it a moment later. If too many events wait because there is
+no publisher, the engine's thread counts them.
 
-**Labels are bounded.** The first `jobs_max` jobs that do something are counted by name, and all others together as
-`(other)`; of tasks, twice as many.
+**Labels are bounded.** The first `jobs_max` jobs that do anything are counted by name, and all others together as
+`(other)`. For tasks the limit is twice that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["DURATIONS", "LATENESS", "OTHER", "Histogram", "Tally"]
 
 OTHER: Final = "(other)"
-"""Every job, or task, that has no label of its own."""
+"""The label of all jobs or tasks without a label of their own."""
 _MILLISECOND: Final = SECOND // 1_000
 DURATIONS: Final = tuple(
     bound * _MILLISECOND
@@ -36,14 +36,14 @@ LATENESS: Final = tuple(
     bound * _MILLISECOND
     for bound in (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
 )
-"""Upper bounds of buckets, in microseconds."""
+"""The upper bounds of buckets, in microseconds."""
 _WAITING_MAX: Final = 20_000
-"""How many news may wait to be counted."""
+"""The maximum number of events that wait to be counted."""
 _TASKS_A_JOB: Final = 2
 
 
 class Histogram:
-    """How many were how long, in microseconds. Buckets are counted apart here, and added up when they are published."""
+    """A histogram of durations in microseconds. Its buckets become cumulative only when they are published."""
 
     __slots__ = ("buckets", "counts", "total")
 
@@ -53,31 +53,31 @@ class Histogram:
         self.total = 0
 
     def add(self, took: int) -> None:
-        """One more."""
+        """Count one duration."""
         took = max(took, 0)
         self.counts[bisect_left(self.buckets, took)] += 1
         self.total += took
 
     def copy(self) -> Histogram:
-        """As it is now."""
+        """Return a copy."""
         copied = Histogram(self.buckets)
         copied.counts, copied.total = list(self.counts), self.total
         return copied
 
 
 class Counts:
-    """What came of a job, or of a task: how often which status, and how long it took."""
+    """The counts of a job or a task: ends by status, and durations."""
 
     __slots__ = ("durations", "recoveries", "statuses")
 
     def __init__(self) -> None:
         self.statuses: defaultdict[str, int] = defaultdict(int)
         self.recoveries: defaultdict[str, int] = defaultdict(int)
-        """Of a job: runs that make up for missed instants, by strategy."""
+        """For a job: runs that make up for missed instants, by strategy."""
         self.durations = Histogram(DURATIONS)
 
     def copy(self) -> Counts:
-        """As it is now."""
+        """Return a copy."""
         copied = Counts()
         copied.statuses, copied.recoveries = self.statuses.copy(), self.recoveries.copy()
         copied.durations = self.durations.copy()
@@ -85,7 +85,7 @@ class Counts:
 
 
 class Tally:
-    """All that was told of one node."""
+    """The counts of one node."""
 
     def __init__(self, jobs_max: int) -> None:
         self._batches: deque[Sequence[News]] = deque()
@@ -95,25 +95,25 @@ class Tally:
         self.running = self.retrying = 0
         self.jobs: dict[str, Counts] = {}
         self.tasks: dict[tuple[str, str], Counts] = {}
-        """By job and task."""
+        """The counts by job and task."""
         self.lateness = Histogram(LATENESS)
         self.refusals: Counter[tuple[str, str]] = Counter()
         """Refused HTTP requests and connections, by server and status."""
 
     def count_refusal(self, server: str, status: str) -> None:
-        """Count a refused request or connection. From any thread."""
+        """Count a refused request or connection. May be called from any thread."""
         with self._lock:
             self.refusals[server, status] += 1
 
     def hear(self, news: Sequence[News]) -> None:
-        """On the engine's loop: put it aside."""
+        """Set events aside. Called on the engine's loop."""
         self._batches.append(news)
         self._waiting += len(news)
         if self._waiting > _WAITING_MAX:
             self.count()
 
     def count(self) -> None:
-        """Count what waits."""
+        """Count the waiting events."""
         with self._lock:
             while self._batches:
                 batch = self._batches.popleft()
@@ -121,7 +121,7 @@ class Tally:
                 self._add(batch)
 
     def counted(self) -> Tally:
-        """Everything so far, as a copy that stays as it is."""
+        """Count the waiting events and return a copy of all counts."""
         self.count()
         with self._lock:
             copied = Tally(0)
@@ -132,7 +132,7 @@ class Tally:
             return copied
 
     def _add(self, batch: Sequence[News]) -> None:
-        """Count a batch. There may be tens of thousands in a second, so it goes by type and looks up little."""
+        """Count a batch. Up to tens of thousands of events come in a second, so this dispatches by type."""
         jobs, tasks = self.jobs, self.tasks
         for item in batch:
             if type(item) is Tried:

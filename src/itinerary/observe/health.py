@@ -1,14 +1,14 @@
-"""Is the node alive, ready, and does the work go on (U8)? Each answer is yes or no, and a sentence.
+"""The probes of a node (U8): alive, ready, and making progress. Each answer is yes or no, and a sentence.
 
-    live       the engine's loop answers. If it has not for some seconds it is blocked, and only a restart helps
-    ready      it has started, does not end, and its store answers
-    progress   this node keeps up with what is due, schedules each partition of records that it holds, and nothing has
-               been due and undecided for 60 s, on any node: by the store, whatever this node does
+    live       the engine's loop answers. After some seconds without an answer, it is blocked, and only a restart helps
+    ready      the node has started, is not ending, and its store answers
+    progress   this node is not behind, schedules each partition of records that it holds, and no instant has been due
+               and undecided for 60 s, on any node: read from the store, independently of this node
 
-`live` says only that the loop answers: a node that is overloaded is alive, and a restart would not help it.
+`live` says only that the loop answers: an overloaded node is alive, and a restart would not help it.
 
-The loop is not waited for: a pulse asks it once a second, and an answer only says when it was heard last. So a probe of
-a node that hangs is answered at once.
+A probe does not wait for the loop. A pulse asks the loop once a second, and the probe reads the time of the last
+answer. So a probe of a node that hangs is answered at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["PROGRESS_MAX", "SILENCE_MAX", "Health", "Phase", "Pulse", "Verdict"]
 
 SILENCE_MAX: Final = 10.0
-"""For how many seconds the engine's loop may not answer and still be alive."""
+"""The seconds without an answer from the engine's loop after which the node is not alive."""
 PROGRESS_MAX: Final = 60 * SECOND
-"""For how long something may be due and undecided."""
+"""The time for which an instant may be due and undecided."""
 
 
 class Phase(StrEnum):
-    """How far a node is."""
+    """The phase of a node's life."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -50,27 +50,32 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Heart(Protocol):
-    """What is asked whether it beats."""
+    """The node whose loop is asked for a sign of life."""
 
     def ask(self, answer: Callable[[], None]) -> bool:
-        """Have the engine's loop call `answer`, from any thread. False: there is no such loop, or not any more."""
+        """Schedule `answer` on the engine's loop, from any thread. False if there is no running loop."""
 
     @property
     def phase(self) -> Phase:
-        """How far it is."""
+        """The phase of the node."""
 
 
 class Pulse:
-    """When the engine's loop was heard last."""
+    """The time of the last answer from the engine's loop."""
 
     def __init__(self, heart: Heart, time: Callable[[], float]) -> None:
-        """`time` is in seconds since some moment; it may be read from the engine's thread."""
+        """Start with the current time as the last answer.
+
+        Args:
+            heart: The node.
+            time: Returns seconds from any fixed moment. May be called from the engine's thread.
+        """
         self._heart, self._time = heart, time
         self._heard_at = time()
         self._is_asked = False
 
     def feel(self) -> None:
-        """Ask it, unless an answer is still outstanding. Before it has begun there is nobody to be heard."""
+        """Ask the loop, unless an answer is outstanding. A node that is starting has no loop and is not silent."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -85,12 +90,12 @@ class Pulse:
 
     @property
     def silent_for(self) -> float:
-        """For how many seconds it has not been heard."""
+        """The seconds since the last answer."""
         return max(self._time() - self._heard_at, 0.0)
 
 
 class Health:
-    """Answers the three probes."""
+    """The answers to the three probes."""
 
     def __init__(
         self,
@@ -100,13 +105,20 @@ class Health:
         behind: Callable[[], Behind | None] = lambda: None,
         stalled: Callable[[], Sequence[StalledPartition]] = tuple,
     ) -> None:
-        """`behind` says how far the node is behind; None: it keeps up. `stalled` returns the partitions of records that
-        the node does not schedule."""
+        """Keep the sources of the answers.
+
+        Args:
+            heart: The node.
+            pulse: The time of the last answer from the loop.
+            lookout: Reads the status of the store.
+            behind: Returns how far the node is behind; None: not behind.
+            stalled: Returns the partitions of records that the node does not schedule.
+        """
         self._heart, self._pulse, self._lookout = heart, pulse, lookout
         self._behind, self._stalled = behind, stalled
 
     def live(self) -> Verdict:
-        """Whether the engine's loop answers."""
+        """Return whether the engine's loop answers."""
         if self._heart.phase is Phase.ENDED:
             return Verdict(ok=False, why="the node has ended")
         silent_for = self._pulse.silent_for
@@ -115,7 +127,7 @@ class Health:
         return Verdict(ok=True, why="the engine's loop answers")
 
     async def ready(self) -> Verdict:
-        """Whether it takes work."""
+        """Return whether the node accepts work."""
         live = self.live()
         if not live.ok:
             return live
@@ -129,7 +141,7 @@ class Health:
         return Verdict(ok=True, why="the node runs, and its store answers")
 
     async def progress(self) -> Verdict:
-        """Whether the node keeps up, and nothing has been due and undecided for too long."""
+        """Return whether the node is not behind, and no instant has been due and undecided for too long."""
         behind = self._behind()
         if behind is not None:
             return Verdict(ok=False, why=f"this node is {behind.sentence}; {behind.advice}")
@@ -146,7 +158,7 @@ class Health:
 
 
 def progress_of(seen: Seen) -> Verdict:
-    """Whether what the store says is progress."""
+    """Return whether the store's status shows progress."""
     if seen.oldest is None:
         return Verdict(ok=True, why="nothing is due and undecided")
     late, job = seen.undecided_for // SECOND, seen.oldest_job

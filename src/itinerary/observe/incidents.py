@@ -1,12 +1,12 @@
-"""Incidents: which job is in trouble, folded from the log of what nodes have seen (U12).
+"""Incidents: which jobs are in trouble, folded from the log of problems that nodes have seen (U12).
 
-    trouble seen ──► nothing open of that kind? ──► an incident, and one alert        failed, missed, late
-                └─► already open: it is known, and nobody is told again
-    a success after it ──► the job's incidents are closed, and one alert              recovered
+    problem seen ──► none of that kind open? ──► an incident, and one alert           failed, missed, late
+                └─► already open: no further alert
+    a success after it ──► close the job's incidents, and one alert                   recovered
 
-The log is a stream in the store, under its own name, and one cause makes one event. So whichever node sees what, and
-however often, an incident is opened once and closed once; everybody who reads the log comes to the same. What has been
-delivered to whom stands in it, too: whoever delivers next goes on from there.
+The log is a stream in the store, under its own name, and each cause is one event. So an incident opens once and closes
+once, however many nodes see it and however often. Every reader of the log computes the same result. The log also has
+the deliveries to each receiver, so that the next sender continues from there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from itinerary.model.text import clean_text
 __all__ = ["ALERTS_STREAM", "Alert", "AlertKind", "Delivered", "Incidents", "delivery", "seen"]
 
 ALERTS_STREAM: Final = "itinerary.alerts"
-"""The log; it has one partition, of the same name."""
+"""The name of the log and of its only partition."""
 WHY_MAX: Final = 2_000
 _SEEN: Final = "TroubleSeen"
 _DELIVERED: Final = "AlertDelivered"
@@ -34,7 +34,7 @@ _GIVEN_UP_MAX: Final = 1_000
 
 
 class AlertKind(StrEnum):
-    """What people are told of."""
+    """The subject of an alert."""
 
     FAILED = "failed"
     MISSED = "missed"
@@ -43,45 +43,45 @@ class AlertKind(StrEnum):
     """A run has not started in time, and is still to start; or it started late."""
     RECOVERED = "recovered"
     DIED = "died"
-    """A node was killed, or its machine was lost. Its `job` is `(node NAME)`. Nothing closes it: it is told once."""
+    """A node was killed, or its machine was lost. `job` is `(node NAME)`. Sent once, without a recovery."""
     TEST = "test"
-    """Sent by `itinerary alert --test`. It is kept nowhere."""
+    """Sent by `itinerary alert --test`. Not stored."""
     BEHIND = "behind"
-    """A node cannot keep up with what is due. Its `job` is `(node NAME)`, since all jobs are concerned."""
+    """A node is behind. `job` is `(node NAME)`, since all jobs are concerned."""
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """What people are told: the body of a webhook is this, as JSON."""
+    """An alert. Its JSON is the body of a webhook."""
 
     alert: str
-    """Its id, the same however often it is sent."""
+    """The id of the alert, the same for every delivery."""
     kind: AlertKind
     job: str
     run: str
-    """How people know the occurrence: `etl:1767225600`."""
+    """The run id that people know: `etl:1767225600`."""
     occurrence: str
     scheduled_at: str
     at: str
-    """When it was seen, by the store's clock."""
+    """The time at which the problem was seen, by the store's clock."""
     outcome: str | None
     why: str
     node: str
-    """Who saw it."""
+    """The node that saw the problem."""
     incident: str
-    """The id of the alert that opened the incident; of a recovery, the first of those that it closes."""
+    """The id of the alert that opened the incident; for a recovery, the first of those that it closes."""
     at_microseconds: int
     output: str | None = None
-    """The last lines that the task wrote which failed."""
+    """The last output lines of the failed task."""
 
     def body(self) -> bytes:
-        """As it is sent."""
+        """Return the body of the webhook."""
         table = msgspec.to_builtins(self)
         del table["at_microseconds"]
         return msgspec.json.encode(table)
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """An alert that has reached one receiver, or that nobody tries any more to bring there."""
+    """An alert that has reached one receiver, or whose delivery there is given up."""
 
     alert: str
     receiver: str
@@ -89,42 +89,49 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 def seen(alert: Alert) -> NewEvent:
-    """The event that tells of it. One occurrence has one of each kind."""
+    """Return the event that records a problem. An occurrence has one event of each kind."""
     output = None if alert.output is None else clean_text(alert.output, WHY_MAX)
     alert = msgspec.structs.replace(alert, why=clean_text(alert.why, WHY_MAX), output=output)
     return NewEvent(kind=_SEEN, record=alert.job, cause=alert.alert, data=msgspec.json.encode(alert).decode())
 
 
 def delivery(delivered: Delivered, job: str) -> NewEvent:
-    """The event that says that an alert need not be brought there any more."""
+    """Return the event that records that an alert is delivered or given up."""
     cause = f"{delivered.alert} to {delivered.receiver}"
     return NewEvent(kind=_DELIVERED, record=job, cause=cause, data=msgspec.json.encode(delivered).decode())
 
 
 class Incidents:
-    """What the log says, up to one event."""
+    """The state of all incidents, up to one event of the log."""
 
     def __init__(self) -> None:
         self.sequence = 0
-        """The last event that is in here."""
+        """The number of the last event that was folded."""
         self.open: dict[tuple[str, AlertKind], Alert] = {}
-        """What is wrong, by job and kind."""
+        """The open incidents, by job and kind."""
         self.alerts: dict[str, Alert] = {}
-        """What people are to be told, in order, as far as it is not known to have arrived everywhere."""
+        """The alerts in order, except those that have reached all receivers."""
         self.closed: dict[str, int] = {}
-        """When the last success of a job was that closed an incident."""
+        """The time of the last success that closed an incident, by job."""
         self.given_up: list[Alert] = []
-        """Those that some receiver will not be sent any more, the last ones."""
+        """The most recent alerts that were given up for a receiver."""
         self._done: dict[str, set[str]] = {}
-        """Who has been told of which."""
+        """The receivers that each alert has reached."""
 
     def take(self, events: Sequence[EventRow], receivers: Sequence[str] = ()) -> int:
-        """More of the log. Alerts that have reached all of these receivers are forgotten. Returns how many events
-        nobody can read: anybody may append to a log."""
+        """Fold more events of the log, and forget alerts that have reached all receivers.
+
+        Args:
+            events: The next events.
+            receivers: The names of all receivers.
+
+        Returns:
+            The number of unreadable events. Any program may append to a log.
+        """
         unreadable = 0
         for event in events:
             if event.sequence <= self.sequence:
-                continue  # two have read the same page
+                continue  # two callers have read the same page
             self.sequence = event.sequence
             try:
                 self._take(event)
@@ -158,5 +165,5 @@ class Incidents:
             self.alerts[alert.alert] = alert
 
     def owed_to(self, receiver: str) -> list[Alert]:
-        """What a receiver has not been told, the oldest first."""
+        """Return the alerts that a receiver has not received, the oldest first."""
         return [alert for alert in self.alerts.values() if receiver not in self._done.get(alert.alert, ())]

@@ -1,8 +1,8 @@
-"""Addresses as people write them.
+"""Addresses as users write them.
 
 to listen on        9187, 127.0.0.1:9187, [::1]:9187, 0.0.0.0:9187; port 0 is a free one
-of those who ask    an address or a network: 127.0.0.1, 10.0.0.0/8
-of a server         as it stands in a URL or in `Host`: jobs.example.com:8443
+of clients          an address or a network: 127.0.0.1, 10.0.0.0/8
+of a server         as in a URL or in `Host`: jobs.example.com:8443
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ListenAt(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than `localhost` may lead anywhere."""
+        """True if only this machine can reach the address. A name other than `localhost` may resolve to any address."""
         if self.host == "localhost":
             return True
         try:
@@ -50,7 +50,7 @@ class ListenAt(msgspec.Struct, frozen=True):
 
 
 def read_listen_at(key: str, given: str) -> ListenAt:
-    """The address that was written. Raises ConfigError, which begins with the key."""
+    """Return the address to listen on. Raise ConfigError, with the key at the start of the message."""
     found = _ADDRESS.fullmatch(given)
     if found is None or int(found[2]) > _PORT_MAX:
         raise ConfigError(f"{key}: {shown(given)} is no address to listen on; write 127.0.0.1:9187, or 9187")
@@ -58,7 +58,7 @@ def read_listen_at(key: str, given: str) -> ListenAt:
 
 
 def read_network(key: str, given: str) -> Network:
-    """Read an address or a network. Raises ConfigError, which begins with the key."""
+    """Return an address or a network. Raise ConfigError, with the key at the start of the message."""
     try:
         return ipaddress.ip_network(given)
     except ValueError as error:
@@ -69,7 +69,7 @@ def read_network(key: str, given: str) -> Network:
 
 @lru_cache(256)
 def authority(text: str) -> tuple[str, int | None] | None:
-    """A host, in one spelling, and a port, as they stand in a URL or in `Host`; None if that cannot be read."""
+    """Return the normalised host and the port of a URL or a `Host` header; None if unreadable."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or (found[2] is not None and int(found[2]) > _PORT_MAX):
         return None

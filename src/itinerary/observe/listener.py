@@ -2,17 +2,16 @@
 
     engine's thread          listener's thread
     the node        ◄─ask──  a pulse, once a second
-    the store       ◄─read─  a connection of its own (`lookout`)
+    the store       ◄─read─  a connection of its own (`store_status`)
                              an HTTP server: one request a connection, and then it is closed (`probe_server`)
 
-A probe is answered whatever the engine does, so a node that hangs is reported, and does not hang the probe with it.
+A probe is answered whatever the engine does: a node that hangs is reported, and does not block the probe.
 
-Off loopback every request must carry a token (Q1): `Authorization: Bearer …`. On loopback there may be none, so the
-name that a request was sent to must be one of loopback: a page of another site that has its own name lead to 127.0.0.1
-(DNS rebinding) still sends that name. Any port is good, since a tunnel has another one.
+Off loopback, every request must have a token (Q1): `Authorization: Bearer …`. On loopback the token is optional, so the
+`Host` of a request must be a loopback name. A page of another site whose name resolves to 127.0.0.1 (DNS rebinding)
+still sends its own name. Any port is allowed, since a tunnel has another port.
 
-Requests are never trusted: only GET and HEAD, no body, short lines, a few connections at a time, and none lives longer
-than some seconds.
+Requests are not trusted: only GET and HEAD, no body, short lines, few connections at a time, each for some seconds.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ __all__ = ["CONNECTIONS_MAX", "Listener"]
 
 CONNECTIONS_MAX: Final = 64
 _FILES_SHARE: Final = 16
-"""One in so many of the process's open files may be a connection to the listener."""
+"""Connections may use one in this number of the process's open files."""
 _BACKLOG: Final = 128
 _PULSE_INTERVAL: Final = 1.0
 _START_TIMEOUT: Final = 10.0
@@ -60,7 +59,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 
 
 class Listener:
-    """Answers probes about one node. Made, started and stopped once; `stop` may be called from any thread."""
+    """The HTTP listener of one node. Created, started and stopped once; `stop` may be called from any thread."""
 
     def __init__(
         self,
@@ -73,7 +72,20 @@ class Listener:
         log: Any,
         token: str | None = None,
     ) -> None:
-        """`token` is what requests must carry; None, which only loopback may have: nothing."""
+        """Keep the parts of the listener.
+
+        Args:
+            at: The address to listen on.
+            watched: The node.
+            tally: The counts of the node.
+            store: The URL of the store.
+            heartbeat_interval: The heartbeat interval of nodes in microseconds.
+            log: The logger.
+            token: The token that requests must have; None, on loopback only: no token.
+
+        Raises:
+            NodeError: The address is not on loopback, and there is no token.
+        """
         if token is None and not at.is_loopback:
             raise NodeError(f"health: {at} can be reached from elsewhere, and needs a token; set health_token")
         self._at, self._watched, self._tally, self._token = at, watched, tally, token
@@ -84,27 +96,31 @@ class Listener:
         self._end: asyncio.Event | None = None
 
     def start(self) -> ListenAt:
-        """Begin to listen. Returns where; raises NodeError if that cannot be."""
+        """Start to listen, and return the address.
+
+        Raises:
+            NodeError: The address cannot be used.
+        """
         self._thread.start()
         return result_of(self._started, _START_TIMEOUT)
 
     @property
     def at(self) -> ListenAt:
-        """Where it listens."""
+        """The address on which the listener accepts connections."""
         return self._started.result(_START_TIMEOUT)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         loop, end = self._loop, self._end
         if loop is not None and end is not None:
             try:
                 loop.call_soon_threadsafe(end.set)
             except RuntimeError:
-                return  # it has stopped in this very moment
+                return  # the loop stopped at this moment
         if threading.current_thread() is not self._thread:
             join_thread(self._thread, _STOP_TIMEOUT)
 
-    # -- in its own thread -------------------------------------------------------------------------------------------
+    # -- in the listener's thread ------------------------------------------------------------------------------------
 
     def _live(self) -> None:
         try:
@@ -152,7 +168,7 @@ class Listener:
             await reader.close()
 
     async def _bind(self) -> list[socket.socket]:
-        """Listen on every address of the host. Raises NodeError."""
+        """Listen on every address of the host. Raise NodeError if one cannot be used."""
         sockets: list[socket.socket] = []
         try:
             found = await asyncio.get_running_loop().getaddrinfo(
@@ -161,7 +177,7 @@ class Listener:
             for family, _, _, _, address in dict.fromkeys(found):
                 sockets.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
                 if not self._at.port:
-                    break  # a free port of one address may be taken on another
+                    break  # a free port of one address may be in use on another
         except OSError as error:
             for one in sockets:
                 one.close()
@@ -169,7 +185,7 @@ class Listener:
         return sockets
 
 
-async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC109 - how long it waits, not a limit
+async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC109 - the length of the wait, not a limit
     try:
         async with asyncio.timeout(timeout):
             await event.wait()
@@ -178,7 +194,7 @@ async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC1
 
 
 class _Reader:
-    """Asks the store: through a connection of its own, or, where there can be none, through the engine."""
+    """A reader of the store: through its own connection, or through the engine if the store allows only one."""
 
     def __init__(self, url: str, watched: Watched) -> None:
         self._url, self._watched = url, watched
@@ -186,7 +202,7 @@ class _Reader:
         self._lock = asyncio.Lock()
 
     async def read(self, query: Query[Answer]) -> Answer:
-        """What the store answers."""
+        """Return the answer of the store."""
         if self._watched.phase is Phase.STARTING:
             raise StoreUnavailable("the node is starting")
         if is_opened_once(self._url):
@@ -210,7 +226,7 @@ class _Reader:
 
 
 class _Routes:
-    """Answers requests."""
+    """The routes of the listener."""
 
     server: ProbeServer
 
@@ -223,7 +239,7 @@ class _Routes:
         self._routes["/metrics"] = self._all_metrics
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
-        """Answer one request, and close its connection."""
+        """Answer one request and close its connection."""
         self.server.begin(request)
         refusal = self._refusal(request)
         if refusal is None:
@@ -235,7 +251,7 @@ class _Routes:
         return response
 
     def _refusal(self, request: web.BaseRequest) -> tuple[str, web.Response] | None:
-        """Say why a request is refused; None if it is not."""
+        """Return why a request is refused; None if it is not."""
         if self._is_loopback and not _is_for_loopback(request):
             return "wrong_host", _text(421, "this server is reached as localhost, 127.0.0.1 or [::1]")
         if not self._may(request.headers.get("Authorization", "")):
@@ -270,7 +286,7 @@ def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.
 
 
 def _is_for_loopback(request: web.BaseRequest) -> bool:
-    """True if a request was sent to a name of loopback. HTTP/1.0, which no browser speaks, needs no name."""
+    """True if the request names a loopback host. HTTP/1.0, which no browser speaks, needs no name."""
     given = request.headers.getall("Host", [])
     if not given:
         return request.version < HttpVersion11

@@ -1,8 +1,8 @@
-"""Metrics, in the format of Prometheus (U7, E11): every name, its type, its labels, and what it says.
+"""Metrics in the format of Prometheus (U7, E11): every name, type, labels and help text.
 
-Each node has a registry of its own, so two nodes in one process do not mix. What concerns the node is counted on it
-(`tally`), and is added up over nodes; what concerns the store is read there (`lookout`), and is the same on all nodes:
-ask for its maximum.
+Each node has its own registry, so two nodes in one process do not mix. Metrics of the node are counted on it
+(`counters`): sum them over nodes. Metrics of the store are read from it (`store_status`) and are the same on all nodes:
+take their maximum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A metric: what it is called, what kind it is, by what it is told apart, and what it says."""
+    """The name, type, labels and help text of a metric."""
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]
@@ -103,34 +103,34 @@ METRICS: Final = (
         "partitions of this node that are not scheduled, since their time zone is unknown",
     ),
 )
-"""Every metric, in the order in which it is published."""
+"""Every metric, in the order of publication."""
 
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 class Gauges(msgspec.Struct, frozen=True):
-    """What can be seen of a node at any moment, from any thread."""
+    """The current values of a node, readable from any thread."""
 
     inbox_depth: int = 0
     syncer_backlog: int = 0
     clock_jumps: int = 0
     alerts: Mapping[str, int] = msgspec.field(default_factory=dict)
     desks: Mapping[str, Mapping[str, float | Mapping[str, float]]] = msgspec.field(default_factory=dict)
-    """The figures of each desk, by the names of their metrics; those of a cycle by its name."""
+    """The metrics of each record scheduler, by name; metrics of a cycle also by the name of the cycle."""
     behind: Behind | None = None
-    """How far the node is behind what is due; None: it keeps up."""
+    """How far the node is behind; None: not behind."""
     stalled: tuple[StalledPartition, ...] = ()
-    """Partitions of records that are not scheduled on this node, since their time zone is unknown."""
+    """Partitions of records that this node does not schedule because their time zone is unknown."""
 
 
 class Sources(Protocol):
-    """Where the figures come from that nobody counts."""
+    """The source of the values that are not counted."""
 
     def gauges(self) -> Gauges:
-        """How the node is."""
+        """Return the current values of the node."""
 
     def seen(self) -> Seen | None:
-        """What the store said last; None: it has not answered yet."""
+        """Return the last known status of the store; None if it has not answered."""
 
 
 class NodeMetrics(Collector):
@@ -142,15 +142,15 @@ class NodeMetrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing that a registry would have to know before the first look."""
+        """Return nothing: the registry needs no description before the first collection."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All of them, now."""
+        """Yield the current metrics."""
         tally, gauges, seen = self._tally.counted(), self._sources.gauges(), self._sources.seen()
         yield _gauge("scheduler_jobs_running_total", [((), tally.running)])
         yield _gauge("scheduler_jobs_retrying_total", [((), tally.retrying)])

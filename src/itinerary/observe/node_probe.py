@@ -1,4 +1,4 @@
-"""What a node shows to those who look at it from another thread."""
+"""The parts of a node that other threads may read."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["Watched"]
 
 
 class Watched(Protocol):
-    """A node, from outside. Everything here may be called from any thread, and returns at once."""
+    """A node, seen from outside. All methods may be called from any thread and return at once."""
 
     @property
     def phase(self) -> Phase:
-        """How far it is."""
+        """The phase of the node."""
 
     def ask(self, answer: Callable[[], None]) -> bool:
-        """Have the engine's loop call `answer`. False: there is no such loop, or not any more."""
+        """Schedule `answer` on the engine's loop. False if there is no running loop."""
 
     def timeline(self) -> Timeline | None:
-        """As far as the node has read it."""
+        """Return the timeline as the node knows it."""
 
     def gauges(self) -> Gauges:
-        """How it is."""
+        """Return the current values of the node."""
 
     @property
     def pulse(self) -> Pulse:
-        """How many occurrences it starts, and how late."""
+        """The number of starts and their lateness."""
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
-        """Ask its store, through the engine's loop. Raises NodeError if there is none."""
+        """Read the node's store through the engine's loop. Raise NodeError if there is no loop."""

@@ -1,14 +1,15 @@
-"""What is due and undecided, by the store: an instant without a row, or a row that nobody has begun or marked.
+"""Due and undecided instants, from the store: an instant without a row, or a row that is neither started nor marked.
 
     watermark                                now
         │◄──── expected by the timeline ────►│        below the watermark everything has a row (protocol rule 19)
-        │   less rows, less windows          │  =  instants that nobody has decided about
-        │   rows that are still `prerun`     │  =  instants that somebody has claimed, and not begun
+        │   less rows, less windows          │  =  instants without a decision
+        │   rows that are still `prerun`     │  =  instants that are claimed and not started
 
-What waits for a slot, a limit or its turn is decided: its row says so, and it is counted as waiting. So is what makes
-up for an outage at its pace. A job that no node has the code of stays undecided: nobody will ever run it.
+An occurrence that waits for a slot, a limit or the queue is decided: its row says this, and it counts as waiting. The
+same holds for recovery runs after an outage, which are paced. A job whose code no node has stays undecided, since no
+node will ever run it.
 
-The node is not asked. If it hangs, what it leaves undone is seen here all the same.
+The node is not asked. If the node hangs, the undecided instants are found here nevertheless.
 """
 
 from __future__ import annotations
@@ -29,54 +30,61 @@ from itinerary.stores.paging import Read, decided_between, windows_after
 __all__ = ["ROWS_MAX", "Elsewhere", "Instant", "Undecided", "here", "look_for_undecided"]
 
 Elsewhere: TypeAlias = Callable[..., Awaitable[Any]]
-"""Runs a function where it holds up nobody."""
+"""Runs a function where it does not block the loop."""
 ROWS_MAX: Final = 5_000
-"""How many rows are looked at: what is longest due comes first, and of the lines what stands first in each."""
+"""The maximum number of rows to read: the longest due first, and of each queue the first."""
 _STRIDE: Final = 3_600 * SECOND
 _STRIDES_MAX: Final = 24
-"""How far one looks from the watermark on, an hour at a time: to the first hour in which something is missing."""
+"""The maximum number of hours searched from the watermark on. The search ends at the first with a missing row."""
 
 
 class Instant(msgspec.Struct, frozen=True):
-    """Something that was due and has not begun."""
+    """An instant that is due and has not started."""
 
     job: JobNumber
     instant: int
     due_at: int
     status: OccurrenceState | None
-    """None: there is not even a row."""
+    """None: there is no row."""
     is_skipped: bool = False
-    """It is not to run: a pause or a name passes over it, and that is still to be recorded."""
+    """True if a pause or a skip of this instant applies and is not recorded yet, so the instant will not run."""
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nobody has decided about it."""
+        """True if there is no decision about the instant."""
         return self.status in (None, OccurrenceState.PRERUN)
 
 
 class Undecided(msgspec.Struct, frozen=True):
-    """What has not begun though it is due: the longest due first."""
+    """The instants that are due and have not started, the longest due first."""
 
     instants: tuple[Instant, ...]
     in_queue: int
-    """How many rows are due and have not begun, decided or not, up to ROWS_MAX."""
+    """The number of rows that are due and have not started, decided or not, up to ROWS_MAX."""
 
     @property
     def oldest(self) -> Instant | None:
-        """What has been due and undecided for longest."""
+        """The instant that has been due and undecided for longest."""
         return next((one for one in self.instants if one.is_undecided), None)
 
 
 async def here(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Computes on the loop that asks."""
+    """Run the function on the caller's loop."""
     return function(*arguments)
 
 
 async def look_for_undecided(
     read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere = here
 ) -> Undecided:
-    """What is due before `now` and has not begun. The timeline should be as new as the store; `elsewhere` runs what
-    would hold up the loop."""
+    """Return the instants that are due before `now` and have not started.
+
+    Args:
+        read: Reads from the store.
+        timeline: The timeline, as new as the store.
+        watermark: The instant below which everything has a row.
+        now: The time of the store.
+        elsewhere: Runs a long computation outside the loop.
+    """
     missing = await _missing(read, timeline, watermark, now, elsewhere)
     rows = await read(Active(due_before=now, limit=ROWS_MAX))
     unstarted = [row for row in rows if row.started_at is None]
@@ -90,7 +98,7 @@ def _as_instant(row: OccurrenceRow) -> Instant:
 
 
 async def _missing(read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere) -> list[Instant]:
-    """Instants without a row, of the first hour in which there are such."""
+    """Return the instants without a row, of the first hour that has any."""
     windows = await windows_after(read, watermark)
     for start in range(watermark, now, _STRIDE)[:_STRIDES_MAX]:
         end = min(start + _STRIDE, now)

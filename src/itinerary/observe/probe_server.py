@@ -1,8 +1,8 @@
-"""The HTTP server of the health listener: one request a connection, few connections at a time, each with an end.
+"""The HTTP server of the health listener: one request a connection, few connections at a time, each with a deadline.
 
-    a connection ──► head within 10 s ──► an answer ──► closed, at the latest 15 s after it began
+    a connection ──► head within 10 s ──► an answer ──► closed, at the latest 15 s after its start
 
-Silent connections make room for those that speak, so that a probe is answered however many there are (see `gate`).
+Silent connections are closed in favour of those that send, so that a probe is always answered (see `gate`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from itinerary.connections.refusals import Refusals
 __all__ = ["CONNECTION_MAX", "ProbeServer"]
 
 CONNECTION_MAX: Final = 15.0
-"""How long a connection lives at most, in seconds."""
+"""The maximum age of a connection, in seconds."""
 _LINE_MAX: Final = 4_096
 
 
 class ProbeServer(web.Server):
-    """A server whose connections enter a gate, and have deadlines."""
+    """A server whose connections enter a gate and have deadlines."""
 
     def __init__(self, handler: Any, gate: Gate, refusals: Refusals) -> None:
         super().__init__(handler, access_log=None, max_line_size=_LINE_MAX, max_field_size=_LINE_MAX)
@@ -34,11 +34,11 @@ class ProbeServer(web.Server):
         self._timers: dict[asyncio.Transport, list[asyncio.TimerHandle]] = {}
 
     def __call__(self) -> web.RequestHandler:
-        """Make the protocol of a connection."""
+        """Return the protocol of a new connection."""
         return _Handler(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Give a connection its deadlines."""
+        """Set the deadlines of a connection."""
         super().connection_made(handler, transport)
         self._gate.enter(transport)
         later = self._loop.call_later
@@ -48,7 +48,7 @@ class ProbeServer(web.Server):
         ]
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        """Forget a connection."""
+        """Remove a connection and its deadlines."""
         transport = self._connections.get(handler)
         if transport is not None:
             self._gate.leave(transport)
@@ -57,14 +57,14 @@ class ProbeServer(web.Server):
         super().connection_lost(handler, exc)
 
     def begin(self, request: web.BaseRequest) -> None:
-        """Note that a request has arrived: only the last deadline of its connection stands."""
+        """Record that a request has arrived: from now on, only the last deadline of its connection applies."""
         transport = request.transport
         if isinstance(transport, asyncio.Transport) and transport in self._timers:
             self._gate.work(transport)
             self._timers[transport].pop().cancel()
 
     def refused(self, reason: str, request: web.BaseRequest, status: int) -> None:
-        """Count a refusal, and log it with others."""
+        """Count a refusal, and log it together with others."""
         self._refusals.add(reason, client_key(request.remote), status)
 
     def _close(self, transport: asyncio.Transport, reason: str) -> None:
@@ -74,7 +74,7 @@ class ProbeServer(web.Server):
 
 
 class _Handler(web.RequestHandler):
-    """A connection that counts what is not HTTP."""
+    """A connection that counts requests that are not HTTP."""
 
     __slots__ = ()
 
@@ -85,13 +85,13 @@ class _Handler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what cannot be read, or a bug of ours."""
+        """Answer an unreadable request or an internal error."""
         is_ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
         if isinstance(self._manager, ProbeServer):
             self._manager.refused("failed" if is_ours else "bad_request", request, status)
         if is_ours or request.writer.output_size:
             return super().handle_error(request, status, exc, message)
-        # What is not HTTP is no reason for a traceback in the log: any client could fill the log with them.
+        # No traceback for a request that is not HTTP: otherwise any client could fill the log.
         response = web.Response(status=status, text="this is not HTTP as it is spoken here\n")
         response.force_close()
         return response

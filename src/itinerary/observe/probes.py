@@ -1,6 +1,6 @@
-"""The three probes and the metrics of a node, for whoever publishes them: the listener, or the web server.
+"""The three probes and the metrics of a node, for their publisher: the listener or the web server.
 
-They are asked on a thread that is not the engine's. Somebody has to feel the pulse once a second.
+The publisher calls them on a thread other than the engine's, and must call `feel` once a second.
 """
 
 from __future__ import annotations
@@ -19,16 +19,24 @@ from itinerary.stores.paging import Read
 __all__ = ["PROBES", "Probes"]
 
 PROBES = ("live", "ready", "progress")
-"""What can be asked."""
+"""The names of the probes."""
 
 
 class Probes:
-    """What is known of one node from outside. Used on one loop only."""
+    """The probes and metrics of one node. Used on one loop only."""
 
     def __init__(
         self, watched: Watched, tally: Tally, read: Read, *, heartbeat_interval: int, time: Callable[[], float]
     ) -> None:
-        """`read` asks the store past the engine, where that can be; `time` is in seconds, and may be read anywhere."""
+        """Create the probes.
+
+        Args:
+            watched: The node.
+            tally: The counts of the node.
+            read: Reads from the store, without the engine where possible.
+            heartbeat_interval: The heartbeat interval of nodes in microseconds.
+            time: Returns seconds from any fixed moment. May be called from any thread.
+        """
         self._watched, self._tally = watched, tally
         self._lookout = Lookout(read, watched.timeline, heartbeat_interval)
         self._pulse = Pulse(watched, time)
@@ -38,12 +46,12 @@ class Probes:
         self._metrics = NodeMetrics(tally, self)
 
     def feel(self) -> None:
-        """Ask the engine's loop whether it is there, and count what it has told."""
+        """Ask the engine's loop for a sign of life, and count the waiting events."""
         self._pulse.feel()
         self._tally.count()
 
     async def verdict(self, probe: str) -> Verdict:
-        """The answer to one of the three."""
+        """Return the answer to a probe."""
         try:
             match probe:
                 case "live":
@@ -56,23 +64,23 @@ class Probes:
             return Verdict(ok=False, why=str(error))
 
     async def metrics(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         try:
             await self._lookout.look()
         except StoreError:
-            self._lookout.last = None  # what it said before is not so any more: these metrics are missing then
+            self._lookout.last = None  # the old status is no longer valid; its metrics are left out
         return await asyncio.to_thread(self._metrics.text)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop reading the store."""
         await self._lookout.close()
 
-    # -- what is published and not counted -----------------------------------------------------------------------------
+    # -- values that are published and not counted ---------------------------------------------------------------------
 
     def gauges(self) -> Gauges:
-        """How the node is."""
+        """Return the current values of the node."""
         return self._watched.gauges()
 
     def seen(self) -> Seen | None:
-        """How the store was, last."""
+        """Return the last known status of the store."""
         return self._lookout.last

@@ -2,15 +2,15 @@
 
     engine's loop ── hear(news) ──► a queue ──► a thread: run_end(news) ──► log.info("run.completed", …)
 
-The engine tells of ends on its own loop, and formatting a line takes longer than deciding one. So the loop only puts
-the news into a queue, and a thread formats and writes. Ends that the log would not show at its level are not queued at
-all: with the level `warning`, a run that completes costs a comparison.
+To format a line takes longer than to decide an end. So the engine's loop only puts the events into a queue, and a
+thread formats and writes. Ends that the log level hides are not queued: with the level `warning`, a completed run costs
+a comparison.
 
-Of ends that are alike, some a second have an event of their own; `log.summarized` counts the others. If the log cannot
-keep up all the same, ends are left out and counted, and the log says how many: the engine never waits for it. Ends that
-were wanted are left out first.
+Of similar ends, a limited number a second has an event of its own; `log.summarized` counts the others. If the log is
+still too slow, ends are left out and counted, and the log says how many: the engine never waits for the log. Expected
+ends are left out first.
 
-`run_end` is the one place that says what is logged of an end. The lines of `itinerary up` are made from the same value.
+Only `run_end` decides the content of the event. The lines of `itinerary up` come from the same value.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["ENDS_A_SECOND", "QUIET", "RunEnd", "RunLog", "run_end"]
 
 QUIET: Final = frozenset({OccurrenceState.COMPLETED, OccurrenceState.CANCELLED, OccurrenceState.SKIPPED})
-"""The ends that were wanted: logged as info. All others are warnings."""
+"""The expected outcomes, logged as info. All others are warnings."""
 
 ENDS_A_SECOND: Final = 500
-"""How many ends of one outcome have an event of their own, in each second."""
+"""The number of ends of one outcome that have an event of their own, in each second."""
 _WAITING_MAX: Final = 10_000
-"""How many ends may wait to be written, before those that were wanted are left out."""
+"""The number of waiting ends above which expected ends are left out."""
 _WAITING_LOUD_MAX: Final = 100_000
-"""The same for all others."""
+"""The number of waiting ends above which all ends are left out."""
 _WHY_MAX: Final = 2_000
 _CLOSE_TIMEOUT: Final = 5.0
 
@@ -50,34 +50,34 @@ Item: TypeAlias = Finished | Settled
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run, as people are told of it. What does not apply is None."""
+    """The end of a run, for people. A field that does not apply is None."""
 
     job: str
     run: str
-    """How people know it: `etl:1767225600`."""
+    """The run id that people know: `etl:1767225600`."""
     kind: Kind
     outcome: OccurrenceState
     occurrence: Ref | None = None
     attempt: int | None = None
-    """How many attempts its task took; of several tasks, the most."""
+    """The number of attempts of the task; of several tasks, the largest."""
     delay: float | None = None
-    """Seconds from when it was due to its start."""
+    """The start lateness in seconds."""
     duration: float | None = None
-    """Seconds from its start to its end."""
+    """The seconds from the start to the end."""
     why: str | None = None
-    """The error, or the reason for which it did not run."""
+    """The error, or the reason why the run did not happen."""
     count: int = 1
-    """For how many instants it stands."""
+    """The number of instants that this end covers."""
     ended_at: int | None = None
 
     @property
     def is_quiet(self) -> bool:
-        """True if this end was wanted."""
+        """True if the outcome is an expected one."""
         return self.outcome in QUIET
 
 
 def run_end(item: Item) -> RunEnd:
-    """Say what is to be told of an end."""
+    """Return the end of a run from a scheduler event."""
     key = item.key
     run, why = key.run_id(item.job), None if item.why is None else item.why[:_WHY_MAX]
     if isinstance(item, Settled):
@@ -102,23 +102,23 @@ def _seconds(microseconds: int) -> float:
 
 
 class RunLog:
-    """Logs what ends. Give `hear` to the engine, and close it when the node has ended."""
+    """The writer of the log of runs. Pass `hear` to the engine, and close the writer when the node has ended."""
 
     def __init__(self, log: Any, node: str) -> None:
-        # A logger that structlog hands out is put together anew for each event, unless it is bound.
+        # An unbound logger of structlog is created again for each event.
         self._log, self._node = log.bind() if hasattr(log, "bind") else log, node
         self._queue: SimpleQueue[Sequence[Item] | None] = SimpleQueue()
         self._taken = self._written = 0
-        """How many ends were queued, which the loop counts, and how many were written, which the thread counts."""
+        """The number of queued ends, counted by the loop, and of written ends, counted by the thread."""
         self._budget = LogBudget(ENDS_A_SECOND)
         self._ended_at = 0
-        """When the last run ended that says so, in microseconds."""
+        """The end of the last run that has an end time, in microseconds."""
         self._left_out: Counter[OccurrenceState] = Counter()
         self._left_out_lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def hear(self, news: Sequence[News]) -> None:
-        """Take what has ended. On the engine's loop."""
+        """Queue the ends among the scheduler events. Called on the engine's loop."""
         shows_all = _shows(self._log, logging.INFO)
         ends = [
             item
@@ -136,13 +136,13 @@ class RunLog:
             self._thread.start()
 
     def close(self) -> None:
-        """Write what is left, for at most a few seconds."""
+        """Write the rest, for a few seconds at most."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(_CLOSE_TIMEOUT)
 
     def _kept(self, ends: list[Item]) -> list[Item]:
-        """What is logged although the log cannot keep up; the rest is counted."""
+        """Return the ends to log although the log is too slow, and count the rest."""
         has_room = self._taken - self._written < _WAITING_LOUD_MAX
         kept = [item for item in ends if has_room and item.outcome not in QUIET]
         left_out = Counter(item.outcome for item in ends)
@@ -156,19 +156,19 @@ class RunLog:
             try:
                 ends = self._queue.get(timeout=SUMMARY_AFTER if self._budget.owes else None)
             except Empty:
-                with suppress(Exception):  # a full disk, say, which must not end the log of runs
+                with suppress(Exception):  # a full disk, for example, must not end the log of runs
                     log_summaries(self._log, self._budget.close())
                 continue
             if ends is None:
                 break
             self._write_batch(ends)
-        with suppress(Exception):  # nothing is left to be written to
+        with suppress(Exception):  # the log can no longer be written
             log_summaries(self._log, self._budget.close())
             if self._left_out:
                 self._say_what_was_left_out()
 
     def _write_batch(self, ends: Sequence[Item]) -> None:
-        """Write these. A log that fails, on a full disk say, must not end the log of runs: what it lost is counted."""
+        """Write ends. If the log fails, for example on a full disk, count the lost ends and continue."""
         written = 0
         try:
             for item in ends:
@@ -177,7 +177,7 @@ class RunLog:
             log_summaries(self._log, self._budget.summaries(self._ended_at))
             if self._left_out and self._queue.empty():
                 self._say_what_was_left_out()
-        except Exception:  # noqa: BLE001 - whatever handlers of a program raise
+        except Exception:  # noqa: BLE001 - handlers of the program may raise anything
             with self._left_out_lock:
                 self._left_out += Counter(item.outcome for item in ends[written:])
         finally:
@@ -220,7 +220,7 @@ def log_end(log: Any, end: RunEnd, node: str) -> None:
 
 
 def run_fields(end: RunEnd, node: str) -> dict[str, Any]:
-    """The fields of the event: those that apply."""
+    """Return the fields of the event that apply."""
     error = end.outcome in _FAILURES
     fields = {
         "job": end.job,
@@ -243,6 +243,6 @@ _FAILURES: Final = frozenset(
 
 
 def _shows(log: Any, level: int) -> bool:
-    """True if the log shows events of this level, as far as it can be asked."""
+    """True if the log shows events of this level, or cannot say."""
     asked = getattr(log, "is_enabled_for", None) or getattr(log, "isEnabledFor", None)
     return True if asked is None else bool(asked(level))

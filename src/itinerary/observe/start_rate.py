@@ -1,9 +1,9 @@
-"""The pulse of a node: how many occurrences it started, and how late, in each ten seconds of the last ten minutes.
+"""The start rate of a node: the number of starts and their lateness, for each ten seconds of the last ten minutes.
 
-    engine's thread      hear(news) ──► a batch, put aside             one append, however many there are
-    who looks            beats(now) ──► every batch that waits is counted, and what is old is forgotten
+    engine's thread      hear(news) ──► set a batch aside              one append, for any number of events
+    a reader             beats(now) ──► count all waiting batches, and forget the old
 
-As with the metrics (see `tally`), nothing is counted where it happens, unless nobody looks and too much waits.
+As with the metrics (see `counters`), the engine does not count, unless too many events wait because there is no reader.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ __all__ = ["BEAT", "BEATS", "Beat", "Pulse"]
 
 BEAT: Final = 10 * SECOND
 BEATS: Final = 60
-"""How many beats are kept: ten minutes."""
+"""The number of intervals that are kept: ten minutes."""
 _WAITING_MAX: Final = 20_000
-"""How many news may wait to be counted."""
+"""The maximum number of events that wait to be counted."""
 _NEARLY_ALL: Final = 0.99
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """Ten seconds of a node."""
+    """An interval of ten seconds."""
 
     at: int
-    """When they began."""
+    """The start of the interval."""
     starts: int
     late_for: int | None
-    """By how much the start of nearly all (99 of 100) was late at most, in microseconds; None: nothing started that was
-    due then. It is read off a histogram, so it is near the truth and not below it."""
+    """The 99th percentile of start lateness, in microseconds; None: no scheduled occurrence started.
+
+    The value is the upper bound of a histogram bucket, so it is approximate and not too low.
+    """
 
 
 class Pulse:
-    """Hears of everything that a node starts."""
+    """The starts of a node, by interval."""
 
     def __init__(self) -> None:
         self._batches: deque[Sequence[News]] = deque()
@@ -52,7 +54,7 @@ class Pulse:
         self._lateness: dict[int, Histogram] = {}
 
     def hear(self, news: Sequence[News]) -> None:
-        """On the engine's loop: put it aside."""
+        """Set events aside. Called on the engine's loop."""
         self._batches.append(news)
         self._waiting += len(news)
         if self._waiting > _WAITING_MAX:
@@ -60,7 +62,7 @@ class Pulse:
                 self._count()
 
     def beats(self, now: int) -> list[Beat]:
-        """The last ten minutes, the oldest first. The ten seconds that are not over are left out."""
+        """Return the last ten minutes, the oldest first, without the current interval."""
         last = now // BEAT
         with self._lock:
             self._count()
@@ -85,13 +87,13 @@ class Pulse:
                         if number not in self._lateness:
                             self._lateness[number] = Histogram(LATENESS)
                         self._lateness[number].add(item.started_at - item.due_at)
-        for number in sorted(self._starts)[: -2 * BEATS]:  # nobody looks, and time goes on
+        for number in sorted(self._starts)[: -2 * BEATS]:  # without a reader, old intervals would accumulate
             del self._starts[number]
             self._lateness.pop(number, None)
 
 
 def _nearly_all(histogram: Histogram) -> int:
-    """The upper bound of the bucket in which the 99th of 100 lies; beyond the last bound, that bound."""
+    """Return the upper bound of the bucket with the 99th percentile; beyond the last bound, that bound."""
     wanted, seen = sum(histogram.counts) * _NEARLY_ALL, 0
     for bound, count in zip(histogram.buckets, histogram.counts, strict=False):
         seen += count

@@ -1,10 +1,10 @@
-"""The lookout: how the store is, read past the node.
+"""The status of the store, read without the node.
 
-It is asked on a thread that is not the engine's, through a connection that is not the engine's either, so what it sees
-is true when the engine hangs. Where a store can only be opened once (memory, LMDB), it asks through the engine, and
-says so when that does not answer.
+The reader runs on a thread and a connection that are not the engine's, so its result is correct even if the engine
+hangs. A store that can be opened only once (memory, LMDB) is read through the engine, and the reader raises an error if
+that does not answer.
 
-One look is a handful of reads, and serves everybody for a few seconds.
+A look is a few reads, and its result is shared by all callers for two seconds.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from itinerary.stores.paging import Read, news_since
 __all__ = ["LOOK_TIMEOUT", "Lookout", "Seen"]
 
 LOOK_TIMEOUT: Final = 5.0
-"""How long a store may take to answer, in seconds."""
+"""The maximum time for an answer of the store, in seconds."""
 _FRESH_FOR: Final = 2.0
-"""For how long a look serves everybody, in seconds."""
+"""The time for which a result is shared by all callers, in seconds."""
 _MISSES_MAX: Final = 3
-"""How many heartbeats a node may miss and still be counted as there."""
+"""The number of heartbeats that a node may miss and still count as present."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """How the store was."""
+    """The status of the store at one time."""
 
     now: int
-    """By the store's clock."""
+    """The time of the store's clock."""
     watermark: int
     oldest: Instant | None
-    """What has been due and undecided for longest."""
+    """The instant that has been due and undecided for longest."""
     oldest_job: str | None
-    """What its job is called."""
+    """The name of its job."""
     undecided: tuple[Instant, ...]
-    """What is due and has not begun."""
+    """The instants that are due and have not started."""
     in_queue: int
     paused: int
     nodes: int
 
     @property
     def undecided_for(self) -> int:
-        """For how long something has been due and undecided, in microseconds; 0: nothing is."""
+        """The time for which an instant has been due and undecided, in microseconds; 0 if there is none."""
         return 0 if self.oldest is None else max(self.now - self.oldest.due_at, 0)
 
 
 class Lookout:
-    """Looks at one store. Used on one loop only."""
+    """The reader of one store's status. Used on one loop only."""
 
     def __init__(
         self,
@@ -66,7 +66,15 @@ class Lookout:
         timeout: float = LOOK_TIMEOUT,
         elsewhere: Elsewhere = here,
     ) -> None:
-        """`timeline` is the node's, as far as it has read it; what is newer is read here."""
+        """Create a reader.
+
+        Args:
+            read: Reads from the store.
+            timeline: Returns the timeline as the node knows it. Newer entries are read from the store.
+            heartbeat_interval: The heartbeat interval of nodes in microseconds.
+            timeout: The maximum time for an answer of the store, in seconds.
+            elsewhere: Runs a long computation outside the loop.
+        """
         self._read, self._node_timeline = read, timeline
         self._silence_max, self._timeout = heartbeat_interval * _MISSES_MAX, timeout
         self._elsewhere = elsewhere
@@ -75,10 +83,14 @@ class Lookout:
         self._looked_at = -_FRESH_FOR
         self._look: asyncio.Task[Seen] | None = None
         self.last: Seen | None = None
-        """What was seen last."""
+        """The last result."""
 
     async def look(self) -> Seen:
-        """How the store is, now or a moment ago. Raises StoreError if it does not answer."""
+        """Return the status of the store, at most a moment old.
+
+        Raises:
+            StoreError: The store does not answer, or its content cannot be read.
+        """
         loop = asyncio.get_running_loop()
         if self.last is not None and loop.time() - self._looked_at < _FRESH_FOR:
             return self.last
@@ -89,7 +101,7 @@ class Lookout:
         return seen
 
     async def close(self) -> None:
-        """Look no more."""
+        """Cancel a read in progress."""
         if self._look is not None and not self._look.done():
             self._look.cancel()
             await asyncio.wait([self._look])
@@ -102,7 +114,7 @@ class Lookout:
             raise StoreUnavailable(f"the store has not answered for {self._timeout:g} s") from None
         except StoreError:
             raise
-        except ItineraryError as error:  # a job that cannot be enumerated, a page that does not end
+        except ItineraryError as error:  # for example, a job that cannot be enumerated or a page without an end
             raise StoreError(f"what the store holds cannot be read: {error}") from error
 
     async def _look_around(self) -> Seen:
@@ -124,7 +136,7 @@ class Lookout:
         )
 
     async def _newest(self, revision: int) -> Timeline:
-        """The timeline, up to that revision: the node's, if it has come so far."""
+        """Return the timeline up to a revision: the node's, if it is new enough."""
         theirs = self._node_timeline()
         if theirs is not None and theirs.revision >= self._timeline.revision:
             self._timeline = theirs
@@ -133,7 +145,7 @@ class Lookout:
         return self._timeline
 
     def _paused(self, timeline: Timeline, now: int) -> int:
-        """How many jobs are paused. Those that never were are not looked at again until the timeline changes."""
+        """Return the number of paused jobs. Only jobs with a pause in their timeline are checked."""
         revision, jobs = self._pausing
         if revision != timeline.revision:
             jobs = tuple(
@@ -147,5 +159,5 @@ def _is_paused(timeline: Timeline, job: JobNumber, now: int) -> bool:
     try:
         stretch = timeline.in_force(job, now)
     except ItineraryError:
-        return False  # it cannot be read, and is quarantined
+        return False  # the job is unreadable and quarantined
     return stretch is not None and isinstance(stretch.standing, Paused)

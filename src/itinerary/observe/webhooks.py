@@ -1,10 +1,10 @@
-"""Webhooks: an alert is posted to a URL, signed, to an address that was checked (U12, Q5).
+"""Webhooks: post an alert to a URL, signed, to an address that was checked (U12, Q5).
 
-    resolve once ──► check each address ──► connect to what was checked ──► POST ──► 2xx: it has arrived
+    resolve once ──► check each address ──► connect to a checked address ──► POST ──► 2xx: delivered
 
-The same rules as for HTTP tasks hold: private and link-local addresses are refused unless the operator allows the host
-by name, and redirects are not followed. A URL is often a secret itself; it may be a reference, and messages name only
-the host. The signature is HMAC-SHA256 over the timestamp, a dot, and the body.
+The rules are those of HTTP tasks: private and link-local addresses are refused unless the operator allows the host by
+name, and redirects are not followed. A URL is often a secret itself: it may be a reference, and messages name only the
+host. The signature is HMAC-SHA256 over the timestamp, a dot, and the body.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from itinerary.model.text import clean_text
 __all__ = ["Posts", "Receiver", "Undelivered", "Webhook", "receiver_of", "signature"]
 
 _TIMEOUT: Final = 10.0
-"""How long a receiver may take, in seconds."""
+"""The maximum time for an answer of the receiver, in seconds."""
 _URL: Final = "url"
 _ERROR_MAX: Final = 300
 _UNUSABLE: Final = "the URL of a receiver, or the secret that it is, cannot be used; check it"
@@ -39,34 +39,34 @@ class Undelivered(ItineraryError):
 
 
 class Receiver(msgspec.Struct, frozen=True):
-    """Where alerts go."""
+    """A receiver of alerts."""
 
     url: Value
     name: str
-    """What it is called in the log of deliveries: nothing that could be read back to a URL."""
+    """The name in the log of deliveries. The URL cannot be computed from it."""
 
 
 def receiver_of(url: Value) -> Receiver:
-    """A receiver, known by the digest of its URL, or of the name of the secret that it is."""
+    """Return a receiver whose name is the digest of its URL, or of the name of the secret with the URL."""
     text = f"secret {url.name}" if isinstance(url, Secret) else url
     return Receiver(url, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """What a receiver computes, too, to know who sent it."""
+    """Return the signature of a body. The receiver computes the same to verify the sender."""
     digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     return f"sha256={digest}"
 
 
 class Posts(Protocol):
-    """Brings a body to a receiver."""
+    """A way to send a body to a receiver."""
 
     async def post(self, receiver: Receiver, alert: str, body: bytes, timestamp: int) -> None:
-        """Bring it there, once. Raises Undelivered."""
+        """Send a body once. Raise Undelivered on failure."""
 
 
 class Webhook:
-    """Brings alerts by HTTP."""
+    """The sender of alerts by HTTP."""
 
     def __init__(
         self,
@@ -76,12 +76,23 @@ class Webhook:
         secrets: SecretResolver = environment_secret,
         lookup: HostLookup = system_lookup,
     ) -> None:
-        """`signing` is the secret that bodies are signed with; None: they are not."""
+        """Keep the rules and the secrets.
+
+        Args:
+            allowed_hosts: Hosts whose private addresses are allowed.
+            signing: The secret that signs bodies; None: no signature.
+            secrets: Resolves references to secrets.
+            lookup: Resolves host names.
+        """
         self._allowed, self._signing = read_allowed(allowed_hosts), signing
         self._secrets, self._lookup = secrets, lookup
 
     async def post(self, receiver: Receiver, alert: str, body: bytes, timestamp: int) -> None:
-        """Post a body, once. Raises Undelivered, which names the host and nothing more of the URL."""
+        """Post a body once.
+
+        Raises:
+            Undelivered: The alert did not arrive. The message names the host and no other part of the URL.
+        """
         host = "the receiver"
         try:
             call = read_http({"http": await self._resolved(receiver.url), "method": "POST"})
@@ -99,7 +110,7 @@ class Webhook:
                 status = response.status
         except TimeoutError:
             raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
-        except ConfigError:  # it may quote the URL, which may be a secret
+        except ConfigError:  # the message may quote the URL, which may be a secret
             raise Undelivered(_UNUSABLE) from None
         except ItineraryError as error:
             raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
@@ -116,11 +127,11 @@ class Webhook:
             The host.
 
         Raises:
-            Undelivered: An alert would not arrive. The message names the host and nothing more of the URL.
+            Undelivered: An alert would not arrive. The message names the host and no other part of the URL.
         """
         host = "the receiver"
         try:
-            await self._headers("", b"", "0")  # the signature needs its secret
+            await self._headers("", b"", "0")  # fails if the secret of the signature is missing
             call = read_http({"http": await self._resolved(receiver.url), "method": "POST"})
             host = call.host
             addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
@@ -143,7 +154,7 @@ class Webhook:
     async def _resolved(self, value: Value) -> str:
         if not isinstance(value, Secret):
             return value
-        found, _ = await asyncio.to_thread(resolve_values, {_URL: value}, self._secrets)  # it may be in a file
+        found, _ = await asyncio.to_thread(resolve_values, {_URL: value}, self._secrets)  # the secret may be in a file
         return found[_URL]
 
     async def _headers(self, alert: str, body: bytes, timestamp: str) -> dict[str, str]:

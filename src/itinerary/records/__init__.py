@@ -1,21 +1,22 @@
-"""Records: units of business work that are known only by their events (SPEC E), picked up, called back and verified.
+"""Records: business items, known only by their events (SPEC E), that are queued, called back and verified.
 
-    kinds, settings, quiet      what may be said of a record; the numbers that govern a desk; when it is quiet
-    projection, deciding        what is so, read off the events; what a cycle does about it
-    shares                      which partitions are whose
-                                these decide, and are pure: no I/O, no clock
+    event_types, settings, quiet_hours    the events of a record; the settings of a record scheduler; its quiet hours
+    projection, cycle                     the state of a partition, computed from its events; the decisions of a cycle
+    partition_assignment                  which node should hold which partitions
+                                          these modules are pure: no I/O, no clock
 
-    declared, desk              what a program declares, and what it asks
-    clerk                       a desk at work on one node: its cycles; with
-        holdings, seats             the partitions that it holds, and who else is there
-        zone_lookup                 the time zones of these partitions
-        delivery, batches           what goes to the handlers
-        outage, figures             what is done while the store is away; the figures
-    service, ground             all desks of a node; what they stand on
-    producing                   appending from outside
+    declaration, scheduler                what a program declares, and what it can call
+    worker                                a record scheduler on one node: its cycles; with
+        partition_leases, membership          the partitions that the node holds, and the other nodes
+        zone_lookup                           the time zones of these partitions
+        delivery, batches                     the delivery to the handlers
+        store_retry, metrics                  retries during a store outage; the metrics
+    service, environment                  all record schedulers of a node; their store, clock and log
+    append                                append events from outside
+    inspect                               read record schedulers from outside, without a node
 
-The app is above this, and the engine below: a desk knows the engine's store, clock and log, and the app through a
-protocol (`desk.Host`).
+The API layer is above this package, and the engine is below. A record scheduler uses the store, clock and log of the
+engine, and reaches the API layer through a protocol (`scheduler.Host`).
 """
 
 from itinerary.records.batches import Batch, Cycled, Event, Record

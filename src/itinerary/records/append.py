@@ -1,7 +1,7 @@
-"""Appending to a log from outside: by a program, the command line, over HTTP (E10).
+"""Append events to a log from outside: from a program, the command line or HTTP (E10).
 
-A record lives in the partition of its first event. Who creates one says which that is; whoever speaks of it later need
-not, since the log knows.
+A record belongs to the partition of its first event. The producer of that event must name the partition. For later
+events the partition may be omitted, since the log knows it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ __all__ = ["appended"]
 
 
 async def appended(store: Store, stream: str, event: NewEvent, partition: str | None) -> int:
-    """Append an event, and return its number: the same for the same key. Raises RecordError where it cannot stand."""
+    """Append an event and return its number.
+
+    Args:
+        store: The store to append to.
+        stream: The name of the record scheduler.
+        event: The event. A second event with the same key returns the number of the first.
+        partition: The partition of the record; None: the log knows it.
+
+    Raises:
+        RecordError: The record is unknown and no partition is given, or the record belongs to another partition.
+    """
     if partition is None:
         partition = await _home(store, stream, event.record)
         if partition is None:

@@ -1,4 +1,4 @@
-"""What handlers are given, and what those see who follow a log."""
+"""The values that handlers receive, and the events that readers of a log see."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Record(msgspec.Struct, frozen=True):
     id: str
     partition: str
     data: Any
-    """What it was created with."""
+    """The data of the event that created the record."""
     created_at: datetime
     times_queued: int = 1
-    """This time included."""
+    """The number of times the record was queued, including this time."""
     is_retry: bool = False
-    """Whether it was queued because a callback was due."""
+    """True if the record was queued because a callback was due."""
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Records that go to a handler together. Returning acknowledges them, raising brings them back."""
+    """Records that go to a handler together. A return acknowledges them, an exception retries them."""
 
     id: str
     desk: str
     partition: str
     attempt: int
-    """Which time this is that a handler has it, from 1."""
+    """The number of this delivery to a handler, from 1."""
     records: tuple[Record, ...]
 
     def __iter__(self) -> Iterator[Record]:
@@ -48,12 +48,12 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Cycled(msgspec.Struct, frozen=True):
-    """What one cycle came to, on this node."""
+    """The counts of one cycle on this node."""
 
     queued: int = 0
-    """Records that were new."""
+    """New records that were queued."""
     requeued: int = 0
-    """Records whose callback was due."""
+    """Records that were queued because a callback was due."""
     triggered: int = 0
     """Verifications that were due."""
 
@@ -62,25 +62,25 @@ class Cycled(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event of the log."""
+    """An event of the log."""
 
     sequence: int
     partition: str
     kind: str
     record: str
-    """Empty if it is about no single one."""
+    """The record's name; empty if the event is not about a single record."""
     at: datetime
     fields: Mapping[str, Any]
     by: str | None = None
-    """Who appended it: the name of a token or a user. None: the desk itself, or a program."""
+    """The name of the token or user that appended the event. None: the record scheduler itself, or a program."""
 
 
 def event_of(row: EventRow) -> Event:
-    """A row of the log, for people."""
+    """Return a row of the log in the form that people read."""
     at = instant_of(row.at)
     return Event(row.sequence, row.partition, row.kind, row.record, at, shown_fields(row), row.entered_by)
 
 
 def instant_of(at: int) -> datetime:
-    """Microseconds since the epoch, as an aware datetime."""
+    """Return microseconds since the epoch as an aware datetime."""
     return _EPOCH + timedelta(microseconds=at)

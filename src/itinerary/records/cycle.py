@@ -1,14 +1,14 @@
-"""What a cycle does: `now`, what is known and the settings go in, events come out (E4). Pure.
+"""The decisions of a cycle: time, projection and settings go in, events come out (E4). Pure.
 
-    pickup           records that are new                     ──► RecordQueued, in batches
+    pickup           new records                              ──► RecordQueued, in batches
     callbacks        records whose callback is due            ──► RecordQueued with the retry flag, in batches
     verifications    verifications that are due               ──► VerificationTriggered
 
-Nothing is queued in quiet hours (E5), nor while the queue is too long (E6); what is held back for either reason waits
-where it is, and the next cycle finds it there.
+Nothing is queued in quiet hours (E5) or while the queue is too long (E6). Records that are held back stay as they are,
+and a later cycle finds them.
 
-A batch is named by the event that its first record is in it for: the number of its creation, or its callback's time and
-name. So whoever decides the same thing again names it the same.
+The name of a batch comes from its first record: the number of its creation event, or the time of its callback and that
+number. So the same decision, made again, gives the batch the same name.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ __all__ = ["EVENTS_MAX", "Cycle", "Pressure", "due_callbacks", "due_pickups", "d
 T = TypeVar("T")
 
 EVENTS_MAX: Final = 2_500
-"""About how many events of a kind are decided about at once, of one partition; what is left is decided about right
-after. Three kinds of so many, two of them with the rest of a batch, fit into one write: a batch is written whole."""
+"""About how many events one pass decides for each cycle of a partition. The next pass follows at once.
+
+Three times this number, and the rest of two batches, fit into one write. So a batch is always written whole.
+"""
 
 
 class Cycle(StrEnum):
-    """The three cycles of a desk."""
+    """The three cycles of a record scheduler."""
 
     PICKUP = "pickup"
     CALLBACKS = "callbacks"
@@ -41,7 +43,7 @@ class Cycle(StrEnum):
 
 
 def interval_of(cycle: Cycle, settings: DeskSettings) -> int:
-    """From one instant of a cycle to the next."""
+    """Return the interval between two instants of a cycle."""
     match cycle:
         case Cycle.PICKUP:
             return settings.schedule_interval
@@ -54,14 +56,14 @@ def interval_of(cycle: Cycle, settings: DeskSettings) -> int:
 
 
 class Pressure:
-    """Whether the queue is too long: above `queue_high` it is, and stays so until there are fewer than `queue_low`."""
+    """Backpressure: queueing pauses above `queue_high` records and resumes below `queue_low`."""
 
     def __init__(self, settings: DeskSettings) -> None:
         self._high, self._low = settings.queue_high, settings.queue_low
         self.is_paused = False
 
     def room(self, queue_size: int) -> int:
-        """How many records may be queued now, before the queue is too long; 0: it is."""
+        """Return how many records may be queued now; 0 if queueing is paused."""
         if queue_size > self._high:
             self.is_paused = True
         elif queue_size < self._low:
@@ -70,7 +72,13 @@ class Pressure:
 
 
 def due_pickups(known: Projection, settings: DeskSettings, room: int) -> list[NewEvent]:
-    """New records, as many as there is room for and a batch at a time: the last may go over by less than a batch."""
+    """Return events that queue new records, in whole batches.
+
+    Args:
+        known: The state of the partition.
+        settings: The settings of the record scheduler.
+        room: The number of records that may be queued. The last batch may exceed it by less than a batch.
+    """
     events: list[NewEvent] = []
     for batch in _batches(known.new_records(), settings, room):
         name = f"{known.created_at(batch[0])}"
@@ -79,8 +87,10 @@ def due_pickups(known: Projection, settings: DeskSettings, room: int) -> list[Ne
 
 
 def due_callbacks(known: Projection, now: int, settings: DeskSettings, room: int) -> list[NewEvent]:
-    """Records whose callback is due, as many as there is room for. One that has several due is queued for the oldest,
-    and again when that is done with."""
+    """Return events that queue records whose callback is due, in whole batches.
+
+    A record with several due callbacks is queued for the oldest. The next follows when that batch is acknowledged.
+    """
     taken: dict[str, int] = {}
     oldest = (
         callback
@@ -96,7 +106,7 @@ def due_callbacks(known: Projection, now: int, settings: DeskSettings, room: int
 
 
 def due_verifications(known: Projection, now: int) -> list[NewEvent]:
-    """Verifications that are due and have not gone to their handler."""
+    """Return events that trigger verifications that are due."""
     return [
         triggered(record, check_time, kind)
         for check_time, kind, record in islice(known.due_verifications(now), EVENTS_MAX)
@@ -104,7 +114,7 @@ def due_verifications(known: Projection, now: int) -> list[NewEvent]:
 
 
 def _batches(due: Iterable[T], settings: DeskSettings, room: int) -> Iterator[list[T]]:
-    """Batches, as long as there is room for the first of one. The last is whole, so it may go over."""
+    """Yield batches while there is room for at least one record. The last batch is whole and may exceed the room."""
     source, left = iter(due), min(room, EVENTS_MAX)
     while left > 0 and (batch := list(islice(source, settings.batch_size_max))):
         left -= len(batch)

@@ -1,4 +1,4 @@
-"""A desk as the program has declared it: its name, its settings, its functions."""
+"""A record scheduler as the program declares it: its name, its settings and its functions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
 __all__ = ["ONE_PARTITION", "DeskDeclaration", "ZoneLike"]
 
 ZoneLike: TypeAlias = str | Callable[[str], str] | None
-"""The time zone of all partitions, or a function that says which one a partition has; None: that of the settings."""
+"""The time zone of all partitions, or a function that returns that of one; None: the zone of the settings."""
 
 ONE_PARTITION: Final = "all"
-"""The partition of a desk that has no others."""
+"""The only partition of a record scheduler without `partition_by`."""
 
 
 class DeskDeclaration:
-    """What was declared so far."""
+    """The declared name, settings and functions of a record scheduler."""
 
     def __init__(
         self,
@@ -34,7 +34,18 @@ class DeskDeclaration:
         timezone: ZoneLike = None,
         zones: ZoneSource = packaged_zone,
     ) -> None:
-        """`zones` is where the tables of time zones come from."""
+        """Check the names and the zone.
+
+        Args:
+            name: The name of the record scheduler and of its log.
+            settings: The settings.
+            partition_by: The field of events that names the partition; None: there is one partition.
+            timezone: The time zone of the partitions.
+            zones: The source of the time zone tables.
+
+        Raises:
+            ConfigError: A name is not allowed.
+        """
         try:
             self.name = check_name("desk name", name)
             self.partition_by = None if partition_by is None else check_name("partition_by", partition_by)
@@ -47,20 +58,20 @@ class DeskDeclaration:
         self.settings = settings
         self._timezone, self._zones = timezone, zones
         if not callable(timezone):
-            zones(UTC_NAME if timezone is None else timezone)  # an unknown one is told of here
+            zones(UTC_NAME if timezone is None else timezone)  # raises if the zone is unknown
         self.handler: Callable[[Batch], Any] | None = None
         self.verifications: dict[str, Callable[[Record], Any]] = {}
         self.alert_hooks: list[Callable[[str], Any]] = []
 
     def set_handler(self, function: Callable[[Batch], Any]) -> None:
-        """Who takes batches."""
+        """Set the function that handles batches."""
         if self.handler is not None:
             raise ConfigError(f"desk {self.name!r} has a handler already; one desk has one")
         self._check(function, "a batch")
         self.handler = function
 
     def set_verification(self, kind: str, function: Callable[[Record], Any]) -> None:
-        """Who verifies records, of that kind of verification."""
+        """Set the function that handles one kind of verification."""
         check_verification(kind)
         if kind in self.verifications:
             raise ConfigError(f"desk {self.name!r} has a handler for verification {kind!r} already")
@@ -68,12 +79,12 @@ class DeskDeclaration:
         self.verifications[kind] = function
 
     def add_alert(self, function: Callable[[str], Any]) -> None:
-        """Who is told when the event store is away for long, and when it is back."""
+        """Add a function that is called when a long outage of the event store begins, and when it ends."""
         self._check(function, "a message")
         self.alert_hooks.append(function)
 
     def zone_of(self, partition: str) -> Zone:
-        """The time zone of a partition. Raises whatever the program's function raises."""
+        """Return the time zone of a partition. Errors of the program's function pass through."""
         name = self._timezone(partition) if callable(self._timezone) else self._timezone
         return self._zones(UTC_NAME if name is None else name)
 
@@ -86,4 +97,4 @@ class DeskDeclaration:
             name = getattr(function, "__qualname__", repr(function))
             raise ConfigError(f"desk {self.name!r}: {name} takes one argument, {what}") from error
         except ValueError:
-            return  # its signature cannot be read: a function that is not written in Python
+            return  # the signature of a function that is not written in Python may be unreadable

@@ -1,18 +1,17 @@
-"""From the queue to the handlers: batches and verifications, so many at a time (E10).
+"""Deliver batches and verifications to the handlers, a limited number at a time (E10).
 
-    what has arrived ──► waiting ──► RecordPickedUp ──► the handler ──► returned: BatchAcknowledged
-                            ▲                              │
-                            └──── 1 s, 2 s, 4 s … 60 s ────┴── raised, or took too long
+    arrived ──► waiting ──► RecordPickedUp ──► the handler ──► returned: BatchAcknowledged
+                   ▲                              │
+                   └──── 1 s, 2 s, 4 s … 60 s ────┴── raised, or timed out
 
-A batch is in the queue until somebody has acknowledged it. If the handler raises, it waits a while and goes again. If
-the process dies, whoever takes over the partition finds it in the log without an acknowledgement, and delivers it: so a
-handler may see a batch again (its `attempt` says so), and no batch is ever forgotten. Records in it that were completed
-meanwhile are left out.
+A batch stays in the queue until it is acknowledged. If the handler raises, the batch is retried after a wait. If the
+process dies, the node that takes over the partition finds the batch unacknowledged in the log, and delivers it. So a
+handler may see a batch again (see `attempt`), and no batch is forgotten. A new attempt leaves out completed records.
 
-A verification goes the same way: triggered, handed over, and its result appended.
+A verification goes the same way: it is triggered, handled, and its result is appended.
 
-If the partition is lost, what is in hand is cancelled: the other node has begun with it, and what is acknowledged here
-would be refused.
+If the node loses the partition, its deliveries are cancelled. The other node delivers the same batches, and the store
+would refuse an acknowledgement from this node.
 """
 
 from __future__ import annotations
@@ -43,24 +42,24 @@ _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _DOUBLINGS_MAX: Final = 6
 _CANCEL_TIMEOUT: Final = 2.0
-"""How long deliveries that were cancelled have to end, in seconds."""
+"""The time in seconds within which cancelled deliveries must end."""
 _NAMED_MAX: Final = 20
 
 
 class Handlers(Protocol):
-    """The functions of the program that a desk has."""
+    """The functions of the program that belong to a record scheduler."""
 
     @property
     def handler(self) -> Callable[[Batch], Any] | None:
-        """Takes batches."""
+        """The function that handles batches."""
 
     @property
     def verifications(self) -> Mapping[str, Callable[[Record], Any]]:
-        """Take records to be verified, by kind."""
+        """The functions that verify records, by kind."""
 
 
 class _Parcel:
-    """Something that goes to a handler: a batch, by its name, or a verification."""
+    """A pending delivery: a batch, by its name, or a verification."""
 
     __slots__ = ("attempts", "holding", "size", "what")
 
@@ -76,7 +75,7 @@ class _Parcel:
 
 
 class Delivery:
-    """What waits for handlers, and what they have."""
+    """The pending deliveries, and the deliveries in progress."""
 
     def __init__(
         self,
@@ -88,7 +87,16 @@ class Delivery:
         *,
         on_done: Callable[[], None],
     ) -> None:
-        """`on_done` is told whenever something has left the queue."""
+        """Create an empty delivery.
+
+        Args:
+            desk: The name of the record scheduler.
+            ground: The store, the clock and the log of the node.
+            settings: The settings of the record scheduler.
+            handlers: The functions of the program.
+            outage: The retries of store calls.
+            on_done: Called after each delivery attempt.
+        """
         self._desk, self._ground, self._settings = desk, ground, settings
         self._handlers, self._outage, self._on_done = handlers, outage, on_done
         self._waiting: deque[_Parcel] = deque()
@@ -99,14 +107,14 @@ class Delivery:
         self._is_idle.set()
         self._is_ending = False
         self.records_left = 0
-        """How many records have come and are not done with."""
+        """The number of records that are pending or in progress."""
         self.holdings: Holdings
-        """Set by whoever has both."""
+        """Set by the worker, which creates both objects."""
 
     # -- from the log ------------------------------------------------------------------------------------------------
 
     def take_in(self, holding: Holding) -> None:
-        """What has arrived in a partition since the last time."""
+        """Accept the batches and verifications that arrived in a partition since the last call."""
         arrived, holding.known.arrived = holding.known.arrived, []
         for what in arrived:
             is_there = what in (holding.known.batches if isinstance(what, str) else holding.known.triggered)
@@ -117,7 +125,7 @@ class Delivery:
         self._hand_out()
 
     def drop(self, holding: Holding) -> None:
-        """A partition is not held any more."""
+        """Remove all deliveries of a partition that this node no longer holds."""
         for parcel in [parcel for parcel in self._waiting if parcel.holding is holding]:
             self._waiting.remove(parcel)
             self.records_left -= parcel.size
@@ -130,15 +138,22 @@ class Delivery:
         self._see_whether_idle()
 
     async def drained(self) -> None:
-        """Wait until nothing waits and nothing is in hand."""
+        """Wait until no delivery is pending or in progress."""
         await self._is_idle.wait()
 
     def in_hand(self) -> list[str]:
-        """Name what handlers work on. From any thread."""
+        """Return the names of the deliveries in progress. May be called from any thread."""
         return [f"{self._desk}: {parcel}" for parcel in list(self._in_hand.values())]
 
     async def end(self, grace: float) -> list[str]:
-        """Hand out nothing more, and give what is in hand so many seconds; then cancel it, and return its names."""
+        """Start no further deliveries, wait for those in progress, and cancel the rest.
+
+        Args:
+            grace: The longest wait in seconds.
+
+        Returns:
+            The names of the cancelled deliveries.
+        """
         self._is_ending = True
         self._waiting.clear()
         for timer in self._timers.values():
@@ -201,7 +216,7 @@ class Delivery:
             self._is_idle.set()
 
     def _again(self, parcel: _Parcel) -> float:
-        """Let it wait a while, twice as long each time."""
+        """Schedule a retry and return its wait in seconds, which doubles with each attempt."""
         wait: float = min(_FIRST_WAIT * 2 ** min(max(parcel.attempts - 1, 0), _DOUBLINGS_MAX), _LONGEST_WAIT)
         if not self._is_ending and self.holdings.holds(parcel.holding):
             self._timers[parcel] = asyncio.get_running_loop().call_later(wait, self._wake, parcel)
@@ -232,7 +247,7 @@ class Delivery:
             if numbers is None:
                 return
             batch.attempts = attempt
-            say = log.info  # looked up once: structlog makes a logger for each time
+            say = log.info  # looked up once: structlog creates a logger for each lookup
             for record, sequence in zip(queued, numbers, strict=True):
                 say(
                     "records.picked_up",
@@ -262,16 +277,16 @@ class Delivery:
             log.info("records.acknowledged", desk=self._desk, batch=batch.id, records=len(queued), sequence=numbers[0])
 
     async def _worked(self, batch: Batch) -> str | None:
-        """Have the handler work on a batch; why it did not, if so."""
+        """Call the handler with a batch. Return the error, or None."""
         if not batch.records:
-            return None  # all of them have been completed in this moment
+            return None  # all its records were completed a moment ago
         assert self._handlers.handler is not None, "what nobody handles is not handed out"
         return (await self._called(self._handlers.handler, batch))[1]
 
     async def _verify(self, parcel: _Parcel, one: Verification) -> None:
         holding, log = parcel.holding, self._ground.log
         if one not in holding.known.triggered:
-            return  # its record has been completed
+            return  # the record has been completed
         found = await self._records(holding, {one.record: None})
         if not found:
             return
@@ -299,17 +314,17 @@ class Delivery:
             log.info("records.verified", desk=self._desk, record=one.record, verification=one.kind, sequence=numbers[0])
 
     async def _called(self, function: Callable[[Any], Any], argument: object) -> tuple[Any, str | None]:
-        """What a function of the program returns, or why it did not."""
+        """Call a function of the program. Return its result and None, or None and the error."""
         try:
             async with asyncio.timeout(self._settings.handler_timeout / SECOND):
                 return await self._ground.call(function, argument), None
         except TimeoutError:
             return None, f"it took longer than {self._settings.handler_timeout / SECOND:g} s, or ran into a timeout"
-        except Exception as error:  # noqa: BLE001 - the end of an attempt: what it raised is its outcome
+        except Exception as error:  # noqa: BLE001 - the attempt ends here, and the error is its result
             return None, f"{type(error).__name__[:NAME_MAX]}: {message_of(error)}"
 
     async def _records(self, holding: Holding, queued: Mapping[str, RecordQueued | None]) -> tuple[Record, ...]:
-        """The records themselves, with the data that stands in the log."""
+        """Return the records with their data, which is read from the log."""
         numbers = {record: holding.known.created_at(record) for record in queued}
         query = EventsAt(self._desk, tuple(numbers.values()))
         rows = await self._outage.ask(lambda: self._ground.store.read(query), "read records")

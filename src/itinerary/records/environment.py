@@ -1,4 +1,4 @@
-"""What a desk stands on while a node runs: everything that it takes from outside, handed to it."""
+"""The environment of a record scheduler on a node: everything that it takes from outside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLOW_AFTER: Final = Settings().node_heartbeat_interval
 
 
 class Ground:
-    """The store, the node and its clock, and how a function of the program is called."""
+    """The store, the node, its clock, and the way to call a function of the program."""
 
     def __init__(
         self,
@@ -27,7 +27,15 @@ class Ground:
         call: Callable[[Callable[[Any], Any], Any], Awaitable[Any]],
         slow_after: int = _SLOW_AFTER,
     ) -> None:
-        """`call` calls a function where the program's functions run, and not on the engine's loop. A call to
-        the store that takes longer than `slow_after` microseconds is logged: the heartbeat interval of the node."""
+        """Keep the parts of the environment.
+
+        Args:
+            store: The store with the log of events.
+            node: The number of this node.
+            clock: The clock of the node.
+            log: The logger.
+            call: Calls a function where the program's functions run, not on the engine's loop.
+            slow_after: A store call longer than this is logged, in microseconds. The node's heartbeat interval.
+        """
         self.slow_after = slow_after
         self.store, self.node, self.clock, self.log, self.call = store, node, clock, log, call

@@ -1,18 +1,17 @@
-"""The kinds of events, as typed values (E2): what producers say, and what the desk itself says.
+"""The types of events (E2): those that producers append, and those that the record scheduler appends.
 
-    said by producers                                     said by the desk
+    from producers                                        from the record scheduler
     RecordCreated(data)                        ──►        RecordQueued(batch, retry, times)
     CallbackScheduled(target_time)             ──►        RecordQueued(…, retry)
     VerificationScheduled(check_time, kind)    ──►        VerificationTriggered, then VerificationCompleted(result)
     RecordCompleted(final_status)                         RecordPickedUp(batch, attempt), BatchAcknowledged(batch)
 
-Each is about one record, but for the last. In the log a kind is a word and its fields are JSON; instants in it are
-microseconds since the epoch. Whatever comes from outside is checked here, before it is written: what stands in the log
-stands there for good.
+Every event except the last is about one record. In the log, a kind is a word and its fields are JSON. Instants are
+microseconds since the epoch. Events from outside are checked here before the write, since the log is permanent.
 
-**Causes.** An event of the desk has a cause that is made of what brought it about, and of nothing else: the record, and
-the callback or verification that was due. Whoever decides the same thing again, after a crash or with another fence,
-comes to the same cause, and the log takes it once. What a producer sends has the key that it was sent with.
+**Causes.** The cause of an event of the record scheduler consists only of its origin: the record, and the callback or
+verification that was due. The same decision, made again after a crash or with another fence, has the same cause, and
+the log stores it once. The cause of a producer's event is the key that the producer sent.
 """
 
 from __future__ import annotations
@@ -59,77 +58,77 @@ __all__ = [
 ]
 
 DATA_MAX: Final = 256 * 1024
-"""The longest that one event may be, in bytes of JSON (Q4)."""
+"""The maximum length of one event, in bytes of JSON (Q4)."""
 ANY_CHECK: Final = "check"
-"""The kind of a verification that does not say which one it is."""
+"""The kind of a verification that names no kind."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-"""The character that PostgreSQL does not take, as it is written in JSON."""
+"""The character U+0000 as JSON writes it. PostgreSQL does not accept it."""
 _TIMES: Final = frozenset({"target_time", "check_time"})
 
 
 class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an event says, besides which record it is about."""
+    """The fields of an event, besides the record that it is about."""
 
 
 class RecordCreated(Fields, frozen=True):
-    """There is a record, with this data. It is queued once, however often it is said."""
+    """A record was created with this data. A record is queued once, also if this event is repeated."""
 
     data: Any = None
 
 
 class CallbackScheduled(Fields, frozen=True):
-    """A record wants to be queued again at a time. Said twice for the same time it is one callback."""
+    """A record is to be queued again at a time. Two such events for the same time are one callback."""
 
     target_time: int
 
 
 class VerificationScheduled(Fields, frozen=True):
-    """A record wants to be verified at a time, by the handler of that kind."""
+    """A record is to be verified at a time, by the handler of that kind."""
 
     check_time: int
     verification: str = ANY_CHECK
 
 
 class RecordCompleted(Fields, frozen=True):
-    """A record is done with: it never comes back."""
+    """A record is completed and is never queued again."""
 
     final_status: str | None = None
 
 
 class RecordQueued(Fields, frozen=True):
-    """A record stands in the queue, in a batch: for the first time, or because its callback was due."""
+    """A record was queued in a batch: for the first time, or because a callback was due."""
 
     batch: str
     retry: bool = False
     times: int = 1
-    """How often it has been queued, this time included."""
+    """The number of times the record was queued, including this time."""
     target_time: int | None = None
-    """That of the callback."""
+    """The time of the callback."""
 
 
 class RecordPickedUp(Fields, frozen=True):
-    """A handler has taken the batch that the record is in."""
+    """A handler has received the batch of the record."""
 
     batch: str
     attempt: int = 1
 
 
 class BatchAcknowledged(Fields, frozen=True):
-    """A handler is done with a batch: it does not come back."""
+    """A handler has finished a batch, which is not delivered again."""
 
     batch: str
 
 
 class VerificationTriggered(Fields, frozen=True):
-    """A verification was due, and goes to its handler."""
+    """A verification was due and goes to its handler."""
 
     check_time: int
     verification: str = ANY_CHECK
 
 
 class VerificationCompleted(Fields, frozen=True):
-    """What the handler of a verification returned."""
+    """The result that the handler of a verification returned."""
 
     check_time: int
     verification: str = ANY_CHECK
@@ -151,16 +150,26 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def kind_of(name: str) -> type[Fields] | None:
-    """The fields of a kind; None: nobody here knows it."""
+    """Return the fields of a kind; None if the kind is unknown."""
     return _PRODUCED.get(name) or _OWN.get(name)
 
 
-# -- what producers say ------------------------------------------------------------------------------------------------
+# -- events from producers ---------------------------------------------------------------------------------------------
 
 
 def produced(kind: str, record: str, fields: Mapping[str, object], key: str, by: str | None = None) -> NewEvent:
-    """An event as a producer has written it, checked. Times are aware datetimes or microseconds. `by`: who appends it,
-    where that is no program."""
+    """Return a producer's event after checking it.
+
+    Args:
+        kind: The kind of the event.
+        record: The name of the record.
+        fields: The fields of that kind. Times are aware datetimes, ISO 8601 texts or microseconds.
+        key: The idempotency key.
+        by: The token or user that appends the event; None for a program.
+
+    Raises:
+        RecordError: The kind, a name or a field is not allowed, or the event is too long.
+    """
     shape = _PRODUCED.get(kind)
     if shape is None:
         why = "is written by the desk itself" if kind in _OWN else "is no kind of event"
@@ -195,7 +204,7 @@ def produced(kind: str, record: str, fields: Mapping[str, object], key: str, by:
 
 
 def check_verification(name: str) -> str:
-    """The kind of a verification, if it can be one: it is part of a cause."""
+    """Return the name of a verification kind, which becomes part of a cause. Raise RecordError if not allowed."""
     try:
         check_name("verification", name)
     except IdentityError as error:
@@ -222,38 +231,42 @@ def _instant(kind: str, name: str, value: object) -> int:
     return at
 
 
-# -- what the desk says ------------------------------------------------------------------------------------------------
+# -- events from the record scheduler ----------------------------------------------------------------------------------
 
 
 def first_queued(record: str, batch: str) -> NewEvent:
-    """A record that is new goes to the queue."""
+    """Return the event that queues a new record."""
     return _own(record, f"queued/{record}", RecordQueued(batch))
 
 
 def callback_queued(record: str, batch: str, times: int, target_time: int) -> NewEvent:
-    """A record goes to the queue again, since its callback is due."""
+    """Return the event that queues a record again because a callback is due."""
     fields = RecordQueued(batch, retry=True, times=times, target_time=target_time)
     return _own(record, f"requeued/{target_time}/{record}", fields)
 
 
 def picked_up(record: str, batch: str, attempt: int) -> NewEvent:
-    """A handler takes a record, with the batch that it is in."""
+    """Return the event that a handler receives a record with its batch."""
     return _own(record, f"picked/{attempt}/{batch}/{record}", RecordPickedUp(batch, attempt))
 
 
 def acknowledged(batch: str) -> NewEvent:
-    """A handler is done with a batch. It is about no single record."""
+    """Return the event that a handler has finished a batch. The event names no record."""
     return _own("", f"acknowledged/{batch}", BatchAcknowledged(batch))
 
 
 def triggered(record: str, check_time: int, verification: str) -> NewEvent:
-    """A verification is due."""
+    """Return the event that a verification is due."""
     cause = f"triggered/{check_time}/{verification}/{record}"
     return _own(record, cause, VerificationTriggered(check_time, verification))
 
 
 def verified(record: str, check_time: int, verification: str, result: object) -> NewEvent:
-    """A verification is done. Raises RecordError if its result cannot be kept."""
+    """Return the event that a verification is finished.
+
+    Raises:
+        RecordError: The result is not JSON or is too long.
+    """
     cause = f"verified/{check_time}/{verification}/{record}"
     if (size := _size_at_least(result)) > DATA_MAX:
         raise RecordError(
@@ -276,11 +289,11 @@ def verified(record: str, check_time: int, verification: str, result: object) ->
 
 
 def _size_at_least(value: object) -> int:
-    """Measure before encoding: the encoder holds the whole process up while it writes a gigabyte."""
+    """Return a lower bound of the JSON size. Encoding a gigabyte would block the whole process."""
     try:
         return json_size_at_least(value, DATA_MAX + 1)
     except (TooDeep, RuntimeError):
-        return 0  # the encoder refuses it, and says why
+        return 0  # the encoder refuses the value with its own error
 
 
 def _own(record: str, cause: str, fields: Fields) -> NewEvent:
@@ -292,7 +305,7 @@ def _own(record: str, cause: str, fields: Fields) -> NewEvent:
 
 
 def read_fields(row: EventRow) -> Any:
-    """What an event of the log says; None if it is of a kind that nobody here knows. Any: the kind says which."""
+    """Return the fields of an event in the log; None if its kind is unknown. The kind determines the type."""
     decoder = _DECODERS.get(row.kind)
     if decoder is None:
         return None
@@ -305,12 +318,12 @@ def read_fields(row: EventRow) -> Any:
 
 
 def fields_of(event: NewEvent) -> Any:
-    """What an event of our own says. Any: its kind says which."""
+    """Return the fields of a new event of the record scheduler. The kind determines the type."""
     return _DECODERS[event.kind].decode(event.data or "{}")
 
 
 def shown_fields(row: EventRow) -> dict[str, Any]:
-    """What an event says, as people are told it: times are datetimes."""
+    """Return the fields of an event for people: times are datetimes."""
     try:
         said = msgspec.json.decode(row.data or "{}")
     except (msgspec.DecodeError, UnicodeError):

@@ -1,8 +1,8 @@
-"""Looking at desks from outside, on a store: no node is needed.
+"""Read record schedulers from outside, from the store alone: no node is needed.
 
-Nothing that a desk is about is stored as a state: how long its queue is, say, can only be read off its events. So
-looking at one folds its log, from the beginning. Who looks again and again keeps a `DeskBook`, which reads on from
-where it was.
+The store has no row with the state of a record scheduler: the length of its queue, for example, follows from its events
+only. So every view folds the log from the beginning. A caller that reads repeatedly keeps a `DeskBook`, which continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ __all__ = ["DeskBook", "DeskSeen", "EventsPage", "PartitionSeen", "desks", "even
 _PAGE: Final = 5_000
 _BOOK_PAGE: Final = 2_000
 _LOOKED_AT_MAX: Final = 10_000
-"""How many events are looked at for one page of those that somebody wants; the page after goes on from there."""
+"""The number of events that are read to fill one filtered page. The next page continues from there."""
 _STEP: Final = 1_000
 
 
 class DeskSeen(msgspec.Struct, frozen=True):
-    """A desk that has a log."""
+    """A record scheduler that has a log."""
 
     desk: str
     sequence: int
     """The number of its last event."""
     partitions: int
     held: int
-    """How many of them a node holds now."""
+    """The number of partitions that a node holds now."""
 
 
 class PartitionSeen(msgspec.Struct, frozen=True):
-    """A partition of a desk."""
+    """A partition of a record scheduler."""
 
     partition: str
     sequence: int
@@ -55,47 +55,52 @@ class PartitionSeen(msgspec.Struct, frozen=True):
     callbacks: int
     verifications: int
     holder: str | None
-    """The node that holds it, by name."""
+    """The name of the node that holds the partition."""
     fence: int
     lease_until: datetime | None
     stalled: str | None = None
-    """Why its node does not schedule it: its time zone is unknown. None: it is scheduled, or no node holds it."""
+    """The reason why the time zone is unknown, so not scheduled. None: scheduled, or held by no node."""
 
 
 class EventsPage(msgspec.Struct, frozen=True):
-    """Some events of a log, the newest first."""
+    """A page of events of a log, the newest first."""
 
     events: tuple[Event, ...]
     next: int | None
-    """Before which number the next page is; None if there are no more."""
+    """The number before which the next page begins; None at the end."""
 
 
 class DeskBook:
-    """A desk's partitions, read on from where they were last read. Used by one at a time."""
+    """The partitions of a record scheduler, read incrementally. Not for concurrent use."""
 
     def __init__(self, desk: str) -> None:
         self._desk = desk
         self._known: dict[str, Projection] = {}
         self.sequence = 0
-        """The number of the last event that was taken in."""
+        """The number of the last event that was read."""
 
     async def read(self, store: Store, limit: int) -> None:
-        """Take in what was appended, at most about so many events."""
+        """Read the events appended since the last call.
+
+        Args:
+            store: The store to read from.
+            limit: About the maximum number of events to read.
+        """
         upto = self.sequence + limit
         while self.sequence < upto and (page := await store.read(Events(self._desk, self.sequence, None, _BOOK_PAGE))):
             for partition, rows in _by_partition(page).items():
                 known = self._known.setdefault(partition, Projection(partition))
                 known.fold(rows)
-                known.arrived.clear()  # that is for handlers, and nobody handles anything here
+                known.arrived.clear()  # arrivals are for handlers, and there are none here
             self.sequence = page[-1].sequence
 
     async def partitions(self, store: Store) -> list[PartitionSeen]:
-        """Each partition, as far as the log was read."""
+        """Return each partition, up to the last event that was read."""
         return await _all_seen(store, self._desk, self._known)
 
 
 async def desks(store: Store) -> list[DeskSeen]:
-    """All desks that have a log."""
+    """Return all record schedulers that have a log."""
     now = await _now(store)
     found = []
     for stream in await store.read(Streams()):
@@ -106,7 +111,7 @@ async def desks(store: Store) -> list[DeskSeen]:
 
 
 async def partitions_of(store: Store, desk: str) -> list[PartitionSeen]:
-    """Each partition of a desk, as its events say that it is."""
+    """Return each partition of a record scheduler, computed from its events."""
     if not await store.read(Streams(desk)):
         names = ", ".join(repr(row.stream) for row in await store.read(Streams())) or "none"
         raise RecordError(f"no desk {shown(desk)} has a log in this store; there are: {names}")
@@ -128,8 +133,18 @@ async def events_page(
     record: str | None = None,
     limit: int = 50,
 ) -> EventsPage:
-    """Events of a desk before a number, the newest first: all, or those of a partition or of a record. Numbers have no
-    gaps, so it goes back step by step; where what is wanted is rare, a page may have few."""
+    """Return a page of events, the newest first.
+
+    Numbers have no gaps, so the search goes back in steps. If matching events are rare, a page may have few.
+
+    Args:
+        store: The store to read from.
+        desk: The name of the record scheduler.
+        before: Return events before this number; None: from the end.
+        partition: Return events of this partition only.
+        record: Return events of this record only.
+        limit: The maximum number of events.
+    """
     streams = await store.read(Streams(desk))
     end = 1 + (streams[0].last if streams else 0)
     end = end if before is None else min(end, before)
@@ -152,7 +167,14 @@ async def events_page(
 
 
 async def followed(store: Store, desk: str, after: int, *, waits: bool) -> AsyncIterator[Sequence[EventRow]]:
-    """Pages of a desk's events after a number; at the end of the log, wait for more."""
+    """Yield pages of events after a number.
+
+    Args:
+        store: The store to read from.
+        desk: The name of the record scheduler.
+        after: The number of the last event that the caller has.
+        waits: True to wait for more events at the end of the log.
+    """
     topic = stream_topic(desk)
     while page := await store.read(Events(desk, after, None, _PAGE)):
         yield page
@@ -187,7 +209,7 @@ async def _all_seen(store: Store, desk: str, known: Mapping[str, Projection]) ->
 
 
 class _About(msgspec.Struct):
-    """What a node says of itself, as far as it concerns record schedulers."""
+    """The part of a node's report about itself that concerns record schedulers."""
 
     stalled: list[StalledPartition] = msgspec.field(default_factory=list)
 

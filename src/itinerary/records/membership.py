@@ -1,7 +1,7 @@
-"""Who works at a desk: each node holds a seat, which is a lease like any other (E8).
+"""The nodes that work for a record scheduler: each node holds a seat, which is a lease like any other (E8).
 
-Balance depends on this and nothing else does. A node that is alive and does not get to renew its seat is not counted
-on; one that comes is counted on by the others from their next round.
+Only the balance of partitions depends on this. A node that is alive but does not renew its seat does not count. The
+other nodes count a new node from their next round.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _SEATS_MAX: Final = 1_000
 
 
 def present(seats: Sequence[PartitionRow], now: int) -> set[NodeNumber]:
-    """The nodes that hold a seat."""
+    """Return the nodes that hold a seat."""
     return {row.holder for row in seats if row.holder is not None and row.lease_until > now}
 
 
 class Seats:
-    """The seats of one desk, of which this node has one."""
+    """The seats of one record scheduler. This node holds one of them."""
 
     def __init__(self, stream: str, ground: Ground, outage: Outage, lease_for: int) -> None:
         self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
         self._mine: str | None = None
 
     async def sit_down(self) -> Sequence[PartitionRow]:
-        """Take a seat, or keep it. Returns all seats as they were just before."""
+        """Take a seat or renew it. Return all seats as they were just before."""
         store = self._ground.store
         rows = await self._outage.ask(lambda: store.read(Partitions(self._stream)), "read seats")
         now = self._ground.clock.now()
@@ -45,7 +45,7 @@ class Seats:
         raise NodeError(f"all {_SEATS_MAX} seats of {self._stream} are taken, and more nodes are not allowed")
 
     async def stand_up(self) -> None:
-        """Give the seat back: the node ends."""
+        """Give the seat back when the node ends."""
         seat, self._mine = self._mine, None
         if seat is not None:
             await self._ground.store.lease(self._ground.node, self._stream, [seat], 0)

@@ -1,4 +1,4 @@
-"""The figures of a desk on one node (E11), in one place and under the names that they are published by."""
+"""The metrics of a record scheduler on one node (E11), under the names that are published."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ FIGURES: Final = {
     "scheduler_records_store_outages_total": "alerts that the event store was away for long",
     "scheduler_records_stalled_partitions": "partitions of this node that are not scheduled for lack of a time zone",
 }
-"""Every figure, and what it says."""
+"""Every metric and its help text."""
 
 
 class Figures:
-    """The figures of one desk on one node."""
+    """The metrics of one record scheduler on one node."""
 
     def __init__(self) -> None:
         self.per_cycle: dict[Cycle, int] = dict.fromkeys(Cycle, 0)
         self.duration: dict[Cycle, int] = dict.fromkeys(Cycle, 0)
-        """Microseconds."""
+        """The duration in microseconds."""
         self.queue_size = 0
         self.callback_backlog = 0
         self.verification_backlog = 0
         self.outages = 0
         self.count_stalled: Callable[[], int] = int
-        """Returns how many partitions are not scheduled for lack of a time zone."""
+        """Returns the number of partitions that are not scheduled because their time zone is unknown."""
 
     def published(self) -> dict[str, float | dict[str, float]]:
-        """All of them, by name; those of a cycle by its name as well."""
+        """Return the metrics by name. Metrics of a cycle are a table by the name of the cycle."""
         return {
             "scheduler_records_per_cycle": {cycle.value: float(count) for cycle, count in self.per_cycle.items()},
             "scheduler_records_queue_size": float(self.queue_size),

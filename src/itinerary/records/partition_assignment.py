@@ -1,11 +1,11 @@
-"""Which partitions are whose: all nodes come to the same answer, without talking to each other (E8).
+"""Assign partitions to nodes. All nodes compute the same result without communication (E8).
 
 Every node computes the same ranking of nodes for each partition, as the engine does for occurrences
 (`core.recovery.membership`). Here each node has room for an equal share, and a partition whose first choice is full
-goes to the next. So the shares of two nodes differ by one partition at most, and when a node joins or leaves, most
+goes to the next. So the shares of two nodes differ by one partition at most. When a node joins or leaves, most
 partitions stay where they are.
 
-This is about balance and about nothing else: what a node may write is decided by its leases.
+The assignment is for balance only: the leases decide what a node may write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ _BITS: Final = 63
 
 
 def share_of(me: NodeNumber, members: Collection[NodeNumber], partitions: Collection[str]) -> frozenset[str]:
-    """The partitions that this node should hold; it counts among the members, whether they say so or not."""
+    """Return the partitions that this node should hold.
+
+    Args:
+        me: The number of this node, which always counts as a member.
+        members: The nodes that hold a seat.
+        partitions: All partitions.
+    """
     nodes = sorted({me, *members})
     names = sorted(partitions)
     if len(nodes) == 1:
@@ -45,7 +51,7 @@ def share_of(me: NodeNumber, members: Collection[NodeNumber], partitions: Collec
         if nodes[place] == me:
             mine.append(name)
     spare = set(range(len(nodes)))
-    for name, favourites in left_over:  # fewer than there are nodes: one more for each, at most
+    for name, favourites in left_over:  # there are fewer than nodes: at most one more for each node
         place = next(one for one in favourites if one in spare)
         spare.discard(place)
         if nodes[place] == me:

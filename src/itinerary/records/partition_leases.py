@@ -1,20 +1,19 @@
-"""The partitions that this node holds, and what it knows of them (E8, protocol rule 29).
+"""The partitions that this node holds, and their state (E8, protocol rule 29).
 
-    round       who is there, which partitions, and which of them should be mine?  every third of a lease
-                renew those that are held · take those that are free or run out · give back what is another's share
-    catch up    read what is new in the log, and fold it                           before anything is decided
-    append      under the lease; refused: the partition is another's now           and everything about it is dropped
+    round       renew held leases · take free or expired ones of the own share     every third of a lease
+                give back partitions that belong to another node's share
+    catch up    read new events of the log and fold them                           before every decision
+    append      under the lease; if refused, another node holds the partition,     and everything about it is dropped
 
-A lease is looked at nowhere but in the store, in the transaction that appends. A node that was frozen may believe in
-its leases for as long as it likes: its first write is refused, and it lets go.
+Only the store checks a lease, in the transaction that appends. A node that was frozen may believe in its old leases:
+the store refuses its first write, and the node drops the partition.
 
-What is new is read once for all partitions, from the number up to which everything is known. A partition that has just
-been taken is read from its beginning, since nothing is known of it. Renewing must not wait for that, so it is not done
-in a round.
+New events are read once for all partitions, from the last number that is known. A partition that was just taken is read
+from its beginning. That may take long and must not delay a renewal, so a round does not do it.
 
-**Who is there** is a question of leases too. Each node that works at a desk holds a seat: a lease in a small log of its
-own, `<desk>/seats`. Whoever does not renew it is not there, whatever its process is busy with, and its share is shared
-out. A seat that is free is used again, so there are never more of them than there were nodes at a time.
+**Which nodes are present** is a question of leases too. Each node that works for a record scheduler holds a seat: a
+lease in a small log of its own, `<desk>/seats`. A node that does not renew its seat does not count as present, and its
+share goes to the others. Free seats are used again, so the number of seats is the largest number of nodes at one time.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["Holding", "Holdings"]
 _PAGE: Final = 2_000
 _ROUNDS_PER_LEASE: Final = 3
 _SOON: Final = SECOND // 20
-"""How long after a lease has run out somebody tries to take it."""
+"""The time after the end of another node's lease at which this node tries to take it."""
 
 
 class Holding:
@@ -50,13 +49,13 @@ class Holding:
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.zone: Zone | None = None
-        """None: not known yet; until then nothing of the partition is scheduled (see `zone_lookup`)."""
+        """None: unknown yet. Until then, nothing of the partition is scheduled (see `zone_lookup`)."""
         self.known = Projection(lease.partition)
         self.is_caught_up = False
         self.is_leaving = False
-        """It is another node's share, and is given back when nothing of it is in hand."""
+        """True if another node should hold the partition. This node gives it back once no delivery is in progress."""
         self.in_hand = 0
-        """How much of it handlers have."""
+        """The number of deliveries in progress."""
 
     @property
     def partition(self) -> str:
@@ -64,7 +63,7 @@ class Holding:
 
 
 class Holdings:
-    """All of them, of one desk."""
+    """The partitions of one record scheduler that this node holds."""
 
     def __init__(
         self,
@@ -76,7 +75,16 @@ class Holdings:
         zone_of: Callable[[str], Zone],
         on_lost: Callable[[Holding], None],
     ) -> None:
-        """`on_lost` is told of each that is not held any more."""
+        """Create an empty set of partitions.
+
+        Args:
+            stream: The name of the record scheduler and its log.
+            ground: The store, the clock and the log of the node.
+            outage: The retries of store calls.
+            lease_for: The length of a lease in microseconds.
+            zone_of: Returns the time zone of a partition.
+            on_lost: Called with each partition that this node no longer holds.
+        """
         self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
         self._on_lost = on_lost
         self.zones = ZoneLookup(stream, ground, zone_of)
@@ -87,11 +95,11 @@ class Holdings:
         self._shared: tuple[object, frozenset[str]] = None, frozenset()
         self._all: frozenset[str] = frozenset()
         self.has_unknown = False
-        """Whether there are events of a partition that the last round had not heard of."""
+        """True if there are events of a partition that the last round did not know."""
         self.taken = 0
-        """How many have been taken, ever."""
+        """The number of partitions taken since the start."""
         self._sequence: int | None = None
-        """Up to which everything of those that are caught up is known."""
+        """The number up to which all events of caught-up partitions are folded."""
 
     def __iter__(self) -> Iterator[Holding]:
         return iter(list(self._held.values()))
@@ -100,17 +108,17 @@ class Holdings:
         return len(self._held)
 
     def knows(self, partition: str) -> bool:
-        """Whether the last round has heard of a partition, whoever holds it."""
+        """True if the last round knew the partition, held by any node."""
         return partition in self._all
 
     def holds(self, holding: Holding) -> bool:
-        """Whether it is still held, as far as is known here."""
+        """True if this node still holds the partition, as far as the node knows."""
         return self._held.get(holding.partition) is holding
 
     # -- leases ------------------------------------------------------------------------------------------------------
 
     async def round(self) -> float:
-        """Renew, take and give back. Returns in how many seconds the next round is due."""
+        """Renew, take and give back partitions. Return the seconds until the next round."""
         async with self._one_at_a_time:
             return self._lease_for / SECOND if self._is_closed else await self._round()
 
@@ -137,11 +145,11 @@ class Holdings:
 
     @property
     def topic(self) -> str:
-        """What is told when partitions are given back."""
+        """The topic of the notification that partitions were given back."""
         return f"partitions/{self._stream}"
 
     async def give_back(self) -> None:
-        """Let go of everything, for good: the node ends."""
+        """Give all partitions back for good when the node ends."""
         self._is_closed = True
         async with self._one_at_a_time:
             await self._give_back()
@@ -158,7 +166,7 @@ class Holdings:
             await store.tell([self.topic])
 
     def _share(self, members: set[NodeNumber], partitions: list[str]) -> frozenset[str]:
-        """What should be this node's; worked out anew only if somebody or something has come or gone."""
+        """Return the partitions that this node should hold. Computed again only if nodes or partitions changed."""
         asked = frozenset(members), partitions
         if asked != self._shared[0]:
             self._shared = asked, share_of(self._ground.node, members, partitions)
@@ -182,7 +190,7 @@ class Holdings:
                 if holding is not None:
                     self._lost(holding)
             elif holding is not None and lease.fence <= holding.lease.fence + 1:
-                holding.lease = lease  # nobody else had it meanwhile
+                holding.lease = lease  # no other node had the lease in between
             else:
                 if holding is not None:
                     self._lost(holding)
@@ -215,7 +223,7 @@ class Holdings:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
-        """Know everything that has been committed by now, of all partitions that are held."""
+        """Read and fold all committed events of the partitions that this node holds."""
         await self.zones.look_up(list(self._held.values()))
         if self._sequence is None:
             rows = await self._outage.ask(lambda: self._ground.store.read(Streams(self._stream)), "read the log")
@@ -257,11 +265,15 @@ class Holdings:
             )
 
     async def append(self, holding: Holding, events: Sequence[NewEvent], what: str) -> list[int] | None:
-        """Append events as the partition's scheduler; None: it is another's by now, and nothing is written."""
+        """Append events as the holder of the partition.
+
+        Returns:
+            The numbers of the events; None if another node holds the partition now and nothing was written.
+        """
         while self.holds(holding):
             lease = holding.lease
             answer = await self._outage.ask(
-                lambda: self._ground.store.append(self._stream, holding.partition, events, lease),  # noqa: B023 - awaited in this turn
+                lambda: self._ground.store.append(self._stream, holding.partition, events, lease),  # noqa: B023 - awaited in this iteration
                 what,
             )
             if not isinstance(answer, Refusal):

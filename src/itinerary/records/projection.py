@@ -1,19 +1,19 @@
-"""The state of one partition, read off its events (E1): a pure fold.
+"""The state of one partition, computed from its events (E1): a pure fold.
 
-    events ──► fold ──► who is new · who wants to be called back, when · what is to be verified · what is queued
+    events ──► fold ──► new records · callbacks with their times · verifications · the queue
 
-Nothing in here is ever changed but by events and by time passing. Fold the same log again, from zero or from anywhere,
-and it is the same; `advance` only moves what has become due from "later" to "now". So a node that takes a partition
-over knows what its predecessor knew, and one that crashed between two writes sees which of them was made.
+Only events and the passing of time change the state. The same log, folded again from any point, gives the same state;
+`advance` only moves entries from "later" to "due". So a node that takes a partition over knows what its predecessor
+knew. A node that crashed between two writes sees which of them was made.
 
-**Duplicates and disorder.** A record is known by its name: created twice it is queued once. A callback is known by its
-record and its time, a verification by its kind as well. Callbacks and verifications may be said before their record is
-created; they wait for it. Once completed, a record is out, whatever comes after or came before. What the desk itself
-says comes after what it was said about, since the log is in the order of commits.
+**Duplicates and disorder.** The name identifies a record: created twice, it is queued once. Record and time identify a
+callback; a verification also has its kind. Callbacks and verifications may precede the creation of their record, and
+wait for it. A completed record takes no part, regardless of other events before or after. Events of the record
+scheduler follow the events that they are about, since the log is in commit order.
 
-**Lean.** Of a record that nothing waits for, one number is kept: its flags, how often it was queued, and the number of
-the event that has its data. The data itself stays in the log until a handler takes it. What a cycle costs depends on
-what is new or due, and not on how many records there are.
+**Memory.** An idle record is one number: its flags, how often it was queued, and the number of the event with its data.
+The data stays in the log until a handler needs it. The cost of a cycle depends on the new and due entries, not on the
+number of records.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ __all__ = ["Callback", "OpenBatch", "Projection", "Verification"]
 _CREATED, _QUEUED, _COMPLETED = 1, 2, 4
 _FLAGS: Final = 3
 _TIMES: Final = 20
-"""Bits: three flags, then how often it was queued, then the number of its first event."""
+"""The bits of a record's number: three flags, then how often it was queued, then the number of its first event."""
 _TIMES_MASK: Final = (1 << _TIMES) - 1
 _WAITS, _IN_HAND, _HAS_BEEN = 0, 1, 2
-"""How a callback or a verification stands."""
+"""The status of a callback or a verification."""
 _DONE: Final = _COMPLETED
-"""All that is kept of a record that is completed."""
+"""The value of a completed record. Nothing else is kept."""
 
 
 class Callback(NamedTuple):
-    """A record wants to be queued again at a time."""
+    """A request to queue a record again at a time."""
 
     target_time: int
     record: str
 
 
 class Verification(NamedTuple):
-    """A record wants to be verified at a time."""
+    """A request to verify a record at a time."""
 
     check_time: int
     kind: str
@@ -65,48 +65,48 @@ class Verification(NamedTuple):
 
 
 class OpenBatch:
-    """A batch that nobody has acknowledged."""
+    """A batch that is not acknowledged."""
 
     __slots__ = ("attempts", "id", "records")
 
     def __init__(self, name: str) -> None:
         self.id = name
         self.records: dict[str, RecordQueued] = {}
-        """Those in it that are not completed."""
+        """The records of the batch that are not completed."""
         self.attempts = 0
-        """How often handlers have taken it."""
+        """The number of deliveries to handlers."""
 
 
 class Projection:
-    """What is known of one partition."""
+    """The state of one partition."""
 
     def __init__(self, partition: str) -> None:
         self.partition = partition
         self.sequence = 0
-        """The number of the last event that was folded in."""
+        """The number of the last event that was folded."""
         self.batches: dict[str, OpenBatch] = {}
-        """What is in the queue, in the order of its coming."""
+        """The batches in the queue, in the order of arrival."""
         self.queue_size = 0
-        """How many records are in it."""
+        """The number of records in the queue."""
         self.new_backlog = 0
-        """How many records are created and not queued."""
+        """The number of records that were created and not queued."""
         self.callback_backlog = 0
-        """How many callbacks wait, due or not; and verifications, which wait until their result is there."""
+        """The number of waiting callbacks, due or not. `verification_backlog` counts verifications without a result."""
         self.verification_backlog = 0
         self.triggered: dict[Verification, None] = {}
-        """Verifications that have gone to their handlers, and have no result."""
+        """Verifications that went to their handlers and have no result."""
         self.arrived: list[str | Verification] = []
-        """Batches and verifications that have come for handlers; whoever hands them out takes them from here."""
+        """Batches and verifications that arrived for handlers. The delivery removes them from here."""
         self._records: dict[str, int] = {}
         self._new: deque[str] = deque()
         self._batch_of: dict[str, str] = {}
-        """Which batch a record in the queue is in."""
+        """The batch of each record in the queue."""
         self._callbacks: dict[str, dict[int, int]] = {}
-        """The callbacks of each record that has some, and how each of them stands."""
+        """The callbacks of each record that has any, with their status."""
         self._later_callbacks: list[Callback] = []
         self._due_callbacks: OrderedDict[Callback, None] = OrderedDict()
         self._parked: dict[str, list[Callback | Verification]] = {}
-        """What is due and waits for its record: to be created, or to be out of the queue."""
+        """Due entries that wait for their record: to be created, or to leave the queue."""
         self._verifications: dict[str, dict[tuple[int, str], int]] = {}
         self._later_verifications: list[Verification] = []
         self._due_verifications: OrderedDict[Verification, None] = OrderedDict()
@@ -123,42 +123,42 @@ class Projection:
         }
 
     def __len__(self) -> int:
-        """How many records it has ever heard of."""
+        """Return the number of records that the log has ever named."""
         return len(self._records)
 
-    # -- what is so --------------------------------------------------------------------------------------------------
+    # -- the state ---------------------------------------------------------------------------------------------------
 
     def is_completed(self, record: str) -> bool:
-        """Whether a record is out."""
+        """True if a record is completed."""
         return bool(self._records.get(record, 0) & _COMPLETED)
 
     def created_at(self, record: str) -> int:
-        """The number of the event that created a record; 0 if it is not known."""
+        """Return the number of the event that created a record; 0 if unknown."""
         return self._records.get(record, 0) >> (_FLAGS + _TIMES)
 
     def times_queued(self, record: str) -> int:
-        """How often a record has been queued, as long as it is not completed."""
+        """Return how often a record was queued; 0 once it is completed."""
         return self._records.get(record, 0) >> _FLAGS & _TIMES_MASK
 
     def new_records(self) -> Iterator[str]:
-        """Those that are to be queued for the first time, the oldest first."""
+        """Return the records to be queued for the first time, the oldest first."""
         records = self._records
         while self._new and not self._is_new(self._new[0]):
             self._new.popleft()
         return (record for record in self._new if records[record] & (_QUEUED | _COMPLETED) == 0)
 
     def due_callbacks(self, now: int) -> Iterator[Callback]:
-        """Those whose time has come and whose record is not in the queue, the longest due first."""
+        """Return the due callbacks whose record is not in the queue, the longest due first."""
         self.advance(now)
         return iter(self._due_callbacks)
 
     def due_verifications(self, now: int) -> Iterator[Verification]:
-        """Those whose time has come and whose record exists, the longest due first; not those that are triggered."""
+        """Return the due verifications whose record exists and that are not triggered, the longest due first."""
         self.advance(now)
         return iter(self._due_verifications)
 
     def advance(self, now: int) -> None:
-        """Time has passed: what is due by now is due. Asked for an earlier time, nothing becomes undue."""
+        """Mark everything due up to `now`. An earlier `now` changes nothing."""
         later = self._later_callbacks
         while later and later[0].target_time <= now:
             callback = heapq.heappop(later)
@@ -171,7 +171,7 @@ class Projection:
                 self._due(one)
 
     def _due(self, what: Callback | Verification) -> None:
-        """Its time has come: now it waits for nothing any more, or for its record."""
+        """Mark an entry as due, or park it until its record is ready."""
         if isinstance(what, Callback) and self._can_be_queued_again(what.record):
             self._due_callbacks[what] = None
         elif isinstance(what, Verification) and self._records.get(what.record, 0) & _CREATED:
@@ -180,7 +180,7 @@ class Projection:
             self._parked.setdefault(what.record, []).append(what)
 
     def _unpark(self, record: str) -> None:
-        """Something has become of a record: what is due and waited for it is looked at again."""
+        """Check the parked entries of a record again after its state changed."""
         for what in self._parked.pop(record, ()):
             self._due(what)
 
@@ -193,8 +193,11 @@ class Projection:
     # -- folding -----------------------------------------------------------------------------------------------------
 
     def fold(self, rows: Iterable[EventRow]) -> list[RecordError]:
-        """Take in events, in the order of their numbers; what was taken in before has no effect. Returns what could
-        not be read: it is passed over."""
+        """Fold events in the order of their numbers. Events that were folded before have no effect.
+
+        Returns:
+            The errors of unreadable events, which are skipped.
+        """
         unread: list[RecordError] = []
         for row in rows:
             if row.sequence <= self.sequence:
@@ -267,7 +270,7 @@ class Projection:
             batch = self.batches[said.batch] = OpenBatch(said.batch)
             self.arrived.append(said.batch)
         if state & _COMPLETED:
-            return  # the batch is there all the same: somebody has to acknowledge it
+            return  # the batch exists nevertheless and must be acknowledged
         if not state & _QUEUED:
             self.new_backlog -= bool(state & _CREATED)
         self._records[record] = (state | _QUEUED) + (1 << _FLAGS)
@@ -279,7 +282,7 @@ class Projection:
         self.queue_size += 1
         for target_time in self._callbacks.get(record, ()):
             callback = Callback(target_time, record)
-            if callback in self._due_callbacks:  # it waits until this batch is done with
+            if callback in self._due_callbacks:  # it waits until this batch is acknowledged
                 del self._due_callbacks[callback]
                 self._parked.setdefault(record, []).append(callback)
 
@@ -321,7 +324,7 @@ class Projection:
         known = self._verifications.get(row.record, {})
         key = said.check_time, said.verification
         if known.get(key, _HAS_BEEN) != _HAS_BEEN:
-            known[key] = _HAS_BEEN  # and it stays known, so that it does not happen again
+            known[key] = _HAS_BEEN  # the entry stays known, so that a duplicate has no effect
             self._drop_verification(Verification(*key, row.record))
 
     def _drop_verification(self, one: Verification) -> None:

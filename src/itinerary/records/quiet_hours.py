@@ -1,10 +1,10 @@
-"""Quiet hours: when nothing is queued, by the wall clock of a partition (E5).
+"""Quiet hours: the hours in which nothing is queued, by the wall clock of a partition (E5).
 
     22 ─────────── 24/0 ─────────── 6          from 22 to 6: past midnight
     [start, end)                               from 5 to 5: never
 
-What falls into them waits; nothing is lost. The wall clock is the partition's own, and what it shows decides: in the
-night that has its third hour twice, both of them are quiet, and in the night that lacks it none is.
+Records of these hours wait, and none is lost. The reading of the partition's wall clock decides. If daylight saving
+time repeats an hour, both count by their reading; an hour that the clock skips does not occur.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOUR = 3_600
 
 
 def is_quiet(settings: DeskSettings, zone: Zone, now: int) -> bool:
-    """Whether it is a quiet hour there; `now` is in microseconds."""
+    """True if `now`, in microseconds, is a quiet hour in the zone."""
     if not settings.enable_early_morning_skip:
         return False
     start, end = settings.early_morning_start_hour, settings.early_morning_end_hour

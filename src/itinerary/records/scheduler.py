@@ -1,17 +1,17 @@
-"""A desk, as a program sees it: what `app.records(…)` returns.
+"""A record scheduler, as a program sees it: the value of `app.records(…)`.
 
     desk = app.records("folio", partition_by="hotel", timezone=ZONES.__getitem__)
 
-    @desk.handler                                 one batch: returning acknowledges it, raising brings it back
+    @desk.handler                                 one batch: a return acknowledges it, an exception retries it
     async def work(batch): ...
 
-    @desk.verification("email")                   what it returns is appended as an event
+    @desk.verification("email")                   the result is appended as an event
     async def check_mail(record): ...
 
     await desk.append("RecordCreated", record="F-100", hotel="lisbon", data={…}, key="import-7:F-100")
 
-Declaring is over when a node starts; everything that is awaited needs one that runs. The desk itself runs on the
-engine's loop, wherever it is asked from: `Host` is who knows the way there.
+Declarations must be made before a node starts, and the coroutines need a running node. A record scheduler runs on the
+engine's loop and may be called from any other: `Host` passes the calls on.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ AlertFunction = TypeVar("AlertFunction", bound=Callable[[str], Any])
 
 
 class Host(Protocol):
-    """What a desk needs of the program that it is declared in."""
+    """The functions that a record scheduler needs from the program that declares it."""
 
     def refuse_while_running(self, what: str) -> None:
         """Raise NodeError if a node runs."""
 
     async def ask(self, desk: str, call: Callable[[Clerk], Coroutine[Any, Any, T]]) -> T:
-        """Have something done on the engine's loop. Raises NodeError if no node runs."""
+        """Run a call on the engine's loop. Raise NodeError if no node runs."""
 
     async def start(self, desk: str, reason: str | None) -> None:
-        """Let the cycles of a desk happen, on all nodes, from now on."""
+        """Start the cycles of a record scheduler, on all nodes."""
 
     async def stop(self, desk: str, reason: str | None) -> None:
-        """Let none of them happen, until they are started again."""
+        """Stop the cycles of a record scheduler, on all nodes, until they are started again."""
 
 
 class RecordDesk:
-    """Records of one kind: who handles them, and what is said of them."""
+    """Records of one kind, with their handlers and their log."""
 
     def __init__(self, declared: DeskDeclaration, host: Host) -> None:
         self._declared, self._host = declared, host
 
     @property
     def name(self) -> str:
-        """Its name, which is also that of its log."""
+        """The name of the record scheduler and of its log."""
         return self._declared.name
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class RecordDesk:
     # -- declaring ---------------------------------------------------------------------------------------------------
 
     def handler(self, function: HandlerFunction) -> HandlerFunction:
-        """The function that takes batches: a coroutine function, or a plain one, which runs in a thread."""
+        """Declare the function that handles batches: a coroutine function, or a plain one, which runs in a thread."""
         self._host.refuse_while_running("be given handlers")
         self._declared.set_handler(function)
         return function
@@ -78,8 +78,12 @@ class RecordDesk:
     @overload
     def verification(self, kind: str, /) -> Callable[[VerificationFunction], VerificationFunction]: ...
     def verification(self, kind: Any, /) -> Any:
-        """A function that verifies records: `@desk.verification("email")` those of that kind, `@desk.verification`
-        those that say no kind. What it returns is JSON, and becomes an event."""
+        """Declare a function that verifies records. Its result is JSON and becomes an event.
+
+        Args:
+            kind: The kind of verification, as in `@desk.verification("email")`. The plain `@desk.verification` is for
+                verifications without a kind.
+        """
         if not isinstance(kind, str):
             return self.verification(ANY_CHECK)(kind)
 
@@ -91,8 +95,7 @@ class RecordDesk:
         return declare
 
     def on_alert(self, function: AlertFunction) -> AlertFunction:
-        """A function that is told, with a line of text, when the event store has been away for a minute, and when it
-        is back."""
+        """Declare a function that receives a line of text after a minute of store outage, and after its end."""
         self._host.refuse_while_running("be given hooks")
         self._declared.add_alert(function)
         return function
@@ -100,8 +103,19 @@ class RecordDesk:
     # -- while a node runs ---------------------------------------------------------------------------------------------
 
     async def append(self, kind: str, /, *, record: str, key: str | None = None, **fields: Any) -> int:
-        """Append an event, and return its number. The same `key`, sent twice, is one event. The partition is the field
-        that the desk is partitioned by; it may be left out for a record that is known."""
+        """Append an event and return its number.
+
+        Args:
+            kind: The kind of the event.
+            record: The name of the record.
+            key: The idempotency key. Two events with the same key are one event.
+            **fields: The fields of the event and its partition, under the name in `partition_by`. The partition may be
+                omitted for a known record.
+
+        Raises:
+            RecordError: The event is not allowed, or the partition is missing or wrong.
+            NodeError: No node runs.
+        """
         partition: object = ONE_PARTITION
         if self._declared.partition_by is not None:
             partition = fields.pop(self._declared.partition_by, None)
@@ -116,37 +130,41 @@ class RecordDesk:
         return await self._host.ask(self.name, lambda clerk: clerk.append(event, partition))
 
     async def process_scheduled_records(self) -> Cycled:
-        """One cycle by hand, of each kind, for the partitions that this node holds: what is due is queued and goes to
-        the handlers. Does not wait for these: `drained` does."""
+        """Run one cycle of each kind by hand, for the partitions that this node holds.
+
+        Due records are queued for the handlers. To wait for the handlers, call `drained`.
+        """
         return await self._host.ask(self.name, lambda clerk: clerk.cycle(ALL_CYCLES))
 
     async def drained(self) -> None:
-        """Wait until no handler on this node has anything in hand, and nothing waits for one."""
+        """Wait until no delivery on this node is pending or in progress."""
         await self._host.ask(self.name, lambda clerk: clerk.drained())
 
     async def start_scheduling(self, *, reason: str | None = None) -> None:
-        """Have the three jobs run from now on, on all nodes; they do from the beginning, unless they were stopped."""
+        """Start the three jobs again on all nodes. Only needed after a stop."""
         await self._host.start(self.name, reason)
 
     async def stop_scheduling(self, *, reason: str | None = None) -> None:
-        """Stop the three jobs, on all nodes, until they are started again: restarts included. What is in the queue is
-        still handled, and cycles by hand still run."""
+        """Stop the three jobs on all nodes until they are started again, also across restarts.
+
+        Queued batches are still delivered, and cycles by hand still run.
+        """
         await self._host.stop(self.name, reason)
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[Event]:
-        """Every event after a number, and then each that is appended, for as long as the node runs."""
+        """Yield every event after a number, then each new event for as long as the node runs."""
         while True:
-            rows = await self._host.ask(self.name, lambda clerk: clerk.page(after))  # noqa: B023 - awaited in this turn
+            rows = await self._host.ask(self.name, lambda clerk: clerk.page(after))  # noqa: B023 - awaited in this iteration
             for row in rows:
                 yield event_of(row)
             after = rows[-1].sequence
 
     async def figures(self) -> dict[str, float | dict[str, float]]:
-        """The desk's figures on this node, by the names of their metrics."""
+        """Return the metrics of the record scheduler on this node, by name."""
         return await self._host.ask(self.name, _figures)
 
     async def partitions(self) -> list[str]:
-        """The partitions that this node holds."""
+        """Return the partitions that this node holds."""
         return await self._host.ask(self.name, _partitions)
 
 

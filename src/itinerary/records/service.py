@@ -1,6 +1,6 @@
-"""All desks of a program, on one node.
+"""The record schedulers of a program, on one node.
 
-What somebody tells through the store, a cycle that is due above all, is heard once for all of them.
+One watch on the store receives the notifications for all of them, above all that a cycle is due.
 """
 
 from __future__ import annotations
@@ -18,46 +18,54 @@ __all__ = ["RecordsService"]
 
 _WATCH_AGAIN_AFTER: Final = 1.0
 _LEAVE_TIMEOUT: Final = 5.0
-"""How long a node that ends tries to give its partitions back, in seconds."""
+"""The time in seconds for which an ending node tries to give its partitions back."""
 
 
 class RecordsService:
-    """Runs the clerks of all desks, on the engine's loop."""
+    """The workers of all record schedulers, on the engine's loop."""
 
     def __init__(self, store: Store, log: Any, clerks: Sequence[Clerk]) -> None:
         self._store, self._log = store, log
         self._clerks = {clerk.name: clerk for clerk in clerks}
 
     def clerk(self, desk: str) -> Clerk:
-        """The clerk of a desk."""
+        """Return the worker of a record scheduler.
+
+        Raises:
+            NodeError: The record scheduler was declared after the start of the node.
+        """
         clerk = self._clerks.get(desk)
         if clerk is None:
             raise NodeError(f"desk {desk!r} was declared after the node had started; start it again")
         return clerk
 
     def figures(self) -> dict[str, dict[str, float | dict[str, float]]]:
-        """The figures of each desk, by name. They may be looked at from any thread."""
+        """Return the metrics of each record scheduler, by name. May be called from any thread."""
         return {name: clerk.figures.published() for name, clerk in self._clerks.items()}
 
     def stalled(self) -> list[StalledPartition]:
-        """The partitions of this node that are not scheduled for lack of a time zone. May be called from any thread."""
+        """Return the partitions that are not scheduled because of an unknown time zone. Safe from any thread."""
         return [one for clerk in self._clerks.values() for one in clerk.stalled]
 
     async def run(self) -> None:
-        """Until cancelled, or ended."""
+        """Run until cancelled or ended."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(), name="records listening")
             for clerk in self._clerks.values():
                 group.create_task(clerk.run(), name=f"records {clerk.name}")
 
     def in_hand(self) -> list[str]:
-        """Name what handlers work on. From any thread."""
+        """Return the names of the deliveries in progress. May be called from any thread."""
         return [name for clerk in self._clerks.values() for name in clerk.in_hand()]
 
     async def end(self, grace: float) -> list[str]:
-        """Let handlers finish, for so many seconds at most, and give all partitions back, if the store answers.
+        """Wait for the handlers to finish, and give all partitions back if the store answers.
 
-        Returns the names of what handlers still worked on when that time was over.
+        Args:
+            grace: The longest wait for the handlers, in seconds.
+
+        Returns:
+            The names of the deliveries that were still in progress after that time.
         """
         ends = [self._ended(clerk, grace) for clerk in self._clerks.values()]
         for error in await asyncio.gather(*ends, return_exceptions=True):

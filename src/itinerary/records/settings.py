@@ -1,6 +1,6 @@
-"""The numbers that govern a desk (E4 to E8), checked when it is declared.
+"""The settings of a record scheduler (E4 to E8), checked at its declaration.
 
-They are named as the source of this component names them. Durations are microseconds here; people write "30s".
+The names are those of the source of this component. Durations are in microseconds here; users write "30s".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["BATCH_SIZE_LIMIT", "DeskOptions", "DeskSettings", "read_desk_setting
 
 
 class DeskOptions(TypedDict, total=False):
-    """The settings of a desk, as `app.records(…)` takes them; see the reference of records for each."""
+    """The settings of a record scheduler, as `app.records(…)` takes them. The reference of records describes each."""
 
     schedule_interval: DurationLike
     callback_check_interval: DurationLike
@@ -37,29 +37,29 @@ class DeskOptions(TypedDict, total=False):
 
 
 class DeskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a desk behaves. Durations are microseconds."""
+    """The settings of a record scheduler. Durations are in microseconds."""
 
     schedule_interval: int = 30 * SECOND
-    """How often new records are looked for."""
+    """The interval of the search for new records."""
     callback_check_interval: int = 10 * SECOND
     verification_check_interval: int = 60 * SECOND
     startup_delay: int = 5 * SECOND
-    """How long after its start a node runs its first cycle."""
+    """The time from the start of a node to its first cycle."""
     batch_size_max: int = 50
     enable_early_morning_skip: bool = True
-    """Whether there are quiet hours."""
+    """True if there are quiet hours."""
     early_morning_start_hour: int = 0
     early_morning_end_hour: int = 6
     queue_high: int = 1_000
-    """With more records than this in the queue of a node, nothing is queued…"""
+    """Above this number of records in the queue of a node, queueing pauses."""
     queue_low: int = 500
-    """… until there are fewer than this."""
+    """Below this number of records, queueing resumes."""
     lease_for: int = 30 * SECOND
-    """How long a node has a partition without saying so again."""
+    """The time for which a node holds a partition without a renewal."""
     handlers_max: int = 4
-    """How many batches a node has in hand at a time."""
+    """The maximum number of deliveries in progress on a node."""
     handler_timeout: int = 300 * SECOND
-    """How long a handler may take; then its batch comes back."""
+    """The longest time for a handler; after that, its batch is retried."""
 
     def __post_init__(self) -> None:
         if self.queue_low > self.queue_high:
@@ -70,13 +70,13 @@ class DeskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def quiet_hours(self) -> int:
-        """How many hours of a day are quiet."""
+        """The number of quiet hours in a day."""
         if not self.enable_early_morning_skip:
             return 0
         return (self.early_morning_end_hour - self.early_morning_start_hour) % 24
 
     def warnings(self) -> list[str]:
-        """What works, and is perhaps not meant."""
+        """Return warnings about settings that are allowed but may not be meant."""
         if self.quiet_hours <= 12:
             return []
         start, end = self.early_morning_start_hour, self.early_morning_end_hour
@@ -89,7 +89,14 @@ class DeskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_desk_settings(given: Mapping[str, Any] | DeskOptions) -> DeskSettings:
-    """The settings in a table that somebody wrote. What is not in it, or is None, has its default."""
+    """Return the settings from a table that a user wrote.
+
+    Args:
+        given: The table. A missing key, or None, means the default.
+
+    Raises:
+        ConfigError: A key is unknown, or a value is not allowed.
+    """
     table = check_keys("records", given, DeskSettings.__struct_fields__)
     values: dict[str, Any] = {key: _CHECKS[key](key, value) for key, value in table.items() if value is not None}
     return DeskSettings(**values)

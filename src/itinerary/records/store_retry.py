@@ -1,12 +1,12 @@
-"""The event store is away: ask again, say so, and go on from where it was (E7).
+"""Retry store calls during an outage of the event store, raise an alert, and resume (E7).
 
-    no answer ── 1 s ── 2 s ── 4 s ── … ── 60 s ── 60 s ──►        each try is in the log
+    no answer ── 1 s ── 2 s ── 4 s ── … ── 60 s ── 60 s ──►        each try is logged
                                        ▲
-                        60 s after the first: one alert, in the log, as a figure, and to the desk's hook
-    an answer ──►  one notice, if there was an alert; and everybody who waits asks at once
+                        60 s after the first: one alert, in the log, as a metric, and to the program's hook
+    an answer ──►  one notice, if there was an alert; and every waiting call is retried at once
 
-Everything that is asked of a store can be asked again, so nothing else has to be done about it. All parts of a desk
-share this: what one of them finds out, the others need not.
+Every store call can be repeated safely, so a retry is enough. All parts of a record scheduler share one `Outage`: an
+answer to one of them ends the wait of the others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ T = TypeVar("T")
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 ALERT_AFTER: Final = 60.0
-"""Seconds."""
+"""The length of an outage that raises an alert, in seconds."""
 
 
 class Outage:
-    """How a desk asks its store."""
+    """The retries of a record scheduler's store calls."""
 
     def __init__(
         self,
@@ -45,9 +45,17 @@ class Outage:
         on_over: Callable[[], None],
         slow_after: int,
     ) -> None:
-        """`alert` is told when the store has been away for long, and when that is over; `on_over` is told of the end of
-        each absence, however short. Both must not wait. A call that takes longer than `slow_after` microseconds is
-        logged while it waits."""
+        """Create it in the state without an outage.
+
+        Args:
+            desk: The name of the record scheduler.
+            clock: The clock of the node.
+            log: The logger.
+            figures: The metrics, with the count of outages.
+            alert: Called at the alert and at the end of that outage. Must not block.
+            on_over: Called at the end of each outage, however short. Must not block.
+            slow_after: A call longer than this is logged while it waits, in microseconds.
+        """
         self._desk, self._clock, self._log, self._figures = desk, clock, log, figures
         self._alert, self._on_over, self._slow_after = alert, on_over, slow_after
         self._since: int | None = None
@@ -58,11 +66,16 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """Whether the store does not answer at the moment."""
+        """True if the store does not answer at the moment."""
         return self._since is not None
 
     async def ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """What the store answers, however long that takes. Errors that asking again cannot mend are raised."""
+        """Call the store until it answers, and return the answer. Errors that a retry cannot fix are raised.
+
+        Args:
+            call: The store call.
+            what: Words for the log, such as "read the log".
+        """
         wait, tries = _FIRST_WAIT, 0
         while True:
             try:
@@ -86,7 +99,7 @@ class Outage:
                 return answer
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Cancel the timer of the alert."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,21 +1,21 @@
-"""A desk at work on one node: its cycles, its partitions, its handlers.
+"""A record scheduler on one node: its cycles, its partitions, its handlers.
 
-    a tick of the engine's jobs, or somebody by hand
+    a tick of the engine's jobs, or a call by hand
         └─► cycle:  catch up with the log ─► decide, partition by partition ─► append under the leases ─► catch up
                                                                                         └─► delivery, to the handlers
-    beside it, for ever: rounds of leases
+    in parallel, until the node ends: rounds of leases
 
-**Three jobs, all nodes (E9).** The cycles are jobs of the engine, and an occurrence of a job runs on one node, while
-the partitions are spread over all of them. So whoever runs the occurrence tells the others through the store that the
-cycle is due, and each runs it for what it holds. A cycle that was told of twice finds nothing to do.
+**Three jobs, all nodes (E9).** The cycles are jobs of the engine. An occurrence of a job runs on one node, but the
+partitions are spread over all nodes. So the node that runs the occurrence notifies the others through the store, and
+each node runs the cycle for its own partitions. A cycle that is notified twice finds nothing to do.
 
-**Pressure (E6).** A cycle that stops because the queue is long goes on as soon as it is short again, until its next
-instant would be due: if its job is paused by then, so is this.
+**Pressure (E6).** A cycle that stops because the queue is long resumes when the queue is short again, until its next
+instant would be due. So if the job is paused by that time, the cycle does not resume either.
 
-**Nothing is decided unasked.** A partition that was taken is read at once, and what is in its queue goes to the
-handlers; but what is new or due waits for a tick, since somebody may have stopped the jobs.
+**Only a tick decides.** After taking a partition, the node reads it at once and delivers the batches in its queue. New
+and due records wait for a tick, since an operator may have stopped the jobs.
 
-A crash anywhere in here leaves some events appended and others not. The next cycle, here or elsewhere, reads which.
+After a crash, some events are appended and others are not. The next cycle, on any node, reads which.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ __all__ = ["ALL_CYCLES", "Clerk", "cycle_topic"]
 ALL_CYCLES: Final = frozenset(Cycle)
 _QUEUEING: Final = frozenset({Cycle.PICKUP, Cycle.CALLBACKS})
 _AT_ONCE: Final = 64
-"""How many partitions are appended to at the same time."""
+"""The number of partitions that are appended to at the same time."""
 _LOOK_AGAIN_AFTER: Final = 5.0
-"""Seconds after which who follows a log looks again, news or not."""
+"""The seconds after which a reader of a log checks for new events without a notification."""
 _PASSES_MAX: Final = 10_000
 
 
 def cycle_topic(desk: str, cycle: Cycle) -> str:
-    """What is told when a cycle is due."""
+    """Return the topic of the notification that a cycle is due."""
     return f"cycle/{desk}/{cycle.value}"
 
 
 class Clerk:
-    """One desk on one node. Everything is called on the engine's loop."""
+    """A record scheduler on one node. All methods are called on the engine's loop."""
 
     def __init__(self, desk: DeskDeclaration, ground: Ground) -> None:
         self.name, self._settings, self._ground = desk.name, desk.settings, ground
@@ -90,23 +90,23 @@ class Clerk:
         self._asked: set[Cycle] = set()
         self._going_on: set[Cycle] = set()
         self._ticking: set[Cycle] = set()
-        """Those that are about to be run here because a job says so: hearing of it from oneself is not another time."""
+        """The cycles that a job is about to run here. The node ignores its own notification of them."""
         self._is_round_due = asyncio.Event()
         self._held_back: set[Cycle] = set()
-        """Cycles that have stopped for pressure."""
+        """Cycles that stopped because of pressure."""
         self._goes_on_until: dict[Cycle, int] = {}
         self._first_of_a_pass = 0
         self._has_started = self._is_ending = False
         self.cancelled: list[str] = []
-        """What handlers still worked on when the node ended, and their time was over."""
+        """The deliveries still in progress at the end of the node's grace period."""
         self._hooks, self._telling = tuple(desk.alert_hooks), set[asyncio.Task[None]]()
         self._news = asyncio.Event()
-        """Set, and replaced by another, when something was appended."""
+        """Set when events were appended, and then replaced by a new one."""
 
-    # -- asked by others ---------------------------------------------------------------------------------------------
+    # -- calls from outside ------------------------------------------------------------------------------------------
 
     def hear(self, topics: Collection[str]) -> None:
-        """Something was told through the store."""
+        """Handle notifications from the store."""
         if self._holdings.topic in topics:
             self._is_round_due.set()
         if stream_topic(self.name) in topics:
@@ -119,7 +119,7 @@ class Clerk:
                 self._is_asked.set()
 
     async def tick(self, cycle: Cycle) -> Cycled:
-        """A job of the engine says that a cycle is due: tell all nodes, and run it here."""
+        """Run a cycle that is due by a job: notify all nodes, and run it here."""
         self._ticking.add(cycle)
         try:
             await self._ground.store.tell([cycle_topic(self.name, cycle)])
@@ -128,14 +128,14 @@ class Clerk:
             self._ticking.discard(cycle)
 
     async def append(self, event: NewEvent, partition: str | None) -> int:
-        """Append what a producer says, and return its number."""
+        """Append a producer's event and return its number."""
         number = await appended(self._ground.store, self.name, event, partition)
         if partition is not None and not self._holdings.knows(partition):
-            self._is_round_due.set()  # it is new, and somebody's share
+            self._is_round_due.set()  # a new partition must be assigned to a node
         return number
 
     async def page(self, after: int) -> list[EventRow]:
-        """The next events after a number; waits until there are some."""
+        """Return the next events after a number. Wait until there are some."""
         while True:
             news = self._news
             rows = await self._ground.store.read(Events(self.name, after, None, PAGE_MAX))
@@ -145,30 +145,30 @@ class Clerk:
                 async with asyncio.timeout(_LOOK_AGAIN_AFTER):
                     await news.wait()
             except TimeoutError:
-                continue  # the news may have been missed while the store was away
+                continue  # a notification may be lost during a store outage
 
     async def drained(self) -> None:
-        """Wait until no handler has anything, and nothing waits for one."""
+        """Wait until no delivery is pending or in progress."""
         await self._delivery.drained()
 
     def now(self) -> int:
-        """The store's time, as far as it is known here."""
+        """Return the store's time, as this node knows it."""
         return self._ground.clock.now()
 
     @property
     def partitions(self) -> list[str]:
-        """Those that this node holds."""
+        """The partitions that this node holds."""
         return sorted(holding.partition for holding in self._holdings)
 
     @property
     def stalled(self) -> list[StalledPartition]:
-        """The partitions of this node that are not scheduled for lack of a time zone. May be read from any thread."""
+        """The partitions that are not scheduled because of an unknown time zone. May be read from any thread."""
         return self._holdings.zones.stalled
 
-    # -- for ever ----------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Hold partitions and run cycles, until cancelled."""
+        """Hold partitions and run cycles until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hold(), name=f"{self.name} partitions")
@@ -202,14 +202,14 @@ class Clerk:
             self._is_asked.clear()
 
     def _has_room(self) -> None:
-        """Something has left the queue: what was held back may go on."""
+        """Resume the cycles that stopped because of pressure, if the queue is short enough."""
         if self._held_back and not self._is_ending and self._delivery.records_left < self._settings.queue_low:
             now = self._ground.clock.elapsed()
             self._going_on |= {cycle for cycle in self._held_back if now < self._goes_on_until.get(cycle, 0)}
             self._is_asked.set()
 
     def _alert(self, message: str) -> None:
-        """Tell the program's hooks; nobody waits for them."""
+        """Call the alert hooks of the program without waiting for them."""
         for hook in self._hooks:
             task = asyncio.get_running_loop().create_task(self._told(hook, message))
             self._telling.add(task)
@@ -218,18 +218,18 @@ class Clerk:
     async def _told(self, hook: Callable[[str], Any], message: str) -> None:
         try:
             await self._ground.call(hook, message)
-        except Exception as error:  # noqa: BLE001 - a function of the program's: what it raises changes nothing
+        except Exception as error:  # noqa: BLE001 - an error in a hook of the program changes nothing here
             why = f"{type(error).__name__}: {error}"
         else:
             return
         self._ground.log.error("records.alert_hook_failed", desk=self.name, error=why)
 
     def in_hand(self) -> list[str]:
-        """Name what handlers work on. From any thread."""
+        """Return the names of the deliveries in progress. May be called from any thread."""
         return self._delivery.in_hand()
 
     async def end(self, grace: float) -> None:
-        """Take nothing new, give handlers so many seconds, and let go of everything."""
+        """Start nothing new, wait up to `grace` seconds for the handlers, and give back all partitions."""
         self._is_ending = True
         self.cancelled = await self._delivery.end(grace)
         self._outage.close()
@@ -238,7 +238,7 @@ class Clerk:
     # -- a cycle -----------------------------------------------------------------------------------------------------
 
     async def cycle(self, cycles: Collection[Cycle] = ALL_CYCLES) -> Cycled:
-        """Run these cycles once, for what this node holds."""
+        """Run the given cycles once, for the partitions that this node holds."""
         now = self._ground.clock.elapsed()
         self._goes_on_until |= {cycle: now + interval_of(cycle, self._settings) for cycle in _QUEUEING & {*cycles}}
         return await self._cycle(cycles)
@@ -270,7 +270,7 @@ class Clerk:
                 self._delivery.take_in(holding)
 
     async def _pass(self, cycles: Collection[Cycle]) -> Cycled:
-        """Decide once for each partition, and append what was decided."""
+        """Decide once for each partition, and append the events."""
         now = self._ground.clock.now()
         queue_size = sum(holding.known.queue_size for holding in self._holdings)
         decided: list[tuple[Holding, list[NewEvent]]] = []
@@ -289,7 +289,7 @@ class Clerk:
         return done
 
     def _in_turn(self) -> list[Holding]:
-        """Those that are known, beginning with another one each time: under pressure each has its turn."""
+        """Return the ready partitions, in rotation: under pressure, each partition gets its turn."""
         ready = [one for one in self._holdings if one.is_caught_up and not one.is_leaving and one.zone is not None]
         if not ready:
             return []
@@ -315,9 +315,9 @@ class Clerk:
         if numbers is None:
             return Cycled()
         log, counts = self._ground.log, {"queued": 0, "requeued": 0, "triggered": 0}
-        say = log.info  # looked up once: structlog makes a logger for each time
+        say = log.info  # looked up once: structlog creates a logger for each lookup
         for event, sequence in zip(events, numbers, strict=True):
-            if sequence <= holding.known.sequence:  # it was there: then it was known, and should not have been decided
+            if sequence <= holding.known.sequence:  # folded before, so not to be decided again
                 log.error("records.decided_again", desk=self.name, record=event.record, sequence=sequence)
                 continue
             said = fields_of(event)

@@ -4,13 +4,13 @@
        ▲        │
        └── 1 s, 2 s, 4 s … 60 s ◄── raised, or took longer than 10 s: logged, and the partition counts as stalled
 
-The function is the program's: it may ask a database or a service that is down at the moment. One failure must not stop
-a partition for ever, and one partition must not hold up the others. So each partition has a task of its own, and a
-cycle waits only for the first call.
+The function belongs to the program and may use a database or a service that is down at the moment. One failure must not
+stop a partition permanently, and one partition must not delay the others. So each partition has a task of its own, and
+a cycle waits only for the first call.
 
-A thread that hangs cannot be ended. A call that took too long is left alone, and its answer still counts if it comes.
-A partition with `_STUCK_MAX` such calls gets no further one until one of them returns: otherwise a function that always
-hangs would use up all threads.
+A thread that hangs cannot be ended. A call that takes too long is left alone, and its answer still counts if it comes.
+A partition with `_STUCK_MAX` such calls gets no further call until one of them returns: otherwise a function that
+always hangs would use up all threads.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ __all__ = ["ZONE_CALLS_MAX", "ZoneLookup", "Zoned"]
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _CALL_TIMEOUT: Final = 10.0
-"""Seconds after which a call counts as failed."""
+"""The seconds after which a call counts as failed."""
 _STUCK_MAX: Final = 3
-"""The most calls for one partition that have not returned."""
+"""The maximum number of unreturned calls for one partition."""
 ZONE_CALLS_MAX: Final = 16
-"""The most calls for all partitions of a desk at a time."""
+"""The maximum number of calls at a time for all partitions of a record scheduler."""
 _ERROR_MAX: Final = 300
-"""The most characters of an error that are kept."""
+"""The maximum number of characters of an error that are kept."""
 
 
 class Zoned(Hashable, Protocol):
-    """A partition that is held, and that has a time zone or lacks one."""
+    """A partition that this node holds, with or without a known time zone."""
 
     zone: Zone | None
 
     @property
     def partition(self) -> str:
-        """Its name."""
+        """The name of the partition."""
 
 
 class ZoneLookup:
-    """Looks up the zones of one desk's partitions. Everything is called on the engine's loop, but for `stalled`."""
+    """The zone lookup of one record scheduler. All methods are called on the engine's loop, except `stalled`."""
 
     def __init__(self, desk: str, ground: Ground, zone_of: Callable[[str], Zone]) -> None:
         self._desk, self._ground, self._zone_of = desk, ground, zone_of
@@ -61,11 +61,11 @@ class ZoneLookup:
 
     @property
     def stalled(self) -> list[StalledPartition]:
-        """The partitions that are not scheduled since a call failed, the oldest first. May be read from any thread."""
+        """The partitions that are not scheduled after a failed call, the oldest first. May be read from any thread."""
         return sorted(self._stalled.copy().values(), key=lambda one: (one.since, one.partition))
 
     async def look_up(self, holdings: Collection[Zoned]) -> None:
-        """Begin to look up the zones that are missing, and wait for the first call for each of them."""
+        """Start the lookup of missing zones, and wait for the first call for each of them."""
         first_calls = []
         for holding in holdings:
             if holding.zone is None and holding not in self._tasks:
@@ -77,14 +77,14 @@ class ZoneLookup:
             await asyncio.wait(first_calls, timeout=_CALL_TIMEOUT)
 
     def drop(self, holding: Zoned) -> None:
-        """Stop looking for the zone of a partition that this node does not hold any more."""
+        """Stop the lookup for a partition that this node no longer holds."""
         self._stalled.pop(holding, None)
         task = self._tasks.pop(holding, None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        """Stop looking for all of them. Calls that have not returned are left to their threads."""
+        """Stop all lookups. Calls that have not returned are left to their threads."""
         for holding in list(self._tasks):
             self.drop(holding)
         for call in list(self._calls):
@@ -113,7 +113,7 @@ class ZoneLookup:
         del self._tasks[holding]
 
     async def _try(self, holding: Zoned, stuck: set[asyncio.Task[Zone]]) -> str | None:
-        """Call the function once. Returns why there is no zone; a call that has not returned is added to `stuck`."""
+        """Call the function once. Return why there is no zone. Add a call that has not returned to `stuck`."""
         await self._room.acquire()
         call = asyncio.ensure_future(self._call(holding.partition))
         self._calls.add(call)
@@ -163,7 +163,7 @@ class ZoneLookup:
 
 
 async def _first_of(calls: Collection[asyncio.Task[Zone]], seconds: float) -> None:
-    """Wait so many seconds, or until one of the calls returns."""
+    """Wait for a number of seconds, or until one of the calls returns."""
     if calls:
         await asyncio.wait(calls, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     else:
