@@ -1,15 +1,15 @@
-"""The audit: whether a store says one thing of every expected instant, and nothing that contradicts itself (U6).
+"""The audit: checks that a store decides every expected instant exactly once and does not contradict itself (U6).
 
-    instants    every instant that the versions in force made due is decided exactly once, or inside one window
-    rows        an occurrence's trail is legal, and everything that is said of it elsewhere agrees
-    lines       who stands in line for a job's slot is served in order
-    findings    what is wrong, in sentences
-    words       what became of the instants, in words
-    auditing    a store, gone through page by page
+    coverage          every instant that the versions in force made due is decided exactly once, or inside one window
+    row_consistency   an occurrence's trail is legal, and all other tables agree with it
+    queue_order       overlap queues are served in order
+    findings          the faults, in sentences
+    outcome_texts     the outcomes of the instants, in words
+    runner            the audit of a store, page by page
 
-`itinerary audit` runs this on any store, and the simulation after each seed. It reads through `ports.Store` alone, a
-page in each transaction, so a store can be audited while it is in use: nothing is locked, and nothing is held against
-what is still under way.
+`itinerary audit` runs this on any store, and the simulation runs it after each seed. The audit reads through
+`ports.Store` alone, one page per transaction. So a store in use can be audited: nothing is locked, and work in progress
+is not reported as a fault.
 """
 
 from itinerary.audit.findings import Check, Finding

@@ -1,7 +1,9 @@
-"""Every instant that the versions in force made due is decided exactly once: by a row of its own, or in one window.
+"""The check that every due instant is decided exactly once: by its own row, or in one window.
 
-`core.recovery.audit` compares, one piece of time after the other; this module turns the answers into sentences and
-sums. A window may reach through many pieces. Its stated number of instants is checked after the last of them.
+An instant is due if the versions in force made it due.
+
+`core.recovery.audit` compares one piece of time after the other. This module turns the results into sentences and sums.
+A window may cover many pieces. Its stated number of instants is checked after the last of them.
 """
 
 from __future__ import annotations
@@ -28,27 +30,27 @@ NOT_RUN: Final = frozenset(
     {OccurrenceState.SKIPPED.value, OccurrenceState.MISSED.value}
     | {f"{state.value}{_BEFORE_START}" for state in _MAY_END_UNBEGUN}
 )
-"""What became of instants of which nothing ever ran."""
+"""The outcomes of instants for which nothing ever ran."""
 
 
 class Decision(NamedTuple):
-    """A row that there is."""
+    """An existing row."""
 
     key: Key
     ref: Ref
     outcome: str
-    """What became of it: see `outcome_of`."""
+    """The outcome: see `outcome_of`."""
 
 
 def outcome_of(row: OccurrenceRow) -> str:
-    """What became of an occurrence: its state; of one that ended without having begun, that too."""
+    """Return the outcome of an occurrence: its state, marked if it ended without a start."""
     if row.started_at is None and row.status in _MAY_END_UNBEGUN:
         return f"{row.status.value}{_BEFORE_START}"
     return row.status.value
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """How many instants there were, and what became of them."""
+    """The number of instants, in total and by result."""
 
     expected: int = 0
     matched: int = 0
@@ -59,25 +61,32 @@ class Sums(msgspec.Struct, frozen=True):
 
 
 class Instants:
-    """What has been compared so far of `[start, end)`."""
+    """The comparison of `[start, end)` with the store, piece by piece."""
 
     def __init__(self, start: int, end: int, windows: Sequence[OccurrenceRow], findings: Findings) -> None:
         self._start, self._findings = start, findings
         self.windows = [row for row in windows if row.window is not None and row.window.start < end]
-        """Those that reach into what is not compared yet."""
+        """The windows that reach into pieces not compared yet."""
         self._inside: Counter[Ref] = Counter()
         self._in_gaps: set[JobNumber] = set()
         self._window_refs = frozenset(row.ref for row in self.windows)
         self.outcomes: Counter[str] = Counter()
-        """What became of the instants. One that lies in a window counts as what became of that row."""
+        """The outcomes of the instants. An instant in a window has the outcome of that row."""
         self.sums = Sums()
         self.gaps: dict[tuple[JobNumber, str], None] = {}
-        """Jobs of which nobody can say what they expected, and why."""
+        """Jobs whose expected instants are unknown, with the reason."""
 
     def take(
         self, report: AuditReport, expected: Expected, decided: Sequence[Decision], unexpected: Collection[Key] = ()
     ) -> None:
-        """One more piece, compared. `unexpected` are all rows that were never expected, excused or not."""
+        """Add one compared piece.
+
+        Args:
+            report: The result of the comparison.
+            expected: The instants that were expected in the piece.
+            decided: The rows of the piece.
+            unexpected: All rows that were never expected, excused or not.
+        """
         self._add(report)
         others = frozenset(unexpected)
         self.outcomes.update(
@@ -129,7 +138,7 @@ class Instants:
         return " and ".join([*own, *around])
 
     def _count(self, expected: Expected) -> None:
-        """Add what this piece has of each window; those that are through are compared with what they say."""
+        """Add the instants of this piece to each window. Compare the windows that end here with their stated count."""
         counted = [row for row in self.windows if row.window is not None and row.kind.is_by_schedule]
         if counted:
             spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in counted]

@@ -1,4 +1,4 @@
-"""What an audit has found, in sentences that a person can follow to the job, the instant and the row."""
+"""The findings of an audit, in sentences that lead a person to the job, the instant and the row."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from itinerary.schedules.instants import shown_instant
 __all__ = ["LISTED_MAX", "Check", "Finding", "Findings"]
 
 LISTED_MAX: Final = 10_000
-"""The most findings that are listed; all are counted."""
+"""The most findings that are listed. Further findings are only counted."""
 
 
 class Check(StrEnum):
-    """What must be so of any store at any time."""
+    """A rule that every store must satisfy at any time."""
 
     OWED = "every owed instant is decided exactly once"
     ONE_ROW = "one row for each key"
@@ -32,15 +32,15 @@ class Check(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that must be so, and is not."""
+    """A violation of a rule."""
 
     check: Check
     job: str
     instant: int | None
-    """In microseconds since the epoch, if it is about one."""
+    """The instant in microseconds since the epoch, if there is one."""
     message: str
     occurrence: Ref | None = None
-    """The number of its row, if it is about one."""
+    """The number of the row, if there is one."""
 
     def __str__(self) -> str:
         if self.instant is None:
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """All of them: the first ones, and how many."""
+    """The findings of an audit: a list of the first ones, and the count of all."""
 
     def __init__(self, jobs: Mapping[JobNumber, JobRow]) -> None:
         self._jobs = jobs
@@ -59,27 +59,27 @@ class Findings:
 
     @property
     def count(self) -> int:
-        """How many there are, listed or not."""
+        """The number of findings, listed or not."""
         return self.counts.total()
 
     def add(
         self, check: Check, job: JobNumber, instant: int | None, message: str, occurrence: Ref | None = None
     ) -> None:
-        """One more."""
+        """Add a finding."""
         self.counts[check] += 1
         if len(self.listed) < LISTED_MAX:
             self.listed.append(Finding(check, self.name(job), instant, message, occurrence))
 
     def add_row(self, check: Check, row: OccurrenceRow, message: str) -> None:
-        """One more, about an occurrence."""
+        """Add a finding about an occurrence."""
         self.add(check, row.job, row.instant, message, row.ref)
 
     def name(self, job: JobNumber) -> str:
-        """How a job is named."""
+        """Return the name of a job."""
         if not job:
-            return "the store"  # whose job it is, only what is gone could say
+            return "the store"  # the missing row would name the job
         return self._jobs[job].name if job in self._jobs else f"job {job}"
 
     def run(self, job: JobNumber, instant: int) -> str:
-        """How an instant is named."""
+        """Return the run id of an instant."""
         return run_id(self.name(job), instant)

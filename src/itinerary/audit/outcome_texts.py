@@ -1,4 +1,4 @@
-"""What became of audited instants, as people read it: on the command line and on the page of audits."""
+"""The outcomes of audited instants in words, for the command line and the page of audits."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _WORDS: Final = {
 
 
 def outcome_words(name: str) -> str:
-    """Say what became of instants."""
+    """Return the words for an outcome."""
     return _WORDS.get(name, name.replace("_", " "))
 
 
 def done(found: Audited) -> Iterator[tuple[int, str]]:
-    """List what became of the instants, with how many; the last line is of how many nothing ever ran."""
+    """Yield the outcomes of the instants with their counts.
+
+    The last line counts the instants for which nothing ever ran.
+    """
     names = [*(name for name in _ORDER if name in found.outcomes), *(set(found.outcomes) - set(_ORDER))]
     for name in names:
         yield found.outcomes[name], outcome_words(name)

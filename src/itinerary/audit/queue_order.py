@@ -1,8 +1,8 @@
-"""The line for a job's slot: who stands in it is served in the order of instants (X6), read from the audit trails.
+"""The check that overlap queues are served in the order of instants (X6), from the audit trails.
 
-Occurrences come in the order of their keys. So whoever may have been passed over by one has been seen before it; and
-since nobody is served before its instant, a wait that was over by then is forgotten. What is remembered is as long as
-the lines were.
+Occurrences arrive in the order of their keys. So every occurrence that a later one may have overtaken has been seen
+before it. No occurrence is served before its instant, so a wait that ended before that instant is dropped. The memory
+used is proportional to the length of the queues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Lines"]
 
 
 class _Wait(NamedTuple):
-    """A time `[since, until)` that an occurrence stood in line."""
+    """A time range `[since, until)` in which an occurrence was queued."""
 
     row: OccurrenceRow
     since: int
@@ -33,18 +33,24 @@ class _Wait(NamedTuple):
 
 
 class Lines:
-    """Nobody gets a slot while one with an earlier instant stands in line for it, and goes on standing there."""
+    """The rule that no occurrence gets an overlap slot while one with an earlier instant stays queued for it."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._waits: defaultdict[JobNumber, list[_Wait]] = defaultdict(list)
 
     def stands_in_line(self, job: JobNumber) -> bool:
-        """Whether somebody stood in line for a job's slot lately: only then does it matter who else was served."""
+        """True if an occurrence of the job was queued recently.
+
+        Only then does the order of other occurrences matter.
+        """
         return job in self._waits
 
     def look(self, evidence: Evidence, now: int) -> None:
-        """The next one, as it was at `now`: who stands in line then may be served a moment later."""
+        """Check the next occurrence, as it was at `now`.
+
+        An occurrence that is queued then may be served a moment later.
+        """
         row = evidence.row
         wait, turn = _served(evidence, now)
         if row.job in self._waits:
@@ -63,7 +69,7 @@ class Lines:
 
 
 def _served(evidence: Evidence, now: int) -> tuple[_Wait | None, int | None]:
-    """The time that it stood in line, if it did, and when it was given the slot, if it was."""
+    """Return the time in which it was queued, if it was, and when it got the overlap slot, if it did."""
     row, since = evidence.row, None
     for line in evidence.trail:
         if line.after is OccurrenceState.QUEUED:

@@ -1,11 +1,11 @@
-"""One occurrence: its trail is legal, and everything that is said of it elsewhere agrees with its row.
+"""The checks of one occurrence: its trail is legal, and all other tables agree with its row.
 
-trail        each line leads legally from the one before it, and the last one to the state of the row
-indexes      active, waiting, windows and its job's history have it exactly where they should
-held         it holds a share of the limits that it says; who is in a slot runs or is about to
-pointers     and the other way round: nothing leads to a row that is not there, or is not like that
+    trail        each line is a legal step from the one before it, and the last one leads to the state of the row
+    indexes      active, waiting, windows and the history of its job have it exactly where they should
+    held         it holds a share of the limits that it lists; an occurrence in an overlap slot runs or is about to
+    pointers     the reverse: no entry refers to a row that is missing or does not match
 
-Written out once more, and not read off the ledger that it checks.
+The rules are written out again here, and do not use the ledger code that they check.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ _NOBODY: Final = JobNumber(0)
 
 
 def is_sound(evidence: Evidence) -> bool:
-    """Whether one look is enough, as with nearly all: a plain life that ended, holds nothing, answers for no window and
-    is where its job's history says. Every check below would pass."""
+    """True if a quick check is enough, as for nearly all occurrences. Every check below would pass.
+
+    The occurrence has a plain life, has ended, holds nothing and has no window. The history of its job has it at its
+    place.
+    """
     row = evidence.row
     return (
         evidence.is_plain
@@ -54,7 +57,7 @@ def is_sound(evidence: Evidence) -> bool:
 
 
 def check_evidence(evidence: Evidence, findings: Findings) -> None:
-    """Everything about one occurrence that can be seen from it."""
+    """Check everything about one occurrence that its evidence shows."""
     _check_trail(evidence, findings)
     _check_indexes(evidence, findings)
     _check_held(evidence, findings)
@@ -87,7 +90,7 @@ def _check_line(row: OccurrenceRow, line: TransitionRow, findings: Findings) -> 
         findings.add_row(Check.TRAIL, row, f"has an illegal step in its trail: {error}")
 
 
-# -- the tables by which it is found ---------------------------------------------------------------------------------
+# -- index tables ----------------------------------------------------------------------------------------------------
 
 
 def _check_indexes(evidence: Evidence, findings: Findings) -> None:
@@ -108,13 +111,13 @@ def _check_indexes(evidence: Evidence, findings: Findings) -> None:
 
 
 def _is_open(row: OccurrenceRow) -> bool:
-    """Whether anybody may start it (protocol rule 15)."""
+    """True if any node may start it (protocol rule 15)."""
     if row.started_at is not None or row.status not in _UNSTARTED:
         return False
     return row.owner is None or row.status is OccurrenceState.PENDING
 
 
-# -- what it holds ---------------------------------------------------------------------------------------------------
+# -- held slots and shares -------------------------------------------------------------------------------------------
 
 
 def _check_held(evidence: Evidence, findings: Findings) -> None:
@@ -131,11 +134,11 @@ def _check_held(evidence: Evidence, findings: Findings) -> None:
         findings.add_row(Check.LINE, row, "stands in line, and nobody will wake it")
 
 
-# -- and what leads to it --------------------------------------------------------------------------------------------
+# -- pointer tables --------------------------------------------------------------------------------------------------
 
 
 def check_entry(entry: Entry, row: OccurrenceRow | None, findings: Findings) -> None:
-    """A row of a table that leads to occurrences, and the one that it leads to."""
+    """Check a row of a pointer table against the occurrence that it refers to."""
     if row is None:
         job = entry.job if isinstance(entry, ActiveRow | LineRow | SlotRow) else _NOBODY
         findings.add(Check.INDEXES, job, None, f"{_said(entry)} leads to occurrence {entry.ref}, which is not there")

@@ -1,17 +1,17 @@
-"""A store, gone through page by page.
+"""The audit of a store, page by page.
 
     the timeline, the windows                     read first
-    what leads to occurrences                     active, waiting, shares, slots: small tables, as they are now
-    occurrences of the window, in order ─┬─► rows: each for itself
-                                         ├─► lines: each against those before it
-                                         └─► instants: a piece of time at a time, against what was expected
+    pointer tables                                active, waiting, shares, slots: small tables, as they are now
+    occurrences of the window, in order ─┬─► row_consistency: each for itself
+                                         ├─► queue_order: each against those before it
+                                         └─► coverage: one piece of time after the other, against what was expected
 
-Each page is read in one transaction, so on a store that is in use nothing half-done is seen. What is compared across
-pages is of the past, which does not change: the window ends at the watermark or before, and new entries on a timeline
-count from later on. Only forgetting goes on there. So what seems lost is looked at again, with the floors of histories
-as they are by then.
+Each page is read in one transaction, so the audit sees no half-done work on a store in use. Comparisons across pages
+concern the past, which does not change: the window ends at or before the watermark. New timeline entries take effect
+later. Only pruning still changes the past. So instants that seem lost are checked again, with the current floors of the
+histories.
 
-Bounded: a page of occurrences, the keys of a piece, the lines as long as they were, and all windows are held in memory.
+Memory is bounded: it holds a page of occurrences, the keys of a piece, the overlap queues, and all windows.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ __all__ = ["DECIDED_WITHIN", "Audited", "NotLookedAt", "Progress", "audit_store"
 
 _PIECE: Final = 86_400 * SECOND
 DECIDED_WITHIN: Final = 60 * SECOND
-"""How long a store may take to decide what is due, before an audit says that it has not."""
+"""The time that a store may take to decide what is due. After that an audit reports it as undecided."""
 _COUNTED_MAX: Final = 100_000
-"""So many instants that are not decided are counted."""
+"""The most undecided instants that are counted."""
 _PIECE_ROWS: Final = 50_000
-"""So many rows, or so long a time, are compared together with what was expected."""
+"""The most rows, or the longest time, that are compared at once with what was expected."""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far an audit is."""
+    """The progress of an audit."""
 
     start: int
     upto: int
@@ -61,21 +61,21 @@ class NotLookedAt(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the window that an audit cannot judge: the store has not decided everything in it yet."""
 
     start: str
-    """Up to here everything is decided."""
+    """The start of the part. Everything before it is decided."""
     end: str
     expected: int
-    """How many instants were due in it."""
+    """The number of instants that were due in it."""
     is_more: bool = False
-    """There are more than that: counting stopped."""
+    """True if there are more than `expected`: counting stopped."""
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an audit, as `--json` prints it."""
+    """The result of an audit, as `--json` prints it."""
 
     start: str
     end: str
     occurrences: int
-    """How many were looked at."""
+    """The number of examined occurrences."""
     expected: int
     matched: int
     lost: int
@@ -83,26 +83,26 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int
     unexpected: int
     wrong: int
-    """What else is wrong: trails, indexes, what is held, lines."""
+    """The number of other faults: trails, indexes, held slots and shares, overlap queues."""
     findings: tuple[Finding, ...]
     gaps: tuple[str, ...]
-    """Jobs of which nobody can say what they expected, and why."""
+    """Jobs whose expected instants are unknown, with the reason."""
     outcomes: dict[str, int] = {}
-    """What became of the instants that are decided, by state. An instant that one row of several answers for counts as
-    what became of that row."""
+    """The number of decided instants, by outcome. An instant in the window of another row has the outcome of that
+    row."""
     not_run: int = 0
-    """Of how many instants nothing ever ran: they were skipped, missed, or ended before they began, or are lost."""
+    """The number of instants for which nothing ever ran: skipped, missed, ended before their start, or lost."""
     not_looked_at: NotLookedAt | None = None
-    """The part of the window that is not decided yet; None: everything was looked at."""
+    """The part of the window that is not decided yet. None: the whole window was examined."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the window was looked at."""
+        """True if the whole window was examined."""
         return self.not_looked_at is None
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is lost, doubled or wrong."""
+        """True if nothing is lost, doubled or wrong."""
         return not (self.lost or self.doubled or self.unexpected or self.wrong)
 
 
@@ -112,20 +112,20 @@ async def audit_store(
     end: int | None = None,
     hear: Callable[[Progress], None] = lambda _: None,
 ) -> Audited:
-    """Audit `[start, end)`, as far as everything is decided, and say which part of it is not.
+    """Audit the decided part of `[start, end)`, and report the undecided part.
 
     Args:
-        store: The store to look at.
-        start: From when on; None: from where the history of any job begins.
-        end: Before when; None: now, less the minute that the store may take to decide what is due.
-        hear: Called with how far the audit is.
+        store: The store to audit.
+        start: The start of the window. None: the earliest start of any job's history.
+        end: The end of the window, exclusive. None: now, less the minute that the store may take to decide what is due.
+        hear: Called with the progress of the audit.
 
     Returns:
-        What was found. `not_looked_at` names the part of the window behind the watermark: what is not decided yet is
-        not lost, but nothing can be said for it either.
+        The result. `not_looked_at` is the part of the window after the watermark: undecided instants are not lost, but
+            cannot be judged.
 
     Raises:
-        ConfigError: The window begins later than the part that is decided ends.
+        ConfigError: The window starts after the end of the decided part.
     """
     status = await store.read(Standing())
     upto = status.watermark if end is None else min(end, status.watermark)
@@ -141,8 +141,11 @@ async def audit_store(
 
 
 async def _not_looked_at(store: Store, start: int, end: int | None, now: int) -> NotLookedAt | None:
-    """What lies between the watermark and the end of the window. A store decides what is due within seconds, so without
-    an end of its own a window ends a minute ago, and is complete if nothing was due between the watermark and then."""
+    """Return the part of the window after the watermark.
+
+    A store decides what is due within seconds. So a window without an explicit end ends a minute ago. The window is
+    complete if nothing was due between the watermark and that time.
+    """
     last = now - DECIDED_WITHIN if end is None else end
     if last <= start:
         return None
@@ -153,7 +156,7 @@ async def _not_looked_at(store: Store, start: int, end: int | None, now: int) ->
 
 
 def _count_due(timeline: Timeline, start: int, end: int) -> tuple[int, bool]:
-    """How many instants were due in `[start, end)`, and whether there are more than were counted."""
+    """Return the number of instants that were due in `[start, end)`, and whether there are more than were counted."""
     count, piece = 0, _PIECE
     while start < end:
         if count >= _COUNTED_MAX:
@@ -173,7 +176,7 @@ def _count_due(timeline: Timeline, start: int, end: int) -> tuple[int, bool]:
 async def audit_window(
     store: Store, start: int | None, end: int, hear: Callable[[Progress], None] = lambda _: None
 ) -> Audited:
-    """Audit `[start, end)`, of which everything should be decided, whatever the watermark says."""
+    """Audit `[start, end)`, in which everything should be decided, independent of the watermark."""
     timeline = await read_timeline(store.read)
     if start is None:
         start = min((job.history_floor for job in timeline.jobs.values()), default=end)
@@ -181,7 +184,7 @@ async def audit_window(
 
 
 class _Audit:
-    """One audit, under way."""
+    """An audit in progress."""
 
     def __init__(
         self, store: Store, timeline: Timeline, start: int, end: int, hear: Callable[[Progress], None]
@@ -193,9 +196,9 @@ class _Audit:
         self._floors = _floors(timeline.jobs.values())
         self._count = 0
         self._upto = start
-        """Up to where instants have been compared."""
+        """The end of the part in which instants have been compared."""
         self._decided: list[Decision] = []
-        """What was read and not compared yet, in order."""
+        """Rows that were read and not compared yet, in order."""
         self._instants = Instants(start, end, (), self._findings)
 
     async def run(self) -> Audited:
@@ -218,10 +221,10 @@ class _Audit:
             not_run=sums.lost + sum(outcomes[name] for name in NOT_RUN),
         )
 
-    # -- what leads to occurrences -----------------------------------------------------------------------------------
+    # -- pointer tables ----------------------------------------------------------------------------------------------
 
     async def _entries(self, table: PointerTable, begin: tuple[int | str, ...] = ()) -> list[OccurrenceRow]:
-        """Check a table that leads to occurrences; of the windows, return them."""
+        """Check a pointer table. Return the rows of the windows table."""
         rows: dict[Ref, OccurrenceRow] = {}
         following: tuple[int | str, ...] | None = begin
         last: Entry | None = None
@@ -229,7 +232,7 @@ class _Audit:
             page = await self._store.read(Pointers(table, following))
             for entry, row in page.found:
                 if entry == last:
-                    continue  # it was on the page before
+                    continue  # already on the previous page
                 check_entry(entry, row, self._findings)
                 last = entry
                 if row is not None and table is PointerTable.WINDOWS:
@@ -250,7 +253,7 @@ class _Audit:
             if page.next is None:
                 break
             seen = frozenset(_last_of(page.found, page.next))
-            limit = limit * 2 if page.next == begin else EVIDENCE_PAGE  # a key that fills a page is there too often
+            limit = limit * 2 if page.next == begin else EVIDENCE_PAGE  # a key that fills a page has too many rows
             begin = page.next
             if len(self._decided) >= _PIECE_ROWS or begin.instant - self._upto >= _PIECE:
                 await self._compare(begin.instant)
@@ -273,7 +276,7 @@ class _Audit:
     # -- instants, a piece at a time ---------------------------------------------------------------------------------
 
     async def _compare(self, upto: int) -> None:
-        """Compare what was read with what was expected, up to an instant."""
+        """Compare the rows with what was expected, up to an instant."""
         while self._upto < upto:
             end = min(self._upto + _PIECE, upto)
             count = bisect_left(self._decided, end, key=lambda decision: decision.key.instant)
@@ -301,7 +304,7 @@ class _Audit:
         self._instants.take(await self._excused(report), expected, decided, report.unexpected)
 
     async def _excused(self, report: AuditReport) -> AuditReport:
-        """The report without what was withdrawn."""
+        """Return the report without withdrawn occurrences."""
         found: dict[Key, OccurrenceRow] = {}
         for first in range(0, len(report.unexpected), EVIDENCE_PAGE):
             found |= await self._store.read(ByKey(report.unexpected[first : first + EVIDENCE_PAGE]))
@@ -309,7 +312,7 @@ class _Audit:
 
 
 def _last_of(found: Sequence[Evidence], key: Key) -> Iterator[Ref]:
-    """The last of a page, as far back as they have this key."""
+    """Yield the last occurrences of a page that have this key."""
     for evidence in reversed(found):
         if evidence.row.key != key:
             return

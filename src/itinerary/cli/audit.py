@@ -1,4 +1,4 @@
-"""`itinerary audit`: what came of an audit, in words, and how far it is while it goes on (see `itinerary.audit`)."""
+"""`itinerary audit`: the result of an audit in words, and its progress (see `itinerary.audit`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _PARTS: Final = 100
 
 
 def words(found: Audited) -> str:
-    """What came of an audit: a line for the whole, one for what was done, one for what was not looked at, and one for
-    each thing that is wrong."""
+    """Return the result of an audit in lines: a summary, the outcomes, the unexamined part, and each fault."""
     decided = f"{found.expected} expected, {found.matched} decided exactly once"
     others = f"{found.lost} lost, {found.doubled} doubled, {found.unexpected} unexpected, {found.unknown} unknown"
     looked_at = f"{found.occurrences} occurrences looked at, {found.wrong} other faults"
@@ -34,7 +33,7 @@ def words(found: Audited) -> str:
 
 
 def _done(found: Audited) -> str:
-    """What became of the instants that were decided, and of how many nothing ran."""
+    """Return the outcomes of the decided instants, and the number of those for which nothing ran."""
     *parts, (not_run, _) = done(found)
     if found.lost:
         parts.append((found.lost, "lost"))
@@ -47,7 +46,7 @@ def _not_looked_at(part: NotLookedAt) -> str:
 
 
 def heard_by(hear: Hear) -> Callable[[Progress], None]:
-    """Says how far an audit is, in parts of the time that it is about."""
+    """Return a callback that shows the progress of an audit, as a part of its time window."""
 
     def tell(far: Progress) -> None:
         total = max(far.end - far.start, 1)

@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def print_plan(plan: BootPlan) -> None:
-    """A table, one line for each job, and what it comes to."""
+    """Print a table with one line for each job, and the totals."""
     since = f"{shown_instant(plan.start)} to {shown_instant(plan.end)}"
     if not plan.jobs:
         say(f"{since}: nothing to recover")
@@ -45,7 +45,7 @@ def _row(job: PlannedJob) -> tuple[str, ...]:
 
 
 def plan_as_json(plan: BootPlan) -> dict[str, Any]:
-    """The same for programs, with instants as text."""
+    """Return the plan for programs, with instants as text."""
     return {
         "start": shown_instant(plan.start),
         "end": shown_instant(plan.end),

@@ -1,13 +1,13 @@
-"""Pictures of time for a terminal: what is coming, and what has been.
+"""Pictures of time for a terminal: upcoming runs and history.
 
     upcoming     16:00        18:00               one line a job; each mark is a part of the time that is shown:
-    backup       ●···········●···········         ● one run, 2 to 9 as many, + more, ○ passed over
+    backup       ●···········●···········         ● one run, 2 to 9 that number, + more, ○ skipped
     etl          444444444444444444444444
 
-    strip        ▁▁▂▁▁▃█▁▁▁                       how long each run took, beside the longest
-                 ·····F··s·                       and what came of it: F failed, s skipped, · completed
+    strip        ▁▁▂▁▁▃█▁▁▁                       the duration of each run, beside the longest
+                 ·····F··s·                       and its outcome: F failed, s skipped, · completed
 
-Where a terminal has only ASCII, digits take the place of blocks, and `*` and `o` that of the circles.
+On a terminal that has only ASCII, digits replace the blocks, and `*` and `o` replace the circles.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["LETTERS", "drawn_strip", "drawn_timeline", "parts_for"]
 
 _WIDE: Final = 120
-"""How wide a picture is where there is no end of room."""
+"""The width of a picture where the width is unlimited."""
 _TRACK_MIN: Final = 8
 _NAME_MAX: Final = 28
 _LABEL: Final = 6
-"""Room for a time on the axis: `16:00` and a space."""
+"""The room for a time on the axis: `16:00` and a space."""
 _STEPS: Final = tuple(
     timedelta(minutes=minutes)
     for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10_080, 20_160, 40_320, 80_640, 161_280)
@@ -50,14 +50,14 @@ LETTERS: Final = {
     OccurrenceState.SKIPPED: "s",
     OccurrenceState.MISSED: "m",
 }
-"""One for each way in which an occurrence ends."""
+"""A letter for each final state of an occurrence."""
 
 
-# -- what is coming --------------------------------------------------------------------------------------------------
+# -- upcoming runs ---------------------------------------------------------------------------------------------------
 
 
 def parts_for(console: Console) -> int:
-    """In how many parts the time is drawn at this width."""
+    """Return the number of parts into which the time is divided at this width."""
     width = min(width_of(console), _WIDE)
     return max(width - _name_width(width) - 1, _TRACK_MIN)
 
@@ -67,7 +67,7 @@ def _name_width(width: int) -> int:
 
 
 def drawn_timeline(found: Upcoming, console: Console) -> list[Text]:
-    """A line for each job, under an axis of the local time."""
+    """Return a line for each job, under an axis of the local time."""
     room = _name_width(min(width_of(console), _WIDE))
     marks = _Marks(console)
     lines = [Text(" " * (room + 1) + line, "dim") for line in _axis(found.start, found.end, found.parts)]
@@ -79,20 +79,20 @@ def drawn_timeline(found: Upcoming, console: Console) -> list[Text]:
 
 
 def _tracked(name: str, room: int, track: Text) -> list[Text]:
-    """A name and its track: below each other, if the name is long."""
+    """Return a name and its track, on two lines if the name is long."""
     if cell_len(name) <= room:
         return [Text.assemble(name, " " * (room + 1 - cell_len(name)), track)]
     return [*wrapped(name, room + 1 + len(track)), Text.assemble(" " * (room + 1), track)]
 
 
 class _Marks:
-    """What counts look like."""
+    """The marks for counts."""
 
     def __init__(self, console: Console) -> None:
         self._one, self._over, self._none = ("●", "○", "·") if draws(console) else ("*", "o", ".")
 
     def track(self, counts: Sequence[int], *, is_passed_over: bool) -> Text:
-        """A mark for each part."""
+        """Return a mark for each part."""
         text = Text()
         for count in counts:
             if not count:
@@ -105,8 +105,10 @@ class _Marks:
 
 
 def _axis(start: datetime, end: datetime, parts: int) -> list[str]:
-    """Times above the parts that they begin in, as many as there is room for, and the day above the first of each day,
-    if there are several; over more than some days, the days alone."""
+    """Return the axis: times above the parts in which they begin, as many as fit.
+
+    If there are several days, the day is above its first time. Over many days, only the days are shown.
+    """
     span, local = end - start, start.astimezone()
     step = next((step for step in _STEPS if parts * (step / span) >= _LABEL), _STEPS[-1])
     has_days = span > timedelta(days=1) and step < timedelta(days=1)
@@ -124,11 +126,11 @@ def _axis(start: datetime, end: datetime, parts: int) -> list[str]:
     return [line for line in ("".join(days).rstrip(), "".join(times).rstrip()) if line]
 
 
-# -- what has been ---------------------------------------------------------------------------------------------------
+# -- history ---------------------------------------------------------------------------------------------------------
 
 
 def drawn_strip(runs: Sequence[RunSeen], console: Console) -> list[Text]:
-    """How long runs took and what came of them, oldest first; as many of the last ones as fit, and what it means."""
+    """Return the durations and outcomes of the last runs that fit, oldest first, with a legend."""
     width = width_of(console)
     shown = list(reversed(runs[: min(width, _WIDE)]))
     durations = [run.took_seconds for run in shown]

@@ -1,7 +1,7 @@
-"""Names of jobs for shells that complete them.
+"""Names of jobs for shell completion.
 
-A shell waits for it at every press of a key, and shows whatever it prints. So it is quick and bounded, says nothing
-when something is wrong, and makes no store where there is none.
+A shell waits for the completion at every key press, and shows all of its output. So the completion is quick and
+bounded, stays silent on errors, and creates no store.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PAGE: Final = 5_000
 
 
 def complete_job(context: typer.Context, incomplete: str) -> list[str]:
-    """The jobs whose names begin like this, as far as they can be had quickly."""
+    """Return the jobs whose names begin with the text, as far as they can be read quickly."""
     try:
         url = read_configuration({"store": context.params.get("store")}, os.environ, Path.cwd()).store
         return run_command(_offered(_impatient(url), incomplete))
-    except Exception:  # noqa: BLE001 - a shell that completes has nobody to tell an error
+    except Exception:  # noqa: BLE001 - shell completion cannot show an error
         return []
 
 
 def _impatient(url: str) -> str:
-    """A server that is away is not waited for."""
+    """Return an address that does not wait for an unreachable server."""
     if not url.startswith("postgres"):
         return url
     return f"{url}{'&' if '?' in url else '?'}patience=0&connect_timeout=2"
@@ -46,7 +46,7 @@ def _impatient(url: str) -> str:
 async def _offered(url: str, incomplete: str) -> list[str]:
     async with asyncio.timeout(_SECONDS_MAX):
         if not (await schema_at(url)).is_current:
-            return []  # nor is a store migrated for this
+            return []  # do not migrate a store for a completion
         async with open_store(url) as store:
             found: list[str] = []
             after, is_more = JobNumber(0), True

@@ -1,4 +1,4 @@
-"""`itinerary import-crontab`: a crontab becomes a job file, and what cannot be translated is told."""
+"""`itinerary import-crontab`: converts a crontab to a job file, and reports lines that cannot be translated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STDIN: Final = "-"
 
 
 def add_crontab(app: typer.Typer) -> None:
-    """Add this command to the others."""
+    """Add this command to the app."""
     app.command("import-crontab")(import_crontab)
 
 
@@ -75,7 +75,7 @@ def _told(name: str, note: Note) -> str:
 
 
 def _read(file: str) -> str:
-    """Return a crontab. Bytes that are not UTF-8 are kept for the translation, which says in which line they are."""
+    """Return a crontab. Bytes that are not UTF-8 are kept: the translation reports their lines."""
     content = read_content(file) if file != _STDIN else sys.stdin.buffer.read(FILE_MAX + 1)
     if len(content) > FILE_MAX:
         raise ConfigError(f"standard input has more than {FILE_MAX} bytes, which are allowed")
@@ -83,7 +83,7 @@ def _read(file: str) -> str:
 
 
 def _write(output: str | None, text: str, *, force: bool) -> None:
-    """A new file, which only its owner can read: commands may have secrets in them (Q7)."""
+    """Write a new file that only its owner can read: commands may contain secrets (Q7)."""
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -99,7 +99,7 @@ def _write(output: str | None, text: str, *, force: bool) -> None:
 
 
 def _zone(given: str | None) -> str:
-    """The zone that was given, else the one that this machine is in, else UTC."""
+    """Return the given zone, else the zone of this machine, else UTC."""
     if given is not None:
         return packaged_zone(given).name
     for found in (os.environ.get("TZ", "").removeprefix(":"), _linked(Path("/etc/localtime"))):
@@ -111,7 +111,7 @@ def _zone(given: str | None) -> str:
 
 
 def _linked(path: Path) -> str:
-    """`Europe/Berlin`, of a link to /usr/share/zoneinfo/Europe/Berlin."""
+    """Return `Europe/Berlin` for a link to /usr/share/zoneinfo/Europe/Berlin."""
     try:
         return str(path.readlink()).partition("zoneinfo/")[2]
     except OSError:

@@ -1,4 +1,4 @@
-"""`itinerary explain`: why a job ran, ran late, or did not; the sentence first, the facts under it.
+"""`itinerary explain`: why a job ran, ran late, or did not; the sentence first, then the facts.
 
     etl, due 2026-03-29 03:00:00 Europe/Berlin, ran 8 min late: …
 
@@ -36,13 +36,13 @@ from itinerary.stores.urls import open_store
 __all__ = ["add_explain", "in_lines"]
 
 _RUN_ID: Final = re.compile(r"(?P<job>.+):(?P<seconds>\d+)(?:\.(?:[0-9a-f]{8}\.)?replay-\d+)?")
-"""Of a replay, too: it is explained with the instant that it is a replay of."""
+"""The form of a run id. A replay is explained with the instant of its original."""
 _WIDEST: Final = 100
-"""Nobody reads longer lines than this."""
+"""The widest line that is comfortable to read."""
 
 
 def add_explain(app: typer.Typer) -> None:
-    """Add this command to the others."""
+    """Add this command to the app."""
     app.command("explain")(_explain)
 
 
@@ -66,9 +66,9 @@ def _explain(
 ) -> None:
     """Why did it run, run late, or not run?
 
-    Says in a sentence what became of an instant of a job, and why; under it the facts that the store has, in the time
-    of the job's zone and in UTC. Without a TIME it is about the last one that happened, or should have. A TIME that is
-    nearly right finds the nearest instant, and says so. Nothing is written, and no node is needed.
+    Explains the outcome of an instant of a job in a sentence. Below it are the facts of the store, in the time of the
+    job's zone and in UTC. Without a TIME it is about the last one that happened, or should have. A TIME that is nearly
+    right finds the nearest instant, and says so. Nothing is written, and no node is needed.
     """
     with errors_told():
         found = run_command(_explained(store_url(store), job, time, tz))
@@ -101,7 +101,7 @@ async def _explained(url: str, job: str, time: str | None, tz: str | None) -> Ex
 
 
 def in_lines(found: Explanation, width: int) -> Iterator[str]:
-    """An answer for people: first the whole verdict, wrapped, then line by line what is under it."""
+    """Yield the answer in lines: first the verdict, wrapped, then the facts."""
     yield _paragraph(found.verdict, width)
     timed = [fact for fact in found.facts if fact.local is not None]
     for day, facts in groupby(timed, key=lambda fact: (fact.local or "").split(" ")[0]):

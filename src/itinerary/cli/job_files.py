@@ -1,12 +1,12 @@
-"""Job files on the command line: is one right, what would it change, and change it.
+"""Commands for job files: check one, show its changes, apply them.
 
     itinerary check jobs.toml     every mistake with its file, line and key; else its jobs, with schedules in words
-    itinerary plan jobs.toml      what would change in a store: jobs that are new or different, and which occurrences
-    itinerary apply jobs.toml     the same, done, in one transaction
+    itinerary plan jobs.toml      the changes in a store: jobs that are new or different, and which occurrences
+    itinerary apply jobs.toml     the same changes, made in one transaction
 
 Jobs that the file declared earlier and no longer declares are stopped, removed (`--prune`) or kept (`--keep`).
 
-Wherever they take a job file they take an app, too: what is declared in Python can be planned and applied as well.
+Every command that takes a job file also takes an app: jobs declared in Python can be planned and applied, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Keep", "Prune", "add_job_files", "undeclared_choice"]
 
 _OTHERS_SHOWN: Final = 20
 _INSTANTS_SHOWN: Final = 3
-"""How many instants of each kind people are shown; the others are counted."""
+"""The number of instants of each kind that are shown. The others are counted."""
 
 Target = Annotated[str, typer.Argument(metavar="FILE", help="A job file, jobs.toml; or an app, as `up` takes it.")]
 Policy = Annotated[
@@ -58,7 +58,7 @@ Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Wh
 
 
 def add_job_files(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     for command in (check, plan, apply):
         app.command()(command)
 
@@ -103,9 +103,8 @@ def plan(
 ) -> None:
     """Which occurrences would a job file add and remove? Nothing is changed.
 
-    Jobs that the file declared earlier and no longer declares are shown with what becomes of them; `--prune`, `--keep`
-    or the setting `undeclared` decides. Jobs of other files stay as they are; `--remove` shows what the removal of one
-    would take away.
+    Jobs that the file declared earlier and no longer declares are shown with their treatment: `--prune`, `--keep` or
+    the setting `undeclared` decides. Jobs of other files stay as they are. `--remove` shows the effect of removing one.
     """
     wanted = _Wanted(policy, window, remove, None, undeclared_choice(prune=prune, keep=keep))
     _applied(file, wanted, store, as_json=as_json, is_plan=True)
@@ -125,10 +124,10 @@ def apply(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Bring a store to what a job file says, in one transaction. Applied twice, it changes nothing.
 
-    Jobs that the file declared earlier and no longer declares are stopped; `--prune` removes them, `--keep` keeps them,
+    Jobs that the file declared earlier and no longer declares are stopped. `--prune` removes them, `--keep` keeps them,
     and the setting `undeclared` decides if neither is given. Jobs of other files stay as they are, unless `--remove`
-    names them. No node is needed; those that run hear of it within a second. They must be able to run it: functions
-    have to be where they look for them.
+    names them. No node is needed; those that run hear of it within a second. Nodes must be able to import the functions
+    that the file names.
     """
     wanted = _Wanted(policy, window, remove, reason, undeclared_choice(prune=prune, keep=keep))
     _applied(file, wanted, store, as_json=as_json, is_plan=dry_run)
@@ -145,7 +144,7 @@ class _Wanted(NamedTuple):
 
 
 def undeclared_choice(*, prune: bool, keep: bool) -> Undeclared | None:
-    """Return what the options say about undeclared jobs; None: the setting decides."""
+    """Return the choice of the options for undeclared jobs. None: the setting decides."""
     if prune and keep:
         with errors_told():
             raise ConfigError("--prune and --keep contradict each other; give one of them")
@@ -198,7 +197,7 @@ def _warnings(found: Itinerary) -> list[Problem]:
 
 
 def _undeliverable(file: str, found: Itinerary) -> list[Problem]:
-    """The receivers of alerts that cannot be reached from here."""
+    """Return the receivers of alerts that cannot be reached from here."""
     configuration = found.configuration
     if not configuration.alert_urls:
         return []
@@ -217,7 +216,7 @@ def _plain(problem: object) -> dict[str, Any]:
     return problem._asdict()
 
 
-# -- what people read --------------------------------------------------------------------------------------------------
+# -- output for people -------------------------------------------------------------------------------------------------
 
 
 def _print(done: Application, file: str) -> None:
@@ -290,7 +289,7 @@ def _shown(instant: datetime | None) -> str:
     return "now" if instant is None else instant.isoformat().replace("+00:00", "Z")
 
 
-# -- what programs read ------------------------------------------------------------------------------------------------
+# -- output for programs -----------------------------------------------------------------------------------------------
 
 
 def _as_json(done: Application) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The page about one job: what is in force, what runs next, what is under way, what was, and who has set what."""
+"""The page about one job: its configuration, next runs, active runs, history, and the source of each setting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["print_job"]
 
 
 def print_job(ground: Ground, found: JobDetail) -> None:
-    """A job with everything."""
+    """Print the page of a job."""
     console, seen = screen(), found.seen
     say(Text.assemble((seen.job, "bold"), f", version {seen.version}, ", shown_state(seen.state)), console)
     zone = seen.timezone
@@ -55,7 +55,7 @@ def _print_tasks(tasks: Sequence[TaskDeclared], console: Console) -> None:
 
 
 def _runs_what(task: TaskDeclared) -> str:
-    """What a task runs, as a person would say it: `python package.module:function`, `shell gzip -9 out.csv`."""
+    """Return the work of a task in words: `python package.module:function`, `shell gzip -9 out.csv`."""
     kind, *others = task.runs
     value = task.runs[kind]
     first = " ".join(value) if isinstance(value, list | tuple) else value

@@ -1,13 +1,12 @@
-"""Tables and lists that read well at any width.
+"""Tables and lists that are readable at any width.
 
     job       state    next run               job       state    next run
     backup    active   in 2 h 10 min          backup    active   in 2 h 10 min
-    ─ a wide terminal has all columns         ─ a narrow one says the rest below each row, wrapped at spaces
+    ─ a wide terminal has all columns         ─ a narrow one shows the rest below each row, wrapped at spaces
 
-A column has a rank. Rank 0 always stays; of the others the highest one leaves its place first when there is not enough
-room, and its cells go below their rows, with the column's title. What is not worth that is left out, and a line at the
-end says so. So nothing is ever cut off, at any width; a pipe has all the room that there is. A column that says nothing
-in any row is left out.
+A column has a rank. Rank 0 always stays. If there is not enough room, the column with the highest rank moves first. Its
+cells go below their rows, with the column's title. An extra column is left out instead, and a line at the end says so.
+Nothing is ever cut off, at any width. A pipe has unlimited width. A column that is empty in every row is left out.
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ Cell: TypeAlias = str | Text | int | None
 
 _BETWEEN: Final = 2
 _BELOW: Final = 4
-"""How far what does not fit in its column is indented below its row."""
+"""The indentation of cells that moved below their row."""
 
 
 class Column(NamedTuple):
-    """One column: its title, what it may leave its place for, and whether its words may wrap."""
+    """A column: its title, its rank, and whether its words may wrap."""
 
     title: str
     rank: int = 0
     is_number: bool = False
     wraps_at: int | None = None
-    """It may be as narrow as this, and then its cells take several lines."""
+    """The smallest width, at which its cells take several lines."""
     is_extra: bool = False
-    """Where there is no room for it, it is left out."""
+    """True to leave the column out if there is no room for it."""
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], console: Console | None = None) -> None:
-    """Print a table at the width that there is."""
+    """Print a table at the available width."""
     console = screen() if console is None else console
     for line in laid_out(columns, rows, width_of(console)):
         console.print(line, soft_wrap=True)
 
 
 def print_facts(facts: Sequence[tuple[str, Cell]], console: Console | None = None, *, indent: int = 0) -> None:
-    """Print what is so, each after what it is about; what is None is left out."""
+    """Print facts, each after its label. A fact that is None is left out."""
     console = screen() if console is None else console
     for line in listed(facts, width_of(console), indent=indent):
         console.print(line, soft_wrap=True)
 
 
 def listed(facts: Sequence[tuple[str, Cell]], width: int, *, indent: int = 0) -> list[Text]:
-    """A list of facts in lines."""
+    """Return a list of facts in lines."""
     told = [(label, _text(value)) for label, value in facts if value is not None]
     hanging = indent + _BETWEEN + max((cell_len(label) for label, _ in told), default=0)
     found: list[Text] = []
@@ -69,7 +68,7 @@ def listed(facts: Sequence[tuple[str, Cell]], width: int, *, indent: int = 0) ->
 
 
 def laid_out(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> list[Text]:
-    """A table in lines that are at most so wide."""
+    """Return a table in lines of at most this width."""
     cells = [[_text(cell) for cell in row] for row in rows]
     said = [place for place in range(len(columns)) if any(row[place].plain for row in cells)]
     natural = {place: max(_wide(columns, place), *(cell_len(row[place].plain) for row in cells)) for place in said}
@@ -103,7 +102,7 @@ def _wide(columns: Sequence[Column], place: int) -> int:
 def _fitted(
     columns: Sequence[Column], natural: dict[int, int], kept: Sequence[int], width: int
 ) -> dict[int, int] | None:
-    """How wide each of these columns is; None if they do not fit, and one of them could leave."""
+    """Return the width of each of these columns. None if they do not fit and one of them could move."""
     widths = {place: natural[place] for place in kept}
     over = sum(widths.values()) + _BETWEEN * (len(kept) - 1) - width
     for place in sorted(kept, key=lambda place: -columns[place].rank):
@@ -116,7 +115,7 @@ def _fitted(
         return widths
     if any(columns[place].rank for place in kept):
         return None
-    while over > 0 and max(widths.values()) > NARROWEST_COLUMN:  # words are broken before anything is lost
+    while over > 0 and max(widths.values()) > NARROWEST_COLUMN:  # break words before losing text
         widest = max(kept, key=lambda place: widths[place])
         given = min(over, max(widths[widest] // 4, 1))
         widths[widest] -= given

@@ -1,7 +1,7 @@
-"""`itinerary jobs`, `upcoming` and `nodes`: what there is in a store, for people in a table and for programs in JSON.
+"""`itinerary jobs`, `upcoming` and `nodes`: the content of a store, as a table for people and as JSON for programs.
 
-No node is needed, and nothing is written. All are bounded: what is left out is counted, and `--limit` or a pattern
-brings it.
+No node is needed, and nothing is written. Every list is bounded: the omitted rows are counted, and `--limit` or a
+pattern shows them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _NEXT_SHOWN = 10
 
 
 def add_listing(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     app.command("jobs")(list_jobs)
     app.command("upcoming")(list_upcoming)
     app.command("nodes")(list_nodes)
 
 
 def looked_at(url: str | None, look: Callable[[Ground], Awaitable[T]]) -> T:
-    """What somebody sees who looks at a store."""
+    """Return what a function reads from a store."""
     configuration = configured(url)
 
     async def looking() -> T:
@@ -72,7 +72,7 @@ def looked_at(url: str | None, look: Callable[[Ground], Awaitable[T]]) -> T:
 
 
 async def existing_store(url: str) -> None:
-    """Raise where no store has been made yet: whoever looks at one that is not there has mistyped its place."""
+    """Raise an error if the store does not exist: its address is probably mistyped."""
     if (await schema_at(url)).found is None:
         place = open_store(url).url
         raise ConfigError(f"there is no store at {place}; start a node on it, or name another one with --store")
@@ -90,7 +90,7 @@ def list_jobs(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """List jobs: how each stands, what came of it last, and when it runs next, in its own time zone."""
+    """List jobs: the status, the last outcome and the next run of each, in its own time zone."""
 
     async def look(ground: Ground) -> None:
         found = await jobs_seen(ground, pattern=pattern, states=frozenset(state or ()), limit=limit)
@@ -108,7 +108,7 @@ def list_jobs(
 
 
 def print_jobs(ground: Ground, found: JobsSeen) -> None:
-    """Jobs in a table."""
+    """Print jobs in a table."""
     columns = (
         Column("job"),
         Column("state"),
@@ -157,11 +157,11 @@ def _last(ground: Ground, job: JobSeen) -> Text | None:
 
 
 def at_in_zone(ground: Ground, instant: int, zone: str) -> str:
-    """An instant on the wall clocks of a zone."""
+    """Return an instant by the wall clock of a zone."""
     return f"{told_at(instant, ground.offset(zone, instant))} {zone}"
 
 
-# -- what is coming --------------------------------------------------------------------------------------------------
+# -- upcoming runs ---------------------------------------------------------------------------------------------------
 
 
 def list_upcoming(
@@ -171,7 +171,7 @@ def list_upcoming(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Draw what is due in the next hours, a line for each job, those that are due first at the top."""
+    """Draw the upcoming runs, a line for each job, the first due at the top."""
 
     async def look(ground: Ground) -> None:
         console = screen()
@@ -193,7 +193,7 @@ def _span(text: str) -> int:
 
 
 def print_upcoming(ground: Ground, found: Upcoming, console: Console) -> None:
-    """What is due, drawn; and the next runs in a table."""
+    """Print the upcoming runs as a picture, and the next ones in a table."""
     shown = format_duration((found.end - found.start) // timedelta(microseconds=1))
     if not found.jobs:
         say(f"nothing is due in the next {shown}", console)
@@ -231,7 +231,7 @@ def list_nodes(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """List nodes: who is there, since when, what they hold, how their clocks have jumped."""
+    """List nodes: which are alive, since when, the runs that they hold, and jumps of their clocks."""
 
     async def look(ground: Ground) -> None:
         names = {number: row.name for number, row in ground.timeline.jobs.items()}
@@ -248,7 +248,7 @@ def list_nodes(
 
 
 def print_nodes(ground: Ground, found: Sequence[NodeSeen]) -> None:
-    """Nodes in a table."""
+    """Print nodes in a table."""
     columns = (
         Column("node"),
         Column("state"),

@@ -1,13 +1,13 @@
-"""Occurrences as they end, one line each, in a terminal or a file: the events of the log of runs, for people.
+"""Occurrences as they end, one line each, in a terminal or a file: the events of the run log, for people.
 
     12:00:01  tick               completed      on time     12 ms
     12:00:03  flaky              failed       1.2 s late  210 ms  task flaky failed after 3 attempts: …
 
-The engine tells of what happens on its own loop, and must not wait for a terminal. So lines go through a queue to a
-thread that prints them; if that cannot keep up, lines are left out and counted, never the engine held up.
+The scheduler reports events on its own loop, and must not wait for a terminal. So lines go through a queue to a thread
+that prints them. If the thread cannot keep up, lines are left out and counted. The scheduler is never delayed.
 
-To print a line takes longer than to run what it is about, so beyond some lines a second of one outcome the others are
-counted, and one line says how many there were.
+Printing a line takes longer than running a short task. So the number of lines per second and outcome is limited.
+Further runs are counted, and one line shows their number.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ from itinerary.signal_safe_wait import join_thread
 __all__ = ["Ticker", "header", "undeclared_line"]
 
 _BATCHES_MAX: Final = 1_000
-"""How many batches of lines may wait for the terminal."""
+"""The most batches of lines that may wait for the terminal."""
 _CLOSE_TIMEOUT: Final = 2.0
-"""How long what is left may take to be printed when the node has ended, in seconds."""
+"""The longest time for printing the remaining lines after the node has ended, in seconds."""
 _WHY_MAX: Final = 160
 _NEXT_SHOWN: Final = 5
 _UNDECLARED_SHOWN: Final = 20
 _NAME_WIDTH: Final = 22
 _ON_TIME: Final = 0.1
-"""A delay in seconds that is not worth a word."""
+"""The largest start lateness that counts as on time, in seconds."""
 _NEVER_STARTED: Final = frozenset({OccurrenceState.SKIPPED, OccurrenceState.MISSED})
 _IN_SECONDS: Final = 10.0
-"""From this duration on, milliseconds are not shown."""
+"""The duration in seconds from which milliseconds are not shown."""
 
 
 class Ticker:
-    """Prints what ends. Give `hear` to the app, and close it when the node has ended."""
+    """A printer of ended runs. Pass `hear` to the app, and close the ticker when the node has ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._batches: Queue[Sequence[Finished | Settled] | None] = Queue(_BATCHES_MAX)
         self._ended_at = 0
-        """When the last run ended that says so, in microseconds."""
+        """The end of the last run with a known end, in microseconds."""
         self._left_out = 0
         self._budget = LogBudget()
         self._thread = threading.Thread(target=self._print, name="itinerary-ticker", daemon=True)
         self._thread.start()
 
     def hear(self, news: Sequence[News]) -> None:
-        """On the engine's loop."""
+        """Handle events, on the scheduler's loop."""
         if ended := [item for item in news if isinstance(item, Finished | Settled)]:
             try:
                 self._batches.put_nowait(ended)
@@ -78,7 +78,7 @@ class Ticker:
                 self._left_out += len(ended)
 
     def close(self) -> None:
-        """Print what is left, and end. A terminal that takes nothing does not hold up the end of the node."""
+        """Print the remaining lines, and end. A blocked terminal does not delay the end of the node."""
         try:
             self._batches.put(None, timeout=_CLOSE_TIMEOUT)
         except Full:
@@ -111,7 +111,7 @@ class Ticker:
 
 
 def summary_line(summary: Summary) -> Text:
-    """Runs that ended alike in one second, beyond those that have a line each."""
+    """Return the line for runs with the same outcome in one second, beyond those that have a line each."""
     text = Text(" " * 10)
     text.append(f"{summary.lines:,} more ".rjust(_NAME_WIDTH + 1))
     text.append(f"{summary.event:<14}", shown_state(summary.event).style)
@@ -121,7 +121,7 @@ def summary_line(summary: Summary) -> Text:
 
 
 def line(end: RunEnd) -> Text:
-    """Show the end of one run."""
+    """Return the line for the end of one run."""
     text = Text()
     text.append(f"{_shown_time(end.ended_at)}  ", "dim")
     text.append(f"{one_line(end.job):<{_NAME_WIDTH}} ")
@@ -137,7 +137,7 @@ def line(end: RunEnd) -> Text:
 
 
 def _lateness(end: RunEnd) -> str:
-    if end.duration is None:  # of what another node began, this one does not know when
+    if end.duration is None:  # the start is unknown if another node started it
         return "not started" if end.occurrence is not None or end.outcome in _NEVER_STARTED else ""
     if end.kind is not Kind.SCHEDULED or end.delay is None:
         return str(end.kind)
@@ -156,7 +156,7 @@ def _shown_time(ended_at: int | None) -> str:
 
 
 def undeclared_line(found: UndeclaredJobs | None) -> str | None:
-    """Say what became of jobs that their source no longer declares; None if there are none."""
+    """Return the line about jobs that their source no longer declares. None if there are none."""
     if found is None or not found.jobs:
         return None
     more = len(found.jobs) - _UNDECLARED_SHOWN
@@ -174,7 +174,7 @@ def undeclared_line(found: UndeclaredJobs | None) -> str | None:
 
 
 def _others(app: Itinerary, node: RunningNode) -> list[str]:
-    """The jobs of the store that are not declared here and not stopped."""
+    """Return the jobs of the store that are not declared here and not stopped."""
     timeline = node.watched.timeline()
     if timeline is None or len(timeline.jobs) <= len(app):
         return []
@@ -192,7 +192,7 @@ def _is_expected(timeline: Timeline, job: JobRow) -> bool:
 
 
 def header(app: Itinerary, node: RunningNode, web: ListenAt | None = None) -> Text:
-    """What runs, where, and what comes next."""
+    """Return the greeting: what runs, where, and the next runs."""
     text = Text()
     text.append("Itinerary ", "bold")
     text.append(f"node {node.name} on {node.store}\n")

@@ -1,14 +1,14 @@
-"""From the argument of a command to an app: `app.py`, `package.module`, `package.module:name`, `jobs.toml`.
+"""Loading of an app from the argument of a command: `app.py`, `package.module`, `package.module:name`, `jobs.toml`.
 
-A file is loaded under its own name, so that its functions are called the same as when it is imported: the names are
-stored. The app in it is the one object of that kind; with several, `file.py:name` says which.
+A file is loaded under its own name, so that its functions have the same names as after an import: the names are stored.
+The app is the only object of that kind in the file. If there are several, `file.py:name` chooses one.
 
-An error in there is an error of the user's own code. The message has the line that raised it, and what to do.
+An error during loading is an error of the user's code. The message has the line that raised it, and advice.
 
-Where code is found. The directory of the file goes to the end of the module path, so a `json.py` beside the file takes
-the place of no installed module. A job file is data: a command that only reads it (`check`, `plan`, `apply`,
-`simulate`) imports nothing from its directory. Only `up` runs the functions that it names. A Python file is a program,
-and finds its neighbours whoever loads it.
+Import path: the directory of the file goes to the end of the module path, so a `json.py` beside the file replaces no
+installed module. A job file is data: a command that only reads it (`check`, `plan`, `apply`, `simulate`) imports
+nothing from its directory. Only `up` runs the functions that it names. A Python file is a program, and can always
+import its neighbours.
 """
 
 from __future__ import annotations
@@ -57,9 +57,14 @@ def load_app(target: str, *, runs: bool = False) -> tuple[Itinerary, dict[str, s
 
 
 def load_job_file(path: str, *, runs: bool = False) -> Itinerary:
-    """Load an app with the jobs of a job file. If it `runs`, functions are also found in the directory of the file.
+    """Load an app with the jobs of a job file.
 
-    Raises JobFileError.
+    Args:
+        path: The job file.
+        runs: True to find functions also in the directory of the file.
+
+    Raises:
+        JobFileError: The file has a mistake.
     """
     app = Itinerary(job_file=path)
     if runs:
@@ -111,7 +116,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _blamed(error: BaseException, place: str) -> ConfigError:
-    """What somebody's file raised, with the line of it that is to blame: the last one that is not ours."""
+    """Return the error of a user's file, with the line that caused it: the last one that is not ours."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     if isinstance(error, SyntaxError):

@@ -1,18 +1,23 @@
 """The commands of `itinerary`.
 
-    itinerary up app.py              run a node, and see occurrences happen
-    itinerary audit                  was everything that was due decided, exactly once?
-    itinerary pause JOB …            change a job, ask for runs: see `operating`
-    itinerary jobs, show, history …  what there is in a store: see `listing` and `showing`
-    itinerary doctor …               look after a store: see `caring`
-    itinerary simulate app.py        what will happen, before it does
-    itinerary records                desks and their logs
-    itinerary check jobs.toml        job files: see `jobfiles`, and `crontab`
+    itinerary up app.py              run a node, and show occurrences as they end
+    itinerary audit                  check that everything that was due was decided exactly once
+    itinerary pause JOB …            change a job, request runs: see `operations`
+    itinerary jobs, show, history …  the content of a store: see `list` and `show`
+    itinerary doctor …               maintenance of a store: see `maintenance`
+    itinerary simulate app.py        a forecast
+    itinerary records                record schedulers and their logs
+    itinerary check jobs.toml        job files: see `job_files`, and `crontab`
     itinerary explain JOB            why it ran, ran late, or did not
 
-Exit codes: 0 it went well; 1 it did not, and standard error says why (`audit`, `doctor`: something is wrong);
-2 the command was not understood; 3 `up` ended while something still ran; 4 `audit` did not look at a part of its
-window; 128 and the signal's number after a second signal.
+Exit codes:
+
+    0      success
+    1      failure, with the reason on standard error (`audit`, `doctor`: a fault was found)
+    2      a usage error
+    3      `up` ended while something still ran
+    4      `audit` did not examine a part of its window
+    128 +  the number of the signal, after a second signal
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ from itinerary.stores.urls import open_store
 __all__ = ["app", "main"]
 
 _EXIT_INCOMPLETE: Final = 4
-"""An audit found nothing wrong, and a part of its window is not decided yet."""
+"""The exit code of an audit that found no fault but could not examine a part of its window."""
 
 app = typer.Typer(
     cls=Commands,
@@ -79,7 +84,7 @@ app = typer.Typer(
 
 
 class LogChoice(StrEnum):
-    """How the log is written."""
+    """The format of the log."""
 
     HUMAN = "human"
     JSON = "json"
@@ -126,8 +131,8 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Run a node, and show occurrences as they end.
 
-    SIGTERM or Ctrl-C ends it: it takes no new work, gives what runs its time, and writes everything. A second one ends
-    it at once. SIGHUP has it read its settings again.
+    SIGTERM or Ctrl-C ends the node: it takes no new work, gives running tasks time to end, and writes everything. A
+    second signal ends it at once. SIGHUP makes it reload its settings.
 
     Jobs that APP declared at an earlier start and no longer declares are stopped, and the start says so. `--prune`
     removes them, `--keep` keeps them, and the setting `undeclared` decides if neither is given.
@@ -151,7 +156,7 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
         raise_file_limit()
         switch_sooner()
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
-        # For people each end is shown once: as a line, or, without those, as an event of the log.
+        # People see the end of a run once: as a line, or, without lines, as a log event.
         found.logs_runs = quiet or log is LogChoice.JSON
         raise typer.Exit(_run(found, quiet=quiet))
 
@@ -196,9 +201,9 @@ def audit(
 ) -> None:
     """Was everything that was due decided, exactly once?
 
-    Every instant that was expected in a past window is held against what the store says became of it, and what the
-    store says of each occurrence is held against itself. Nothing is written, and nodes may be running. The exit code
-    is 1 if anything is lost, doubled or wrong, and 4 if a part of the window is not decided yet and was not looked at.
+    Compares every instant that was expected in a past window with its outcome in the store, and checks each occurrence
+    for contradictions. Nothing is written, and nodes may be running. The exit code is 1 if anything is lost, doubled or
+    wrong, and 4 if a part of the window is not decided yet and was not looked at.
     """
     with errors_told():
         configuration = configured(store)
@@ -238,7 +243,7 @@ add_tokens(app)
 
 
 def main() -> None:
-    """What the `itinerary` command runs."""
+    """Run the `itinerary` command."""
     survive_any_encoding()
     obey_as_first_process()
     threading.excepthook = print_thread_failure

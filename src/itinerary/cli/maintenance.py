@@ -1,4 +1,4 @@
-"""`itinerary status`, `doctor`, `alert`, `migrate` and `prune`: looking after a store."""
+"""`itinerary status`, `doctor`, `alert`, `migrate` and `prune`: maintenance of a store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NODES_SHOWN = 5
 
 
 def add_caring(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     for command in (status, doctor, alert, migrate, prune):
         app.command()(command)
 
@@ -64,7 +64,7 @@ def status(
 
 
 def print_overview(found: Overview) -> None:
-    """Print the figures of a store, what is wrong with it, and whether everything is fine."""
+    """Print the figures of a store, its problems, and whether everything is fine."""
     console = screen()
     say(f"store      {found.store}", console)
     if (figures := found.figures) is not None:
@@ -88,10 +88,10 @@ def doctor(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """See whether everything is as it should be: the store, its files and clock, zone data, nodes, jobs, what waits.
+    """Check the store, its files and clock, zone data, nodes, jobs, and waiting runs.
 
-    Of the last hour it says what failed, what was orphaned, which nodes died, and which alerts have not arrived.
-    Nothing is written. The exit code is 1 if something is wrong; what is only doubtful is said.
+    Lists what failed or was orphaned in the last hour, which nodes died, and which alerts have not arrived. Nothing is
+    written. The exit code is 1 if something is wrong. Warnings are listed, but do not count.
     """
     with errors_told():
         found = run_command(examined(configured(store)))
@@ -104,7 +104,7 @@ def doctor(
 
 
 def print_findings(found: Examined) -> None:
-    """What a doctor has found, a sentence each, with what to do below it."""
+    """Print the findings of `doctor`, a sentence each, with the advice below it."""
     console = screen()
     for finding in found.findings:
         _print_finding(finding, console)
@@ -135,9 +135,9 @@ def alert(
     test: Annotated[bool, typer.Option("--test", help="Send a test alert to every receiver.")] = False,  # noqa: FBT002 - a switch
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Send a test alert to every receiver of alert_urls, and say which of them have it.
+    """Send a test alert to every receiver of alert_urls, and report which of them received it.
 
-    The exit code is 1 if one of them has not, or if there is no receiver. Run it where the node runs: secrets and
+    The exit code is 1 if one of them did not, or if there is no receiver. Run it where the node runs: secrets and
     networks may differ elsewhere.
     """
     with errors_told():
@@ -160,7 +160,7 @@ def alert(
 
 
 class Migrated(msgspec.Struct, frozen=True):
-    """What became of a store's schema."""
+    """The result of a schema migration."""
 
     store: str
     before: int | None
@@ -182,7 +182,7 @@ def migrate(
     async def run(url: str) -> SchemaSeen:
         seen = await schema_at(url)
         if not dry_run:
-            async with open_store(url):  # refuses a newer one
+            async with open_store(url):  # refuses a newer schema
                 pass
         return seen
 
@@ -211,12 +211,12 @@ def _migrated(done: Migrated) -> str:
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What a round of forgetting came to."""
+    """The result of a pruning round."""
 
     store: str
     occurrences: int
     statistics: int
-    """Rows of what nodes' loops did; they are not counted in a dry run."""
+    """The number of removed statistics rows. A dry run does not count them."""
     is_dry: bool
 
 
@@ -236,7 +236,8 @@ def prune(
 ) -> None:
     """Remove old history, a thousand rows at a time; nodes may be running.
 
-    What has not ended, what the watermark needs, and the last day before it always stay; a job keeps when it last ran.
+    Occurrences that have not ended, rows that the watermark needs, and the last day before it always stay. A job keeps
+    the time of its last run.
     """
     with errors_told():
         rules = Retention(
@@ -265,7 +266,7 @@ async def _pruned(url: str, rules: Retention, *, is_dry: bool) -> Forgotten:
 async def _round(
     step: Callable[[Retention, PruneCursor], Awaitable[Pruned]], rules: Retention, hear: Hear
 ) -> tuple[int, int]:
-    """One whole round: occurrences along time and job by job, then nodes and their statistics."""
+    """Prune in one whole round: occurrences by time and by job, then nodes and their statistics."""
     occurrences = statistics = 0
     cursor: PruneCursor | None = PruneCursor()
     while cursor is not None:

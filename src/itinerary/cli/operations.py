@@ -1,11 +1,11 @@
-"""The commands by which people change jobs and ask for runs, on a store: no node is needed for any of them.
+"""The commands that change jobs and request runs, directly on a store: none of them needs a node.
 
     pause, resume, skip               a job's timeline
     trigger, replay, backfill         runs
     cancel, adjust                    one occurrence
 
-Each says in a line what it did, or with `--json` as an object. What is asked is durable when the command ends; nodes
-hear of it within a second, and if none runs it holds when the next one comes.
+Every command prints its effect in a line, or with `--json` as an object. The request is durable when the command ends.
+Nodes handle it within a second. If no node runs, the next one handles it at its start.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Wait = Annotated[
 
 
 class VersionChoice(StrEnum):
-    """What something is run again as."""
+    """The version to run an occurrence again with."""
 
     ORIGINAL = "original"
     CURRENT = "current"
@@ -65,7 +65,7 @@ Version = Annotated[VersionChoice, typer.Option("--version", help="The version i
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     for command in (pause, resume, skip, trigger, cancel, adjust, replay, backfill):
         app.command()(command)
 
@@ -82,7 +82,7 @@ def pause(
 ) -> None:
     """Skip a job's instants from now on, until it is resumed. None of them is recovered.
 
-    Everything of the job that was to run before and has not started is held until then.
+    Runs from before the pause that have not started are held until then.
     """
     with errors_told():
 
@@ -107,7 +107,7 @@ def resume(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """End a pause. Without one it has no effect. What it held runs now, unless it is skipped."""
+    """End a pause. Without a pause this has no effect. Runs that the pause held start now, unless they are skipped."""
     with errors_told():
         backlog = Backlog.SKIP if skip_backlog else Backlog.RUN
 
@@ -134,7 +134,7 @@ def skip(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Pass over one occurrence that is to come."""
+    """Skip one upcoming occurrence."""
     with errors_told():
 
         async def skipped(operator: Operator) -> tuple[str, int]:
@@ -155,7 +155,7 @@ def trigger(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Have a job run now. If another run of the job is in progress, it waits for its turn.
+    """Run a job now. If another run of the job is in progress, the new one waits for its turn.
 
     Without --wait the command ends when the request is recorded.
     """
@@ -176,9 +176,9 @@ def cancel(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Ask an occurrence to end: what has not started is cancelled at once, what runs within `kill_grace`.
+    """Cancel an occurrence: at once if it has not started, within `kill_grace` if it runs.
 
-    The exit code is 1 if it has ended otherwise already.
+    The exit code is 1 if it has already ended in another state.
     """
     with errors_told():
         is_done = _asked(store, lambda operator: operator.requests.cancel(run, reason))
@@ -255,9 +255,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
 ) -> None:
     """Run a job's instants of the past again, or for the first time, and wait until they have ended.
 
-    It can be interrupted, and what was made stays. With a --key the same command goes on where it was; without one it
-    is a new request: missing leaves out what has run by now, failed tries again what failed again, and all runs
-    everything again. The exit code is 1 if something did not complete.
+    The command can be interrupted: the created runs stay. With a --key the same command resumes where it stopped.
+    Without a key it is a new request. `missing` leaves out instants that have run since. `failed` retries those that
+    failed again. `all` runs everything again. The exit code is 1 if something did not complete.
     """
     with errors_told():
 
@@ -309,7 +309,7 @@ def _told(run: Run) -> dict[str, object]:
     return {"job": run.job, "id": str(run.id), "run": run.run_id, "kind": run.key.kind.value}
 
 
-# -- following one run -----------------------------------------------------------------------------------------------
+# -- following a run -------------------------------------------------------------------------------------------------
 
 
 def _followed(
@@ -320,7 +320,7 @@ def _followed(
     is_waiting: bool,
     as_json: bool,
 ) -> Report | None:
-    """Ask for a run, and say so. Returns what it came to if the command waits for that, and None if not."""
+    """Request a run, and print the request. Return the report if the command waits for the end, and None if not."""
 
     async def asking(operator: Operator) -> Report | None:
         run = await ask(operator)
@@ -345,7 +345,7 @@ def _ended(run: Run, report: Report) -> str:
 
 
 def _why(report: Report) -> str | None:
-    """Why a run did not complete."""
+    """Return why a run did not complete."""
     return None if report.outcome is OccurrenceState.COMPLETED else report.reason
 
 
@@ -354,11 +354,11 @@ def _exit_as(report: Report | None) -> None:
         raise typer.Exit(EXIT_ERROR)
 
 
-# -- all of them -----------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------------------------
 
 
 def _typed(operator: Operator, job: str, option: str, text: str, tz: str | None) -> int:
-    """A time as it was typed, in microseconds."""
+    """Return a typed time in microseconds."""
     return instant_of(option, text, now=operator.view.now(), zone=job_zone(operator.view, job, tz))
 
 

@@ -1,4 +1,4 @@
-"""What several commands share: where the store is, and how errors are told."""
+"""Options that several commands share: the store, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from itinerary.node.shutdown_signals import EXIT_ERROR
 __all__ = ["AsJson", "Store", "configured", "errors_told", "store_url"]
 
 _PATIENCE: Final = 10
-"""Seconds that a command asks a server again that does not answer. A node asks for a minute, and then goes on."""
+"""The seconds for which a command retries a server that does not answer. A node retries for a minute, and then
+continues."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def store_url(given: str | None) -> str:
-    """The store that is meant: the option, else the environment, else itinerary.toml, else the default."""
+    """Return the address of the store: the option, else the environment, else itinerary.toml, else the default."""
     return configured(given).store
 
 
 def configured(store: str | None) -> Configuration:
-    """The configuration of a command: as that of a node, but it waits less long for a server that does not answer."""
+    """Return the configuration of a command: that of a node, with a shorter wait for a server that does not answer."""
     found = read_configuration({"store": store}, os.environ, Path.cwd())
     return replace(found, store=_impatient(found.store))
 
@@ -47,7 +48,7 @@ def _impatient(url: str) -> str:
 
 @contextmanager
 def errors_told() -> Iterator[None]:
-    """Errors about the world are told in a line; our own bugs keep their traceback."""
+    """Print errors of the environment in one line. Bugs of ours keep their traceback."""
     try:
         yield
     except ItineraryError as error:

@@ -1,13 +1,12 @@
-"""How commands print: one way for people, one for programs, and nothing that a task wrote obeyed by a terminal.
+"""The output of commands: for people and for programs, with control characters of tasks made harmless.
 
     screen()            standard output as it is: a terminal's width and colours, or a pipe, which has neither
     print_json          one JSON document, on one line
     one_line, lines     text from outside: control characters are shown and never sent (Q7)
     told_for, told_at   durations and moments in words
 
-A terminal has its own width. A pipe has none: what is printed there has one line for each row, so that `grep` and `cut`
-find it whole, unless COLUMNS says otherwise. Colour only says again what a word says already; a terminal without it, a
-pipe, and NO_COLOR lose nothing.
+A terminal has its own width. A pipe has none: each row is one line, so that `grep` and `cut` find it whole, unless
+COLUMNS is set. Colour only repeats what a word says. A terminal without colour, a pipe, and NO_COLOR lose nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = [
 ]
 
 UNLIMITED: Final = 1_000_000
-"""The width of what has none."""
+"""The width of an output without limit."""
 NARROWEST_COLUMN: Final = 8
 _NARROWEST: Final = 20
 _UNSAFE: Final = re.compile(
@@ -74,43 +73,45 @@ _ODD: Final = frozenset({OccurrenceState.COMPLETED_WITH_ERRORS, "paused", "silen
 
 
 def screen(*, errors: bool = False) -> Console:
-    """Standard output, or standard error, as it is at this moment."""
+    """Return standard output, or standard error, as it is at this moment."""
     return Console(stderr=errors, highlight=False, markup=False, emoji=False)
 
 
 def width_of(console: Console) -> int:
-    """How wide lines may be."""
+    """Return the widest line that fits."""
     is_told = os.environ.get("COLUMNS", "").isdigit()
     return max(console.width, _NARROWEST) if console.is_terminal or is_told else UNLIMITED
 
 
 def draws(console: Console) -> bool:
-    """Whether it can show more than ASCII."""
+    """True if the output can show more than ASCII."""
     return console.encoding.lower().startswith("utf")
 
 
 def survive_any_encoding() -> None:
-    """Have what a terminal cannot show written out, as a reason in Japanese on one that has only ASCII: no command
-    ends in the middle of what it has to say."""
+    """Escape characters that a terminal cannot show, such as a Japanese reason on an ASCII terminal.
+
+    No command fails in the middle of its output.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def print_json(told: Any) -> None:
-    """One JSON document, on one line of standard output."""
+    """Print one JSON document, on one line of standard output."""
     typer.echo(msgspec.json.encode(told).decode())
 
 
 def say(text: Text | str, console: Console | None = None, *, indent: int = 0, hanging: int | None = None) -> None:
-    """A paragraph, wrapped at spaces; its later lines are indented by `hanging`, if that is another number."""
+    """Print a paragraph, wrapped at spaces. Its later lines are indented by `hanging` if that is given."""
     console = screen() if console is None else console
     for line in wrapped(text, width_of(console), indent=indent, hanging=hanging):
         console.print(line, soft_wrap=True)
 
 
 def print_lines(words: str) -> None:
-    """Several lines, each wrapped at spaces, its rest indented below it."""
+    """Print several lines, each wrapped at spaces, with its rest indented below it."""
     console = screen()
     for line in lines(words):
         indent = len(line) - len(line.lstrip())
@@ -118,7 +119,7 @@ def print_lines(words: str) -> None:
 
 
 def wrapped(text: Text | str, width: int, *, indent: int = 0, hanging: int | None = None) -> list[Text]:
-    """A paragraph in lines that are at most so wide. Words are kept whole, unless one is wider than a line."""
+    """Return a paragraph in lines of at most this width. Words are kept whole unless one is wider than a line."""
     text = Text(one_line(text)) if isinstance(text, str) else text
     hanging = indent if hanging is None else hanging
     room = max(width - max(indent, hanging), NARROWEST_COLUMN)
@@ -131,7 +132,7 @@ def wrapped(text: Text | str, width: int, *, indent: int = 0, hanging: int | Non
 
 
 _RULER: Final = Console(width=_NARROWEST, file=sys.stderr)
-"""Texts are measured by it, and nothing is printed on it."""
+"""A console for measuring texts. Nothing is printed on it."""
 
 
 def _indented(text: Text, indent: int) -> Text:
@@ -142,12 +143,12 @@ def _indented(text: Text, indent: int) -> Text:
 
 
 def one_line(text: str) -> str:
-    """Text from outside as one line: what a terminal would obey is written out, as in Python."""
+    """Return text from outside as one line. Characters that a terminal would obey are escaped, as in Python."""
     return _UNSAFE.sub(_written_out, _BREAK.sub(" ⏎ ", text.strip()).expandtabs(4))
 
 
 def lines(text: str) -> list[str]:
-    """Text from outside in its own lines, as safe as `one_line`."""
+    """Return text from outside in its own lines, as safe as `one_line`."""
     return [_UNSAFE.sub(_written_out, line.expandtabs(8)) for line in _BREAK.split(text.rstrip())]
 
 
@@ -160,7 +161,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def shown_state(state: str) -> Text:
-    """A state, in its colour."""
+    """Return a state in its colour."""
     if state in _BAD:
         return Text(state, "bold red")
     if state in _GOOD:
@@ -173,12 +174,12 @@ def shown_state(state: str) -> Text:
 
 
 def counted(count: int, what: str) -> str:
-    """So many of something: `1 job`, `12,345 jobs`."""
+    """Return a number with its noun: `1 job`, `12,345 jobs`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def told_for(microseconds: int) -> str:
-    """How long, in the two largest units that matter: `12 ms`, `4.2 s`, `3 min 20 s`, `2 h 10 min`, `3 d 4 h`."""
+    """Return a duration in its two largest relevant units: `12 ms`, `4.2 s`, `3 min 20 s`, `2 h 10 min`, `3 d 4 h`."""
     if microseconds < 0:
         return f"-{told_for(-microseconds)}"
     if microseconds < SECOND:
@@ -194,7 +195,7 @@ def told_for(microseconds: int) -> str:
 
 
 def told_at(instant: int, offset: int = 0) -> str:
-    """A moment on a wall clock that is so many seconds ahead of UTC: `2026-03-01 09:00:00`."""
+    """Return a moment on a wall clock that is `offset` seconds ahead of UTC: `2026-03-01 09:00:00`."""
     zone = timezone(timedelta(seconds=offset))
     moment = datetime.fromtimestamp(instant // SECOND, zone)
     return f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,7 +1,6 @@
-"""How far something is that takes long: a bar on a terminal, a line now and then in a log, and nothing if it is quick.
+"""The progress of a long command: a bar on a terminal, occasional lines in a log, and nothing if it is quick.
 
-Both go to standard error, so that what is printed on standard output can be piped on while it grows. A terminal is
-left as it was.
+Progress goes to standard error, so that standard output can be piped while it grows. The terminal is left unchanged.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from itinerary.cli.output import one_line, screen
 __all__ = ["Hear", "progress"]
 
 LOG_INTERVAL: Final = 10.0
-"""Seconds between two lines where there is no terminal."""
+"""The seconds between two lines if there is no terminal."""
 
 
 class Hear(Protocol):
-    """Is told how far it is."""
+    """A callback that receives the progress."""
 
     def __call__(self, done: int, total: int | None, note: str = "") -> None:
-        """So many of so many, if that is known; and what else there is to say."""
+        """Report the progress: `done` of `total`, if that is known, with a note."""
 
 
 @contextmanager
 def progress(
     what: str, console: Console | None = None, elapsed: Callable[[], float] = time.monotonic
 ) -> Iterator[Hear]:
-    """Say how far `what` is, until this ends."""
+    """Show the progress of `what` until the context ends."""
     console = screen(errors=True) if console is None else console
     if not console.is_terminal:
         yield _Lines(what, console, elapsed)
@@ -55,7 +54,7 @@ def progress(
 
 
 class _Lines:
-    """A line now and then."""
+    """Progress as occasional lines."""
 
     def __init__(self, what: str, console: Console, elapsed: Callable[[], float]) -> None:
         self._what, self._console, self._elapsed = what, console, elapsed

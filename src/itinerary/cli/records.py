@@ -1,11 +1,11 @@
-"""`itinerary records`: the desks of a store, what is in their logs, and appending to them.
+"""`itinerary records`: the record schedulers of a store (DESK), their logs, and appending to them.
 
-    records                     desks: how long their logs are, and how many partitions somebody holds
-    records show DESK           its partitions: what is new, queued, waiting; who holds it
-    records append DESK KIND    one more event
-    records follow DESK         events as they come
+    records                     the record schedulers: the length of their logs, and the number of held partitions
+    records show DESK           its partitions: new, queued and waiting records, and the holder
+    records append DESK KIND    append an event
+    records follow DESK         events as they arrive
 
-No node is needed for any of them.
+None of these commands needs a node.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ records = typer.Typer(
 
 
 def add_records(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     app.add_typer(records, name="records")
 
 
@@ -63,7 +63,7 @@ def listed(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """List the desks that have a log: their events, their partitions, and how many of these somebody holds."""
+    """List the desks that have a log: their events, their partitions, and how many of these are held."""
     if context.invoked_subcommand is not None:
         return
 
@@ -189,7 +189,10 @@ def follow(
 
 
 async def _only_partition(opened: ports.Store, desk: str) -> str | None:
-    """That of a desk which is not partitioned; None: its records live in several."""
+    """Return the partition of a record scheduler that is not partitioned.
+
+    None: its records are in several partitions.
+    """
     names = {row.partition for row in await opened.read(Partitions(desk))}
     return ONE_PARTITION if names == {ONE_PARTITION} else None
 
@@ -221,7 +224,7 @@ def _read_json(text: str) -> object:
 
 
 def _print_table(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> None:
-    """A table whose first columns matter most; the others go below their rows where there is no room."""
+    """Print a table whose first columns matter most. If there is no room, the others go below their rows."""
     titles = [
         Column(name.replace("_", " "), rank=max(place - 1, 0), is_number=isinstance(getattr(found[0], name), int))
         for place, name in enumerate(columns)
@@ -235,7 +238,7 @@ def _cell(value: object) -> Cell:
 
 
 def _typed(option: str, text: str | None, zone: Zone) -> str | None:
-    """A time as it was typed, as an event has it."""
+    """Return a typed time in the form of an event."""
     if text is None:
         return None
     return shown_instant(instant_of(option, text, now=time.time_ns() // 1_000, zone=zone))

@@ -1,13 +1,13 @@
-"""Running the coroutine of a command so that Ctrl-C always works.
+"""Running of a command's coroutine so that Ctrl-C always works.
 
 `asyncio.run` runs the handler of Ctrl-C in the main thread, when its loop wakes up. The kernel may deliver the signal
-to another thread; the loop then sleeps on until the store answers, and a store that hangs never does. So the loop wakes
-up twice a second (see `waiting`).
+to another thread. The loop then sleeps until the store answers, and a store that hangs never does. So the loop wakes up
+twice a second (see `signal_safe_wait`).
 
 The first Ctrl-C cancels the command, which closes its store. A second one ends the process at once.
 
-Process 1 of a container is special: the kernel ignores SIGTERM there unless the process has a handler for it. So it
-gets one that does what the kernel does for all others. A node replaces it while it runs.
+Process 1 of a container is special: the kernel ignores SIGTERM there unless the process has a handler for it. So the
+command installs one that does what the kernel does for all other processes. A node replaces it while it runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def obey_as_first_process() -> None:
 
 
 def run_command(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end. Raises KeyboardInterrupt on Ctrl-C."""
+    """Run a coroutine to its end.
+
+    Raises:
+        KeyboardInterrupt: The user pressed Ctrl-C.
+    """
     return asyncio.run(_kept_awake(work))
 
 
@@ -53,13 +57,13 @@ async def _kept_awake(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _wake_up() -> None:
-    while True:  # noqa: ASYNC110 - nothing is waited for
+    while True:  # noqa: ASYNC110 - this only wakes the loop and waits for nothing
         await asyncio.sleep(TURN)
 
 
 @contextmanager
 def _second_ends_at_once() -> Iterator[None]:
-    """Let the first Ctrl-C do what it would have done, and the second end the process."""
+    """Keep the effect of the first Ctrl-C, and end the process on the second."""
     first = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(first):
         yield

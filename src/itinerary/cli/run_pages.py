@@ -1,4 +1,4 @@
-"""Pages about occurrences: one of them with everything, or a job's history below a strip of how long they took."""
+"""Pages about occurrences: one with all of its details, or a job's history below a strip of durations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _OUTPUT_LINES = 200
-"""The last lines of an attempt's output that are shown; `--json` has all that is kept."""
+"""The number of last lines of an attempt's output that are shown. `--json` has everything that is kept."""
 _LINE_MAX = 2_000
 
 
@@ -48,7 +48,7 @@ _LINE_MAX = 2_000
 
 
 def print_run(ground: Ground, detail: RunDetail) -> None:
-    """An occurrence with everything."""
+    """Print the page of an occurrence."""
     console, run = screen(), detail.run
     zone = zone_of(ground, run.job)
     say(Text.assemble((run.run, "bold"), f", {run.kind}, ", shown_state(run.state)), console)
@@ -141,7 +141,7 @@ def _print_attempt(ground: Ground, attempt: AttemptSeen, zone: str, console: Con
 
 
 def _shortened(line: str) -> str:
-    """A line that is longer than anybody reads, with what is left out of it said."""
+    """Return a line cut to a readable length, with the number of omitted characters."""
     left_out = len(line) - _LINE_MAX
     return line if left_out <= 0 else f"{line[:_LINE_MAX]} … {left_out:,} more characters; --json has all"
 
@@ -150,7 +150,13 @@ def _shortened(line: str) -> str:
 
 
 def print_history(ground: Ground, page: HistoryPage, *, is_whole: bool = True) -> None:
-    """Print a page of a job's history, and a strip above it. `is_whole`: no option leaves out runs."""
+    """Print a page of a job's history below a strip.
+
+    Args:
+        ground: The snapshot of the store.
+        page: The page.
+        is_whole: True if no option leaves out runs.
+    """
     console = screen()
     if not page.runs and not page.active:
         more = ", as far as was looked" if page.next is not None else ""
@@ -168,7 +174,7 @@ def print_history(ground: Ground, page: HistoryPage, *, is_whole: bool = True) -
 def print_runs(
     ground: Ground, runs: Sequence[RunSeen], zone: str, console: Console, why: Sequence[str | None] | None = None
 ) -> None:
-    """Occurrences in a table; `why` in place of their own reasons."""
+    """Print occurrences in a table. `why` replaces their own reasons."""
     reasons = [run.reason for run in runs] if why is None else why
     rows: list[Sequence[Cell]] = [
         (
@@ -180,12 +186,12 @@ def print_runs(
             _kind(run),
             reason,
             run.node if run.state not in FINAL else None,
-            run.run if run.kind is Kind.SCHEDULED else str(run.id),  # what `show` finds it by
+            run.run if run.kind is Kind.SCHEDULED else str(run.id),  # the name that `show` accepts
         )
         for run, reason in zip(runs, reasons, strict=True)
     ]
     columns = (
-        Column("number", is_number=True),  # what `show`, `cancel` and `replay` find it by
+        Column("number", is_number=True),  # the number that `show`, `cancel` and `replay` accept
         Column(f"instant, {zone}"),
         Column("state"),
         Column("took", 1),
@@ -209,17 +215,17 @@ def _took(seconds: float) -> str:
 
 
 def at_of(ground: Ground, at: datetime | None, zone: str) -> str | None:
-    """A moment on the wall clocks of a zone, which is said with it."""
+    """Return a moment by the wall clock of a zone, with the zone."""
     return None if at is None else at_in_zone(ground, microseconds_of(at), zone)
 
 
 def on_the_wall(ground: Ground, at: datetime | None, zone: str) -> str | None:
-    """The same, where the zone is said elsewhere."""
+    """Return a moment by the wall clock of a zone, without the zone."""
     return None if at is None else told_at(microseconds_of(at), ground.offset(zone, microseconds_of(at)))
 
 
 def zone_of(ground: Ground, job: str) -> str:
-    """The zone in which a job's instants are shown."""
+    """Return the zone in which a job's instants are shown."""
     return ground.zone_of_job(ground.job(job).number)
 
 
@@ -227,7 +233,7 @@ def zone_of(ground: Ground, job: str) -> str:
 
 
 def print_section(console: Console, title: str, content: Sequence[object], tell: Callable[[], None]) -> None:
-    """A part of a page, unless it would be empty."""
+    """Print a part of a page unless it would be empty."""
     if content:
         console.print()
         console.print(Text(title, "bold"))

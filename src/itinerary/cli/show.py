@@ -1,4 +1,4 @@
-"""`itinerary show` and `history`: one job, or one occurrence, with everything; and what a job's occurrences came to.
+"""`itinerary show` and `history`: a job or an occurrence with all details, and the outcomes of a job's occurrences.
 
 `show` takes the name of a job, or an occurrence by its number, its id or its run id. A name that is both is the job.
 With `--last` it shows the last run of a job, with its output.
@@ -30,7 +30,7 @@ __all__ = ["add_showing"]
 
 
 def add_showing(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     app.command()(show)
     app.command()(history)
 
@@ -49,7 +49,7 @@ def show(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Show a job, or one occurrence of one, with everything that is known of it."""
+    """Show a job, or one of its occurrences, with all known details."""
 
     async def look(ground: Ground) -> None:
         run = await (_last_run(ground, what) if last else _run_called(ground, what))
@@ -71,7 +71,11 @@ def show(
 
 
 async def _last_run(ground: Ground, job: str) -> Run:
-    """Return the last run of a job that ended; if none has, one that has not. Raises NotThere if there is none."""
+    """Return the last run of a job that ended; if none has, one that has not.
+
+    Raises:
+        NotThere: The job has no run.
+    """
     page = await history_page(ground, ground.job(job), limit=1)
     if not (found := [*page.runs, *page.active]):
         raise NotThere(f"job {shown(job)} has no run on record; `itinerary trigger {job}` starts one")
@@ -79,7 +83,7 @@ async def _last_run(ground: Ground, job: str) -> Run:
 
 
 async def _run_called(ground: Ground, what: str) -> Run | None:
-    """The occurrence of that id or run id, unless a job is called so, or nothing could be."""
+    """Return the occurrence of that id or run id. None if a job has that name, or the text cannot be an id."""
     names = {row.name for row in ground.timeline.jobs.values()}
     job, _, seconds = what.rpartition(":")
     is_run = (job in names and seconds.isdigit()) or what.removeprefix("#").isdigit() or _is_id(what)
@@ -109,7 +113,7 @@ def history(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """List what a job's occurrences came to, the newest first; and draw how long they took."""
+    """List the outcomes of a job's occurrences, the newest first, and draw their durations."""
 
     async def look(ground: Ground) -> None:
         page = await history_page(ground, ground.job(job), limit=limit, before=before, states=frozenset(state or ()))

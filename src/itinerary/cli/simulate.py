@@ -1,4 +1,4 @@
-"""`itinerary simulate`: what will happen, before it does (see `itinerary.forecast`)."""
+"""`itinerary simulate`: a forecast of load, overlaps and outages (see `itinerary.forecast`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from itinerary.schedules.zones import Zone
 __all__ = ["add_simulate", "forecast_in_words"]
 
 _LISTED: Final = 10
-"""The most jobs of a kind that are listed; `--json` has all of them."""
+"""The most jobs of a kind that are listed. `--json` has all of them."""
 _BARS: Final = "·▁▂▃▄▅▆▇█"
 
 
 def add_simulate(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add this command to the app."""
     app.command()(simulate)
 
 
@@ -61,11 +61,11 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of a command
     listed: Annotated[bool, typer.Option("--occurrences", help="With --json: list every occurrence, too.")] = False,  # noqa: FBT002 - a switch
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """What will happen, before it does: load, overlaps, clock changes, and what an outage would do.
+    """Forecast load, overlaps, clock changes, and the effect of an outage.
 
-    The jobs of APP are played through by the code that decides about them in a node. Nothing is run and nothing is
-    written. Tasks take as long as --takes says, else as long as they did in --store, else a second; they succeed, and
-    conditions are met.
+    The code that decides in a node plays through the jobs of APP. Nothing is run and nothing is written. Tasks take as
+    long as --takes says, else as long as they did in --store, else a second. Every task succeeds, and conditions are
+    met.
     """
     with errors_told():
         found, paths = load_app(target)
@@ -93,7 +93,7 @@ def _foreseen(
     return told(stage, foreseen, outages, takes), occurrences(stage, foreseen)
 
 
-# -- what was typed --------------------------------------------------------------------------------------------------
+# -- typed values ----------------------------------------------------------------------------------------------------
 
 
 def _duration(option: str, text: str) -> int:
@@ -125,11 +125,11 @@ def _said(text: str, jobs: list[str]) -> tuple[str, int]:
         raise ConfigError(f"--takes {text}: {error}") from error
 
 
-# -- what is shown ---------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------------------------
 
 
 def forecast_in_words(forecast: Forecast) -> str:
-    """A forecast, in lines."""
+    """Return a forecast in lines."""
     load = forecast.load
     states = ", ".join(f"{count:,} {state}" for state, count in forecast.states.items()) or "nothing is due"
     lines = [

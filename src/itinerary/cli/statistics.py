@@ -1,4 +1,4 @@
-"""`itinerary statistics`: what a node's loop did, one line for each interval, newest first."""
+"""`itinerary statistics`: the statistics of a node's loop, one line for each interval, newest first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["add_statistics"]
 
 
 def add_statistics(app: typer.Typer) -> None:
-    """Add this command to the others."""
+    """Add this command to the app."""
     app.command("statistics")(show_statistics)
 
 
@@ -36,7 +36,7 @@ def show_statistics(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Show what a node's loop did in each interval: iterations, durations, active runs, index, inbox and messages."""
+    """Show a node's loop in each interval: iterations, durations, active runs, index, inbox and messages."""
 
     async def look(ground: Ground) -> None:
         zone = named_zone(tz)

@@ -1,8 +1,8 @@
-"""The option `--store`: a password in it is warned about, and removed from the list of processes.
+"""The option `--store`: a password in it causes a warning, and is removed from the list of processes.
 
-Every user of a machine can read the arguments of every process. So a password belongs into the environment or into a
-file that only its owner can read. Where a caller gives one all the same, the command says what to do instead, and
-overwrites the password in its own arguments: it stays readable for the moment until then, and in the shell's history.
+Every user of a machine can read the arguments of every process. So a password belongs in the environment or in a file
+that only its owner can read. If a caller gives one anyway, the command prints advice and overwrites the password in its
+own arguments. Until then the password is readable, and it remains in the shell's history.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _WARNING: Final = (
     "processes; set ITINERARY_STORE instead, or `store` in itinerary.toml, or leave the password to PGPASSFILE"
 )
 _ARGUMENTS_START, _ARGUMENTS_END = 45, 46
-"""Where /proc/self/stat has the addresses of the arguments, counted from the state of the process."""
+"""The positions of the argument addresses in /proc/self/stat, counted from the state of the process."""
 
 
 def checked_store(context: typer.Context, url: str | None) -> str | None:
-    """Warn if the address of a store has a password in it. Returns the address as it is."""
+    """Warn if the address of a store has a password in it. Return the address unchanged."""
     if url is not None and not context.resilient_parsing and has_password(url):
         typer.echo(_WARNING, err=True)
         hide_passwords(url)
@@ -46,7 +46,7 @@ Store = Annotated[
 
 
 def _overwrite_arguments(passwords: list[str]) -> None:
-    """Overwrite passwords in the arguments of this process, where the system tells their place: on Linux."""
+    """Overwrite passwords in the arguments of this process, if the system reports their place: on Linux."""
     try:
         with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123 - a file of the kernel
             fields = stat.read().rpartition(b")")[2].split()

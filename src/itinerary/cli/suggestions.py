@@ -1,4 +1,4 @@
-"""A command that does not exist: the error names commands that were perhaps meant, and never one that deletes."""
+"""Suggestions for a command that does not exist: similar commands, and never one that deletes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEANT: Final = {
     "validate": ("check",),
     "why": ("explain",),
 }
-"""Words of other programs, and the commands that do the same here."""
+"""Words of other programs, with the commands that do the same here."""
 
 
 class Commands(TyperGroup):
@@ -39,7 +39,7 @@ class Commands(TyperGroup):
         super().__init__(**options | {"suggest_commands": False})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that was typed. One that does not exist is a usage error with a suggestion."""
+        """Return the typed command. A command that does not exist is a usage error with a suggestion."""
         word = args[0] if args else ""
         is_unknown = bool(word) and not word.startswith("-") and self.get_command(ctx, word) is None
         if is_unknown and not ctx.resilient_parsing:

@@ -31,7 +31,7 @@ from itinerary.schedules.zones import UTC, Zone
 __all__ = ["TIMES", "SettingZone", "TimeZone", "instant_of", "job_zone", "moment_of", "named_zone"]
 
 TIMES: Final = "2026-03-01T05:00, 2026-03-01, 17:33, yesterday 02:00, 2h ago"
-"""Examples, for help and errors."""
+"""Examples for help and errors."""
 TimeZone = Annotated[
     str | None, typer.Option("--tz", metavar="ZONE", help="The zone of times without an offset; else the job's.")
 ]
@@ -47,7 +47,11 @@ _OUTSIDE: Final = "lies outside the supported years 1900 to 2199"
 
 
 def named_zone(name: str | None) -> Zone:
-    """Return the time zone of that name; UTC without one. Raises ConfigError if it is unknown."""
+    """Return the time zone of that name. Without a name: UTC.
+
+    Raises:
+        ConfigError: The zone is unknown.
+    """
     if name is None:
         return UTC
     try:
@@ -64,12 +68,20 @@ def job_zone(view: View, job: str, tz: str | None) -> Zone:
 
 
 def instant_of(option: str, text: str, *, now: int, zone: Zone) -> int:
-    """Return the instant that was typed, in microseconds. Raises ConfigError, which begins with the option."""
+    """Return a typed instant in microseconds.
+
+    Raises:
+        ConfigError: The text is not a time. The message begins with the option.
+    """
     return _absolute(text) or instant_on(zone, moment_of(option, text, now=now, zone=zone)) * SECOND
 
 
 def moment_of(option: str, text: str, *, now: int, zone: Zone) -> Moment:
-    """Return the moment that was typed: an instant, or a reading of the zone's clock. Raises ConfigError."""
+    """Return a typed moment: an instant, or a reading of the zone's clock.
+
+    Raises:
+        ConfigError: The text is not a time. The message begins with the option.
+    """
     said = " ".join(text.split()).lower()
     shown = text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "…"
     try:
@@ -84,7 +96,7 @@ def moment_of(option: str, text: str, *, now: int, zone: Zone) -> Moment:
 
 
 def _absolute(text: str) -> int | None:
-    """An instant with an offset, which may have parts of a second."""
+    """Return an instant with an offset, which may have parts of a second."""
     try:
         return microseconds_of(datetime.fromisoformat(text.strip()))
     except (ValueError, WindowError):
@@ -102,7 +114,7 @@ def _relative(text: str, now: int) -> Moment | None:
 
 
 def _reading(text: str, now: int, zone: Zone) -> Moment | None:
-    """A time of day, or a day that is named from today on."""
+    """Return a time of day, or a day relative to today."""
     word, _, rest = text.partition(" ")
     days = _DAYS.get(word)
     clock = _CLOCK.fullmatch(text if days is None else rest)

@@ -1,11 +1,11 @@
-"""`itinerary token`: make, list and revoke the keys of the web server (Q1).
+"""`itinerary token`: create, list and revoke the tokens of the web server (Q1).
 
-    token create NAME     prints the new token on standard output, this once; what there is to say about it goes to
-                          standard error, so that `$(itinerary token create ci)` is the token alone
-    token list            all of them, good or not, and never a token's text
-    token revoke NAME     good for nothing from then on; servers that run hear of it within seconds
+    token create NAME     prints the new token on standard output, only this once; notes go to standard error,
+                          so that `$(itinerary token create ci)` is the token alone
+    token list            all tokens, valid or not, and never a token's text
+    token revoke NAME     invalid from then on; running servers refuse it within seconds
 
-No node is needed for any of them.
+None of these commands needs a node.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ tokens = typer.Typer(
 
 
 def add_tokens(app: typer.Typer) -> None:
-    """Add these commands to the others."""
+    """Add these commands to the app."""
     app.add_typer(tokens, name="token")
 
 
@@ -66,7 +66,7 @@ def make(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Make a token, and print it: this once, since only its hash is kept. A store that is not there yet is made."""
+    """Create a token, and print it once: only its hash is kept. A store that is not there yet is made."""
 
     async def run(opened: EngineStore) -> Made:
         return await create(opened, name, scope, by=local_user(), expires=None if expires == _NEVER else expires)
@@ -90,8 +90,10 @@ def show(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """List tokens: what each is good for, since when, by whom, and until when. Revoked and expired ones stay listed
-    for 90 days."""
+    """List tokens: the scope, the creator, and the times of creation and expiry of each.
+
+    Revoked and expired ones stay listed for 90 days.
+    """
 
     async def look(opened: EngineStore) -> list[Listed]:
         return await listed(opened.read)
@@ -115,7 +117,7 @@ def withdraw(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
-    """Make a token good for nothing, and end the sessions that it began. Servers that run refuse it within seconds."""
+    """Revoke a token, and end the sessions that it started. Running servers refuse it within seconds."""
 
     async def run(opened: EngineStore) -> Listed:
         return await revoke(opened, name, by=local_user(), reason=reason)
@@ -130,7 +132,7 @@ def withdraw(
 
 
 def print_tokens(found: list[Listed]) -> None:
-    """Tokens in a table."""
+    """Print tokens in a table."""
     columns = (
         Column("token"),
         Column("scope"),
@@ -163,7 +165,7 @@ def _told(moment: datetime) -> str:
 
 
 async def _on(given: str | None, work: Callable[[EngineStore], Awaitable[T]], *, makes: bool = False) -> T:
-    """What comes of work on the store that is meant."""
+    """Return the result of work on the store that the options name."""
     url = store_url(given)
     if url.startswith("memory:"):
         raise ConfigError("a token in memory: is gone with this process; name a store that lasts with --store")

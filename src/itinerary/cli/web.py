@@ -15,12 +15,12 @@ __all__ = ["web_server"]
 
 
 def web_server(app: Itinerary) -> WebServer | None:
-    """The web server of an app, checked and with its address taken; None if the app has no web server.
+    """Return the web server of an app, checked and with its address bound. None if the app has no web server.
 
     Everything that can keep the server from answering is an error here, before the node claims its first run.
 
     Raises:
-        ConfigError: One of `web_names` is no name of a host.
+        ConfigError: An entry of `web_names` is not a host name.
         NodeError: The address is taken, or other machines can reach it and there is no token.
         StoreError: The tokens cannot be read.
     """

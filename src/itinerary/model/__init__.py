@@ -1,15 +1,17 @@
-"""What Itinerary knows, as frozen values: ids, configuration, states, records, reports.
+"""Frozen values that Itinerary stores or passes around: ids, configuration, states, rows, reports.
 
-Nothing in here acts. No clock, no randomness, no I/O, no thread: the same input gives the same value on every node and
-in every release, which is what the ids and the stored JSON depend on. An import contract keeps it so.
+This package has no clock, no randomness, no I/O and no threads. The same input gives the same value on every node and
+in every release. The ids and the stored JSON depend on that, and an import contract enforces it.
 
-    ids            one id for one thing, whoever computes it
+    ids            ids that every node computes alike
     states         the states of an occurrence and the one table of their transitions
-    overrides      what people set      config     what comes of it      policies, values     the parts of both
-    retries        whether and when a failed attempt is tried again
-    settings       the numbers that govern a node
-    job, occurrence, report     the records, and what people are told of them
-    codec, text    JSON, and text that came from outside
+    overrides      the values that people set
+    config         the values in force
+    policies, validators        parts of both
+    retries        whether and when a failed attempt is retried
+    settings       the settings of a node
+    job, occurrence, report     the stored records, and the report for people
+    codec, text    JSON, and text from outside
 """
 
 from itinerary.model.codec import from_json, result_json, to_json

@@ -1,9 +1,9 @@
-"""One attempt as executors see it: what to run, what to tell it, and what came of it.
+"""An attempt as executors see it: what to run, with which facts, and the outcome.
 
     Assignment ─► an executor ─► Report
 
-An outcome is a value. That a task raised, was killed, printed ten gigabytes or returned something that is not JSON is
-for the executor to turn into one; nothing that a task does comes out of an executor as an exception.
+An outcome is a value. A task may raise, be killed, print ten gigabytes or return something that is not JSON. The
+executor turns each of these into an outcome. No failure of a task leaves an executor as an exception.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class AttemptKey(NamedTuple):
-    """One try of one task of one occurrence."""
+    """The key of an attempt: the occurrence, the place of the task in its job, the number of the attempt."""
 
     ref: Ref
     place: int
@@ -43,7 +43,7 @@ class AttemptKey(NamedTuple):
 
 
 class ZoneSpan(msgspec.Struct, frozen=True, gc=False):
-    """A time `[start, end)` with the tables that zones have in it, as `Zone.to_json` writes them, by name."""
+    """A time range `[start, end)` with the zone tables that apply in it, by name, as `Zone.to_json` writes them."""
 
     start: int
     end: int
@@ -51,7 +51,10 @@ class ZoneSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a task is told about its run (X9), as plain data. Ids cost a hash each, and are made when asked for."""
+    """The facts about its run that a task receives (X9), as plain data.
+
+    The ids are computed on access: each costs a hash.
+    """
 
     job: str
     version: int
@@ -60,15 +63,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: Key
     attempt: int
     started_at: int
-    """When this attempt began."""
+    """The start of this attempt."""
     last_run_at: int | None = None
     """The instant of the last occurrence of the job that started before this one."""
     window: Window | None = None
     is_recovery: bool = False
     schedule: JsonObject | None = None
-    """The schedule at this version: where there is a window, its instants are read off this."""
+    """The schedule at this version. The instants of the window are computed from it."""
     zones: tuple[ZoneSpan, ...] = ()
-    """The window, in the zone data by which its instants were expected; UTC needs none."""
+    """The zone data by which the instants of the window were expected. UTC needs none."""
 
     @property
     def is_replay(self) -> bool:
@@ -92,81 +95,84 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """An attempt to be made: its row is written, and it may begin."""
+    """An attempt to be made. Its row is written, so it may start."""
 
     key: AttemptKey
     executor: str
-    """Which executor is to do it; `auto` leaves that to what the task is."""
+    """The executor to use. `auto` chooses it by the kind of the task."""
     run: JsonObject
-    """What to run: a task's definition."""
+    """The definition of the task."""
     facts: Facts
     argument: object = None
-    """What a hook is given in place of a context: the occurrence that starts, or the report of its end."""
+    """The argument of a hook, in place of a context: the occurrence that starts, or the report of its end."""
     fence: int = 0
-    """What the occurrence is held by: whatever outlives a node, and its adoption by another, is told apart by it."""
+    """The fence that the owner holds. This fence distinguishes work that outlives its node from the same work adopted
+    by another node."""
     has_begun: bool = False
-    """Another node began it, and is gone: what that left is to be followed to its end, and not begun again."""
+    """True if a lost node already started the attempt. The executor follows that work to its end and does not start it
+    again."""
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
-    """It did what it should."""
+    """The attempt succeeded."""
 
     result: str | None = None
-    """What it returned, as JSON."""
+    """The returned value, as JSON."""
     output: str | None = None
-    """What it printed, of which the end is kept."""
+    """The captured output. Only its end is kept."""
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
-    """It did not."""
+    """The attempt failed."""
 
     error: str
-    """What a person should read: a traceback, an exit status."""
+    """The text that people read: a traceback, an exit status."""
     names: tuple[str, ...] = ()
-    """The exception's class and those it inherits from, to be matched with `never_retry`."""
+    """The exception's class and its base classes, to be matched with `never_retry`."""
     output: str | None = None
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
-    """It was asked to end, and has; or it was given up, and whatever it still does counts for nothing."""
+    """The attempt ended on request, or was abandoned. Nothing that an abandoned attempt still does has an effect."""
 
     abandoned: bool = False
     output: str | None = None
     was_called: bool = True
-    """False only if it is certain that its function was never called, its command not started, its request not sent."""
+    """False only if it is certain that the function was not called, the command not started or the request not sent."""
 
 
 Outcome: TypeAlias = Succeeded | Failed | Stopped
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """An attempt is over. There is one of these for each assignment, whatever happens."""
+    """The end of an attempt. Every assignment gets exactly one, in all cases."""
 
     key: AttemptKey
     outcome: Outcome
 
 
 class Moved(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt runs in has changed its state: a pod is being created, runs, is being ended."""
+    """A state change of the pod in which an attempt runs: being created, running, terminating."""
 
     key: AttemptKey
     state: OccurrenceState
     error: str | None = None
-    """Why nothing can come of it any more, while it is not over: it is to be stopped, and has failed for this."""
+    """The reason why the attempt can no longer succeed although it has not ended. The attempt is stopped and fails with
+    this error."""
 
 
 class Leftover(msgspec.Struct, frozen=True, gc=False):
-    """Something that an executor left behind: what an attempt ran in, and can be removed once its end is durable."""
+    """A resource in which an attempt ran, and that remains. Removable as soon as the end of the attempt is durable."""
 
     key: AttemptKey
     occurrence: OccurrenceId
-    """Whose it is. The number of an occurrence means something in one store only."""
+    """The occurrence that it belongs to. A `Ref` identifies an occurrence in one store only."""
     handle: tuple[str, str, str]
-    """What it is removed by: for a pod its namespace, name and UID."""
+    """The handle to remove it by. For a pod: namespace, name and UID."""
     is_over: bool
-    """Whether it has come to its end; else it still runs, or waits to."""
+    """True if it has ended. Otherwise it runs or waits to run."""
     over_for: int
-    """Since when, in microseconds."""
+    """The time since its end, in microseconds."""
 
 
 Report: TypeAlias = Ended | Moved

@@ -1,10 +1,10 @@
-"""What an audit asks of a store: occurrences with all that must agree with them, a page at a time (U6).
+"""The queries of an audit: pages of occurrences with all data that must agree with them (U6).
 
-Each answer is read in one transaction, so what stands in it was so at one moment: a page of a store that is being
-written to has no half-done work in it. Two pages are of two moments.
+The store reads each answer in one transaction, so a page is consistent even while nodes write. Two pages are from two
+moments.
 
-    Inspect     occurrences of a window of instants, in the order of their keys, each with what is said of it elsewhere
-    Pointers    a table that leads to occurrences, along its key, each entry with the row that it leads to
+    Inspect     occurrences in a window of instants, in key order, each with what other tables say about it
+    Pointers    a table that refers to occurrences, in key order, each entry with the row that it refers to
 """
 
 from __future__ import annotations
@@ -32,40 +32,43 @@ from itinerary.model.rows import (
 __all__ = ["EVIDENCE_PAGE", "Entry", "Evidence", "Inspect", "Inspected", "Pointed", "PointerTable", "Pointers"]
 
 EVIDENCE_PAGE: Final = 4_000
-"""How many occurrences or entries one page has: few enough that reading it is nothing to a store that is in use, and so
-many that what all of a job's occurrences share is not read for each few of them."""
+"""The occurrences or entries on one page. Small enough not to disturb a store in use. Large enough that data shared by
+all occurrences of a job is not read too often."""
 
 Entry: TypeAlias = ActiveRow | LineRow | WaitingRow | WindowRow | ShareRow | SlotRow
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """An occurrence, and what the other tables say of it."""
+    """An occurrence, and what the other tables say about it."""
 
     row: OccurrenceRow
     config: str | None
-    """What it was started with."""
+    """The frozen configuration with which it started."""
     kept: tuple[TransitionRow, ...]
-    """The lines of its trail that are kept: all but those that the row itself says (see `trails`)."""
+    """The stored lines of its audit trail, without those that the row itself implies (see `audit_trail`)."""
     active: ActiveRow | LineRow | None
-    """Of one that stands in line: its place there. Of one that has ended nobody asks: the table itself is looked at."""
+    """Its active row, or its entry in the overlap queue if it is queued. Not read if it has ended: `Pointers` checks
+    these tables."""
     waiting: WaitingRow | None
-    """The same: None of one that has ended."""
+    """Its entry in the waiting table. None if it has ended."""
     window: WindowRow | None
     shares: tuple[str, ...]
-    """The limits that it says it holds a share of, and does."""
+    """The limits of which its row lists a share and of which it holds one."""
     listed: Ref | None
-    """Who is at its place in its job's history."""
+    """The occurrence at its place in the history of its job."""
     slot: SlotRow | None
 
     @property
     def trail(self) -> tuple[TransitionRow, ...]:
-        """All lines of its trail, in order."""
+        """The complete audit trail, in order."""
         return whole_trail(self.row, self.kept)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it was made, started and completed, and nothing else is said of it: nearly always. Then its trail is
-        read off the row, and there is nothing in it that could contradict the row."""
+        """True if it was created, started and completed without any stored line, as nearly all are.
+
+        The trail is then derived from the row and cannot contradict it.
+        """
         return not self.kept and is_plain_life(self.row)
 
 
@@ -73,14 +76,14 @@ class Inspected(msgspec.Struct, frozen=True):
     """A page of occurrences."""
 
     now: int
-    """The store's time, when it was read."""
+    """The store's time of the read."""
     found: tuple[Evidence, ...]
     next: Key | None
-    """Where the next page begins; None when there are no more."""
+    """The start of the next page. None on the last page."""
 
 
 class Inspect(Query[Inspected], frozen=True):
-    """The occurrences of `[start, end)`, from a key on; it may have been on the page before."""
+    """Query for the occurrences of `[start, end)` from a key on. The first one may already be on the page before."""
 
     start: int
     end: int
@@ -89,7 +92,7 @@ class Inspect(Query[Inspected], frozen=True):
 
 
 class PointerTable(StrEnum):
-    """A table whose rows lead to occurrences."""
+    """A table whose rows refer to occurrences."""
 
     ACTIVE = "active"
     LINES = "lines"
@@ -100,14 +103,17 @@ class PointerTable(StrEnum):
 
 
 class Pointed(msgspec.Struct, frozen=True):
-    """A page of such a table: its rows, each with the occurrence that it leads to, if that is there."""
+    """A page of a pointer table: its rows, each with the occurrence that it refers to, if that exists."""
 
     found: tuple[tuple[Entry, OccurrenceRow | None], ...]
     next: tuple[int | str, ...] | None
 
 
 class Pointers(Query[Pointed], frozen=True):
-    """The rows of such a table from a key on; it may have been on the page before. Empty slots are left out."""
+    """Query for the rows of a pointer table from a key on.
+
+    The first one may already be on the page before. Empty overlap slots are left out.
+    """
 
     table: PointerTable
     begin: tuple[int | str, ...] = ()

@@ -1,17 +1,16 @@
-"""The audit trail of an occurrence, whole: the lines that are kept, and those that its row says already.
+"""The complete audit trail of an occurrence: the stored lines, and those that its row implies.
 
-A line is kept for every step of an occurrence's life but the plainest ones, which nearly all share:
+Every step in the life of an occurrence is stored as a line, except the three plain steps that nearly all share:
 
-    made as `prerun`, for no particular reason     the row says when and by whom
-    started by the one who made it, as it was      the row says when; its first owner is the one who made it
-    completed, from `running`, by its owner        the row says when that was written, and keeps its owner
+    created as `prerun`, without a reason          the row has the time and the creator
+    started by its creator, unchanged              the row has the time; the first owner is the creator
+    completed, from `running`, by its owner        the row has the time of that write, and keeps its owner
 
-A plain start begins with the first attempt of the first task, and that is not kept either as long as there is nothing
-to say of it but that it was begun. Its row is written with whatever comes of it.
+A plain start includes the first attempt of the first task. That attempt is not stored either while only its start is
+known. Its row is written together with its outcome.
 
-Whatever is not plain is kept, so what is missing can only have been plain: nothing else has to be remembered. Of an
-occurrence with one task, which succeeds, three rows are left that would otherwise be seven: itself, its task and the
-attempt.
+Every step that is not plain is stored, so a missing line was plain. An occurrence with one task that succeeds needs
+three rows instead of seven: the occurrence, its task and the attempt.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 _FIRST_FENCE = 1
-# Members of enumerations take long to get at, and these are looked at for every occurrence.
+# Access to enum members is slow, and these are used for every occurrence.
 _RUNS = TaskState.RUNNING
 _PRERUN = OccurrenceState.PRERUN
 _RUNNING = OccurrenceState.RUNNING
@@ -46,13 +45,15 @@ _COMPLETED = OccurrenceState.COMPLETED
 
 
 def is_plainly_made(row: OccurrenceRow) -> bool:
-    """Whether a new row says all that there is to say of its making."""
+    """True if a new row implies the line of its creation."""
     return row.status is _PRERUN and row.reason is None
 
 
 def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> bool:
-    """Whether a row that is as this one, and starts, will say all that there is to say of its start: it goes through
-    `pending` to `running`, which the transition table has for everybody who is in `prerun`."""
+    """True if this row will imply the lines of its start.
+
+    The start goes through `pending` to `running`. The transition table allows that from `prerun`.
+    """
     return (
         row.fence == _FIRST_FENCE
         and row.sequence == 0
@@ -65,13 +66,16 @@ def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> boo
 
 
 def marked(request: Start) -> Start:
-    """A start that says whether it is plain: found out ahead of the instant, so that it need not be looked at then."""
+    """Return the start with `is_plain` set.
+
+    The caller computes this before the instant, so that nothing has to be checked when the occurrence is due.
+    """
     is_plain = _begins_plainly(request)
     return request if request.is_plain is is_plain else replace(request, is_plain=is_plain)
 
 
 def _begins_plainly(request: Start) -> bool:
-    """Whether a start asks for nothing but what the row says that its asker claimed, once that has begun."""
+    """True if a start asks for nothing beyond what the row of a claimed occurrence implies."""
     return (
         request.fence == _FIRST_FENCE
         and request.job is not None
@@ -88,7 +92,10 @@ def _begins_plainly(request: Start) -> bool:
 
 
 def as_claimed(owner: NodeNumber) -> dict[str, Any]:
-    """How the row is of what a node has claimed, and nothing has happened to since: its start is plain."""
+    """Return the fields of a row that a node has claimed and that is unchanged since.
+
+    The start of such a row is plain.
+    """
     return {
         "owner": owner,
         "created_by": owner,
@@ -104,7 +111,7 @@ def as_claimed(owner: NodeNumber) -> dict[str, Any]:
 
 
 def unsaid_attempts(attempts: tuple[AttemptRow, ...]) -> tuple[AttemptRow, ...]:
-    """Those of the first attempts of a plain start that its row does not say."""
+    """Return the first attempts of a plain start that its row does not imply."""
     first = attempts[0]
     is_said = (
         first.status is _RUNS
@@ -117,7 +124,7 @@ def unsaid_attempts(attempts: tuple[AttemptRow, ...]) -> tuple[AttemptRow, ...]:
 
 
 def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | None) -> bool:
-    """Whether a row that is as this one, and ends with these steps, will say all that there is to say of its end."""
+    """True if this row will imply the line of its end, given these steps."""
     return (
         row.status is _RUNNING
         and len(steps) == 1
@@ -129,7 +136,7 @@ def is_plain_end(row: OccurrenceRow, steps: Sequence[Step], by: NodeNumber | Non
 
 
 def is_plain_life(row: OccurrenceRow) -> bool:
-    """Whether a row of which no line is kept says the whole of a life: made, started and completed."""
+    """True if a row without stored lines implies its whole life: created, started and completed."""
     return row.status is _COMPLETED and row.started_at is not None and row.ended_at is not None
 
 
@@ -142,7 +149,7 @@ def _first_attempt(ref: Ref) -> AttemptRow:
 
 
 def _has_started_plainly(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> bool:
-    """Whether it has begun, and no line says how: it neither left `prerun` by one, nor was made to stand in line."""
+    """True if it has started and no stored line says how: none leaves `prerun`, and it was not created as `queued`."""
     is_made_in_line = bool(kept) and kept[0].before is None and kept[0].after is OccurrenceState.QUEUED
     left_prerun = any(line.before is OccurrenceState.PRERUN for line in kept)
     return row.started_at is not None and not left_prerun and not is_made_in_line
@@ -151,14 +158,14 @@ def _has_started_plainly(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> b
 def all_attempts(
     row: OccurrenceRow, trail: Sequence[TransitionRow], kept: Sequence[AttemptRow]
 ) -> tuple[AttemptRow, ...]:
-    """All attempts, in order, from those that are kept, and the lines that are kept."""
+    """Return all attempts in order: the stored ones, and the first one if the row implies it."""
     if not _has_started_plainly(row, trail) or any(map(_is_first, kept)):
         return tuple(kept)
     return (_first_attempt(row.ref), *kept)
 
 
 def whole_trail(row: OccurrenceRow, kept: Sequence[TransitionRow]) -> tuple[TransitionRow, ...]:
-    """All lines, in order."""
+    """Return all lines in order: the stored ones and those that the row implies."""
     ref, by = row.ref, row.created_by
     unsaid: list[TransitionRow] = []
     if not kept or kept[0].before is not None:

@@ -1,7 +1,7 @@
-"""Records and results to JSON, and records back: the one form in which they leave the process.
+"""JSON encoding of records and results, and decoding of records: the only form in which they leave the process.
 
-What was written by this program is read back exactly. What was not, or was written by a newer one, or was damaged, is
-refused with the place in it that is wrong; nothing is guessed and nothing is dropped in silence.
+Records that this program wrote are read back exactly. Data that is foreign, newer or damaged is refused with the place
+of the error. Nothing is guessed and nothing is dropped silently.
 """
 
 import re
@@ -17,7 +17,7 @@ from itinerary.model.text import clean_text
 __all__ = ["RESULT_MAX", "from_json", "result_json", "to_json"]
 
 RESULT_MAX: Final = 65_536
-"""What a task returns must be shorter than this, in bytes of JSON (X10)."""
+"""The size that a returned value must stay below, in bytes of JSON (X10)."""
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -26,12 +26,16 @@ _ENCODED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def to_json(record: msgspec.Struct) -> bytes:
-    """The record as JSON, in UTF-8."""
+    """Return the record as JSON, in UTF-8."""
     return _ENCODER.encode(record)
 
 
 def from_json(kind: type[Record], data: bytes | str) -> Record:
-    """The record of that kind in a piece of JSON. Raises RecordError, which names the place that is wrong."""
+    """Read a record from JSON.
+
+    Raises:
+        RecordError: The data is not such a record. The message names the place of the error.
+    """
     try:
         record: Record = _decoder(kind).decode(data)
     except (ValueError, RecursionError) as error:
@@ -45,10 +49,12 @@ def _decoder(kind: type[Record]) -> msgspec.json.Decoder[Record]:
 
 
 def result_json(value: object) -> str:
-    """What a task returned, as the JSON that its task run keeps.
+    """Encode a returned value as the JSON that its task run stores.
 
-    Raises RecordError, which says why, if it is not JSON or is too large: the task has succeeded all the same. The cost
-    is bounded by RESULT_MAX and not by the value: what is too large is refused before it is encoded.
+    The cost is bounded by RESULT_MAX and not by the value: a value that is too large is refused before it is encoded.
+
+    Raises:
+        RecordError: The value is not JSON or is too large. The task has still succeeded.
     """
     try:
         if (size := json_size_at_least(value, RESULT_MAX)) >= RESULT_MAX:
@@ -57,7 +63,7 @@ def result_json(value: object) -> str:
         raise RecordError(
             f"the returned value is not JSON: it is nested more than {DEPTH_MAX} deep, or contains itself"
         ) from None
-    except RuntimeError as error:  # a dict or a set that another thread changes
+    except RuntimeError as error:  # another thread changes a dict or a set
         raise RecordError(f"the returned value is not JSON: {clean_text(str(error), 200)}") from error
     try:
         encoded = _ENCODER.encode(value)

@@ -1,14 +1,14 @@
 """The configuration cascade: defaults → settings → job → task → occurrence.
 
-Every level says only what it changes. `resolve` goes through the levels leaf by leaf, `retry.*` and `recovery.*`
-included, and the last one that sets a leaf wins, as in CSS; the result remembers which one that was.
+Every level contains only what it changes. `resolve` goes through the levels leaf by leaf, including `retry.*` and
+`recovery.*`. The last level that sets a leaf wins, as in CSS, and the result records which level that was.
 
-    Overrides           what people write: None is "not set here", durations are text     see `overrides`
-    EffectiveConfig     what the engine uses: everything has a value, durations are numbers     resolve
-    FrozenConfig        what an occurrence is started with: the job's, and its tasks'            freeze
+    Overrides           what people write: None is "not set here", durations are text        see `overrides`
+    EffectiveConfig     what the scheduler uses: every leaf has a value, durations are numbers      resolve
+    FrozenConfig        what an occurrence starts with: the job's configuration and its tasks'      freeze
 
-An EffectiveConfig is written out in full, defaults too: what was started under one release must end under the same
-rules when the next release has other defaults.
+An EffectiveConfig is stored in full, including defaults. An occurrence must end under the rules with which it started,
+even if the next release has other defaults.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,10 @@ _DURATIONS: Final = frozenset(
 
 
 class EffectiveRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A retry policy with every value known. Durations are microseconds; no `interval_max` is no cap of one's own."""
+    """A retry policy in which every value is known.
+
+    Durations are microseconds. Without `interval_max` only WAIT_MAX applies.
+    """
 
     max_retries: int
     retry_interval: int
@@ -58,7 +61,7 @@ class EffectiveRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc
 
 
 class EffectiveRecovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A recovery policy with every value known; a bound that is None does not limit."""
+    """A recovery policy in which every value is known. A bound that is None does not limit."""
 
     strategy: Recovery
     max_occurrences: int | None = None
@@ -66,7 +69,7 @@ class EffectiveRecovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class Row(NamedTuple):
-    """One leaf as people are shown it: `("retry.retry_interval", "30s", Level.JOB)`."""
+    """A leaf as people see it: `("retry.retry_interval", "30s", Level.JOB)`."""
 
     key: str
     value: str
@@ -74,7 +77,7 @@ class Row(NamedTuple):
 
 
 class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """The configuration that holds, and where it came from. Durations are microseconds."""
+    """The configuration in force, and the level that set each value. Durations are microseconds."""
 
     timezone: str
     mode: Mode
@@ -87,25 +90,25 @@ class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     retry: EffectiveRetry
     execution_timeout: int
     task_timeout: int | None = None
-    """None: an attempt may take what is left of the execution timeout."""
+    """The longest duration of an attempt. None: what is left of the execution timeout."""
     priority: int
     on_orphan: OnOrphan
     executor: str
     alerts: bool = True
     alert_after: int | None = None
     on_shutdown: OnShutdown = OnShutdown.CANCEL
-    """An occurrence that a release without this option started keeps that release's rule."""
+    """The default is for occurrences that a release without this option started: they keep that release's rule."""
     sources: Mapping[str, Level]
-    """Which level set a leaf; one that is not in here has its default."""
+    """The level that set each leaf. A leaf that is missing here has its default."""
 
     def source(self, key: str) -> Level:
-        """The level that set a leaf."""
+        """Return the level that set a leaf."""
         if key == "task_timeout" and self.task_timeout is None:
-            key = "execution_timeout"  # which bounds the attempts
+            key = "execution_timeout"  # bounds the attempts
         return self.sources.get(key, Level.DEFAULT)
 
     def rows(self) -> list[Row]:
-        """Every leaf for people: its key, its value, and who set it."""
+        """Return every leaf for display: its key, its value, and the level that set it."""
         return [Row(key, _shown(self, key), self.source(key)) for key in LEAVES]
 
 
@@ -116,11 +119,15 @@ def resolve(
     task: Overrides = NOTHING,
     occurrence: Overrides = NOTHING,
 ) -> EffectiveConfig:
-    """The effective configuration of a job, or of one of its tasks, or of one occurrence."""
+    """Return the effective configuration of a job, of one of its tasks, or of one occurrence.
+
+    Raises:
+        ConfigError: A level sets a leaf that has no effect there, or a bound without the policy that it bounds.
+    """
     return _resolved(settings, job, task, occurrence)
 
 
-# Thousands of occurrences start in a second, and nearly all of them under configurations that were resolved before.
+# Thousands of occurrences start per second, and nearly all use a configuration that was resolved before.
 @lru_cache(maxsize=4_096)
 def _resolved(settings: Overrides, job: Overrides, task: Overrides, occurrence: Overrides) -> EffectiveConfig:
     tree: dict[str, Any] = {"retry": {}, "recovery": {}}
@@ -140,7 +147,7 @@ def _resolved(settings: Overrides, job: Overrides, task: Overrides, occurrence: 
 
 
 def _check_bounds(config: EffectiveConfig) -> None:
-    """A bound that a job sets must bound something: an option that is accepted and has no effect is a lie."""
+    """Refuse a bound that a job sets and that bounds nothing. An accepted option without effect misleads its user."""
     for bound, choice, needed in _BOUNDS:
         chosen = _value(config, choice)
         if config.source(bound) is Level.JOB and config.source(choice) is not Level.OCCURRENCE and chosen != needed:
@@ -150,8 +157,14 @@ def _check_bounds(config: EffectiveConfig) -> None:
 
 
 def check_timeouts(config: EffectiveConfig) -> None:
-    """Raise ConfigError if a task timeout is longer than the execution timeout that it meets. A level that sets a
-    shorter execution timeout than a level above it sets for tasks is right: it ends the attempts, too."""
+    """Refuse a task timeout that is longer than the execution timeout.
+
+    A lower level may set an execution timeout that is shorter than the task timeout of a level above: it ends the
+    attempts, too.
+
+    Raises:
+        ConfigError: The task timeout can have no effect.
+    """
     timeout, whole = config.task_timeout, config.execution_timeout
     levels = list(Level)
     is_meant = levels.index(config.source("task_timeout")) >= levels.index(config.source("execution_timeout"))
@@ -167,17 +180,17 @@ _BOUNDS: Final = (
     ("recovery.max_duration", "recovery.strategy", Recovery.BOUNDED_WINDOW),
     ("max_queued", "overlap", Overlap.QUEUE),
 )
-"""What bounds what."""
+"""The bounds, each with the leaf and the value that it needs."""
 
 
 class FrozenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What an occurrence was started with: the job's configuration, and that of each task that sets something."""
+    """The configuration with which an occurrence started: the job's, and that of each task that sets something."""
 
     job: EffectiveConfig
     tasks: Mapping[str, EffectiveConfig]
 
     def of_task(self, name: str) -> EffectiveConfig:
-        """The configuration of a task, by name."""
+        """Return the configuration of a task."""
         return self.tasks.get(name, self.job)
 
 
@@ -188,7 +201,14 @@ def freeze(
     occurrence: Overrides = NOTHING,
     settings: Overrides = NOTHING,
 ) -> FrozenConfig:
-    """Resolve the whole of an occurrence, at the moment it starts. `tasks` are the overrides of each, by name."""
+    """Resolve the configuration of an occurrence and all of its tasks, at the moment it starts.
+
+    Args:
+        job: The overrides of the job.
+        tasks: The overrides of each task, by name.
+        occurrence: The overrides of the occurrence.
+        settings: The overrides for all jobs.
+    """
     return FrozenConfig(
         resolve(settings=settings, job=job, occurrence=occurrence),
         {

@@ -1,16 +1,16 @@
-"""What a job is, at one version: the body of its entry on the timeline.
+"""The definition of a job at one version: the body of its entry on the timeline.
 
-A definition is JSON and nothing else (D9). Code is named in it, `package.module:function`, and looked up when it is
-needed: a name that leads nowhere quarantines the job on that node, and takes nothing away.
+A definition is JSON and nothing else (D9). Code is named as `package.module:function` and looked up when needed. A name
+that cannot be resolved quarantines the job on that node, and nothing is lost.
 
-    schedule    when                 tasks       what, in order          on_start, on_complete   who is told (X7)
-    overrides   how (the job's)      requires    what must be so first (O3)
-    defaults    how (of all jobs that were declared with it)
+    schedule    when                      tasks       what, in order            on_start, on_complete   hooks (X7)
+    overrides   how, for this job         requires    conditions before the start (O3)
+    defaults    how, for all jobs that were declared with it
 
-The defaults are part of the version, as the schedule's time zone and the variables of all commands are. So every node
-and every reader finds the same values in the store, whatever its own files say, and a change of them is a change of the
-job: planned, applied, listed and rolled back like any other. Only leaves are kept that the job does not set itself:
-a default that has no effect on a job makes no version of it.
+The defaults are part of the version, as are the schedule's time zone and the variables of all commands. So every node
+and every reader finds the same values in the store, independent of its own files. A changed default is a change of the
+job: planned, applied, listed and rolled back like any other. Only defaults that the job does not set itself are stored:
+a default without effect creates no new version.
 """
 
 from enum import StrEnum
@@ -29,34 +29,34 @@ __all__ = ["Definition", "Requirement", "Unmet"]
 
 
 class Unmet(StrEnum):
-    """What happens when a requirement is not met."""
+    """The reaction to an unmet condition."""
 
     WAIT = "wait"
-    """Look again every so often, up to a deadline; then the occurrence fails."""
+    """Check again at intervals until a deadline. Then the occurrence fails."""
     SKIP = "skip"
     FAIL = "fail"
     ACT = "act"
-    """Do something about it, and look again."""
+    """Run the action, and check again."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Something that must be so before an occurrence runs. Exactly one of the first five says what."""
+    """A condition that must hold before an occurrence runs. Exactly one of the first five fields is set."""
 
     python: str | None = None
     """A callable that answers run, wait, skip or fail."""
     job: str | None = None
     """Another job, whose last occurrence up to this instant succeeded."""
     file: str | None = None
-    """A path at which something exists."""
+    """A path that exists."""
     http: str | None = None
     """An address that answers with a status from 200 to 299."""
     sql: str | None = None
-    """A statement on the store whose first row begins with something true."""
+    """A statement on the store. The first value of its first row is true."""
     on_unmet: Unmet = Unmet.WAIT
     every: str = "30s"
     deadline: str = "1h"
     action: str | None = None
-    """The callable of `on_unmet = "act"`."""
+    """The callable for `on_unmet = "act"`."""
 
     def __post_init__(self) -> None:
         settle(self, "requires.", _CHECKS)
@@ -69,7 +69,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def kind(self) -> str:
-        """Which of the five it is."""
+        """The name of the field that is set."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     def __str__(self) -> str:
@@ -103,8 +103,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     on_start: tuple[str, ...] = ()
     on_complete: tuple[str, ...] = ()
     defaults: Overrides = NOTHING
-    """What was set for all jobs where this one was declared, and it does not set itself."""
+    """Values that were set for all jobs of the declaration and that this job does not set itself."""
 
     def config(self, *, task: Overrides = NOTHING, occurrence: Overrides = NOTHING) -> EffectiveConfig:
-        """Resolve the configuration that holds for the job, or for one of its tasks or occurrences."""
+        """Resolve the configuration in force for the job, or for one of its tasks or occurrences."""
         return resolve(settings=self.defaults, job=self.overrides, task=task, occurrence=occurrence)

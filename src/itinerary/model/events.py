@@ -1,4 +1,4 @@
-"""Appending to an event log (E1, E8, protocol rule 29), as values."""
+"""Values for appending to an event log (E1, E8, protocol rule 29)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Lease", "NewEvent"]
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a record."""
+    """An event of a record."""
 
     kind: str
     record: str
     cause: str
-    """What brought it about, unique in its stream: the same cause brings about one event, however often it is sent."""
+    """The cause, unique in its stream. The same cause creates one event, even if it is sent several times."""
     data: str | None = None
-    """JSON."""
+    """Data of the event, as JSON."""
     by: str | None = None
-    """Who appends it: the name of a token or a user. None: the desk itself, or a program."""
+    """The caller that appends it: the name of a token or a user. None: the record scheduler itself, or a program."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The right to write to a partition as its scheduler: the holder's writes carry the fence."""
+    """The right to write to a partition as its scheduler. Writes of the holder carry the fence."""
 
     partition: str
     holder: NodeNumber

@@ -1,8 +1,8 @@
-"""The message of an exception, at a cost that is bounded by what is kept of it.
+"""The message of an exception, at a cost that is bounded by the length of the kept text.
 
-`str(ValueError(rows))` writes out all rows, while no other thread of the process runs. So the arguments of an exception
-are measured first. Light ones are written out as always. Of heavy ones the beginning is shown, with how much there is
-at least. A `__str__` that a program has written itself is called: only that program knows what it costs.
+`str(ValueError(rows))` writes out all rows, and no other thread of the process runs until it is done. So the arguments
+of an exception are measured first. Small ones are written out as usual. Large ones show only their beginning, with a
+note that they are large. A custom `__str__` is called: only its program knows the cost.
 """
 
 import types
@@ -16,15 +16,18 @@ from itinerary.model.text import MESSAGE_MAX, clean_text
 __all__ = ["ARGUMENTS_MAX", "bounded_repr", "is_heavy", "is_light", "kind_name", "message_of"]
 
 ARGUMENTS_MAX: Final = 65_536
-"""How large the arguments of an exception may be to be written out, in bytes of JSON or so."""
+"""The largest arguments of an exception that are written out, in approximate bytes of JSON."""
 _KIND_MAX: Final = 255
 _UNSHOWN: Final = "<its message cannot be shown: {}>"
 _LIGHT: Final = (UnicodeError,)
-"""Exceptions that hold something large, and whose message is short all the same."""
+"""Exceptions that hold a large value but have a short message."""
 
 
 class _Brief(Repr):
-    """Beginnings of built-in values; of all else the type, since only its program knows what its `__repr__` costs."""
+    """A formatter that shows the beginning of built-in values.
+
+    Other values show their type only: the cost of their `__repr__` is unknown.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,26 +51,26 @@ def is_heavy(value: object, limit: int = ARGUMENTS_MAX) -> bool:
     """True if a value is larger than the limit, contains itself, or cannot be measured."""
     try:
         return json_size_at_least(value, limit) >= limit
-    except (TooDeep, Exception):  # noqa: BLE001 - a value whose parts cannot even be looked at is not written out
+    except (TooDeep, Exception):  # noqa: BLE001 - a value that cannot be inspected is not written out
         return True
 
 
 def bounded_repr(value: object) -> str:
-    """Show the beginning of a value, in at most a few thousand characters."""
+    """Return the beginning of a value, in at most a few thousand characters."""
     try:
         return clean_text(_BRIEF.repr(value), MESSAGE_MAX)
-    except Exception:  # noqa: BLE001 - what cannot be shown must not hide what it is part of
+    except Exception:  # noqa: BLE001 - a value that cannot be shown must not hide the message that contains it
         return f"<{kind_name(type(value))}>"
 
 
 def kind_name(kind: type) -> str:
-    """Name a type, briefly."""
+    """Return the name of a type, cut to a short length."""
     name = kind.__qualname__
     return name if len(name) <= _KIND_MAX else f"{name[:_KIND_MAX]}…"
 
 
 def message_of(error: BaseException) -> str:
-    """Return what `str(error)` says, of a long message the beginning and the end (MESSAGE_MAX characters)."""
+    """Return `str(error)`, cut to the beginning and the end if it is longer than MESSAGE_MAX characters."""
     try:
         return clean_text(_message(error), MESSAGE_MAX)
     except Exception as second:  # noqa: BLE001 - an exception that cannot be shown must not hide that it was raised
@@ -75,7 +78,7 @@ def message_of(error: BaseException) -> str:
 
 
 def is_light(error: BaseException) -> bool:
-    """True if `str(error)` costs little, or if only its program knows what it costs."""
+    """True if `str(error)` is cheap, or if a custom `__str__` makes its cost unknown."""
     written_here = isinstance(getattr_static(type(error), "__str__"), types.FunctionType)
     if written_here or isinstance(error, _LIGHT):
         return True

@@ -1,22 +1,22 @@
-"""Ids that every node computes alike: the race for an occurrence is a race to create one and the same key.
+"""Ids that every node computes alike. The race for an occurrence is a race to create the same key.
 
-An id is the UUIDv5 of a namespace, one for each kind of thing, and a text:
+An id is the UUIDv5 of a namespace, one for each kind of object, and a text:
 
     job           <name>
     task          <job>/<name>
     occurrence    <job>/scheduled/<unix seconds>             due by the schedule; its recovery is the same occurrence
-                  <job>/backfill/<unix seconds>              asked for later, where the schedule left no row
-                  <job>/trigger/<request key>                asked for now
-                  <job>/replay/<original>/<number from 1>    an occurrence run again
+                  <job>/backfill/<unix seconds>              requested later, where the schedule left no row
+                  <job>/trigger/<request key>                requested now
+                  <job>/replay/<original>/<number from 1>    an occurrence that runs again
     task run      <occurrence>/<task>
     attempt       <task run>/<number from 1>
 
-Ids inside a text are written as `str(UUID)` writes them, numbers in decimal, everything in UTF-8. Free text stands
-last, behind parts of fixed width and fixed words, so a slash inside a name cannot make two texts alike. Names are
-compared character by character: upper and lower case, and two ways to encode an accent, are different names.
+Ids inside a text are written as `str(UUID)` writes them, numbers in decimal, everything in UTF-8. Free text comes last,
+after parts of fixed width and fixed words, so a slash in a name cannot make two texts equal. Names are compared
+character by character: upper and lower case, and two encodings of an accent, are different names.
 
-The instant is the nominal one, in UTC: moving a job to another zone, or registering it again, never changes the id of
-what is past. **These texts are stored data.** Changing one makes every node believe that nothing has ever run.
+The instant is the nominal one, in UTC. Moving a job to another zone, or registering it again, does not change the ids
+of past occurrences. **The texts above are stored data.** If one changes, every node believes that nothing has ever run.
 """
 
 from typing import Final, NewType
@@ -56,9 +56,9 @@ OccurrenceId = NewType("OccurrenceId", UUID)
 TaskRunId = NewType("TaskRunId", UUID)
 AttemptId = NewType("AttemptId", UUID)
 IncarnationId = NewType("IncarnationId", UUID)
-"""One start of one node (protocol rule 1): random, so made at the edge and never here."""
+"""The id of one start of one node (protocol rule 1): random, so the edge creates it and never this module."""
 
-# Each is uuid5(NAMESPACE_OID, "itinerary/<kind>"), written out because it may never change.
+# Each namespace is uuid5(NAMESPACE_OID, "itinerary/<kind>"), written out because it must never change.
 JOB_NAMESPACE: Final = UUID("27c0fbb3-c0d5-5ad7-b8a2-cc0dad86d220")
 TASK_NAMESPACE: Final = UUID("ac18950a-6b11-5698-99ce-8d09244dfd10")
 OCCURRENCE_NAMESPACE: Final = UUID("0d8ef755-f74b-5f14-bfd4-d74b596739bf")
@@ -70,58 +70,65 @@ _SPREAD_BITS: Final = 62
 
 
 def job_id(name: str) -> JobId:
-    """The job of that name."""
+    """Return the id of a job."""
     return JobId(uuid5(JOB_NAMESPACE, check_name("job name", name)))
 
 
 def task_id(job: JobId, name: str) -> TaskId:
-    """The task of that name in a job."""
+    """Return the id of a task of a job."""
     return TaskId(uuid5(TASK_NAMESPACE, f"{_part(job)}/{check_name('task name', name)}"))
 
 
 def occurrence_id(job: JobId, instant: int) -> OccurrenceId:
-    """What a job's schedule makes due at an instant (microseconds since the epoch, whole seconds), recovered or not."""
+    """Return the id of the occurrence that a schedule makes due, recovered or not.
+
+    Args:
+        job: The id of the job.
+        instant: The nominal instant in microseconds since the epoch, a whole second.
+    """
     return OccurrenceId(uuid5(OCCURRENCE_NAMESPACE, f"{_part(job)}/scheduled/{_unix_seconds(instant)}"))
 
 
 def backfill_id(job: JobId, instant: int) -> OccurrenceId:
-    """A backfilled instant that had no row. One that has a row is replayed instead: `replay_id`."""
+    """Return the id of a backfilled instant that had no row. An instant with a row is replayed instead: `replay_id`."""
     return OccurrenceId(uuid5(OCCURRENCE_NAMESPACE, f"{_part(job)}/backfill/{_unix_seconds(instant)}"))
 
 
 def trigger_id(job: JobId, request_key: str) -> OccurrenceId:
-    """A run asked for by hand. The same request, sent twice, is one run."""
+    """Return the id of a triggered run. The same request, sent twice, is one run."""
     return OccurrenceId(uuid5(OCCURRENCE_NAMESPACE, f"{_part(job)}/trigger/{check_name('request key', request_key)}"))
 
 
 def replay_id(job: JobId, original: OccurrenceId, number: int) -> OccurrenceId:
-    """The n-th replay of an occurrence, counted from 1."""
+    """Return the id of the n-th replay of an occurrence, counted from 1."""
     text = f"{_part(job)}/replay/{_part(original)}/{_counted('replay number', number)}"
     return OccurrenceId(uuid5(OCCURRENCE_NAMESPACE, text))
 
 
 def task_run_id(occurrence: OccurrenceId, task: TaskId) -> TaskRunId:
-    """One task of one occurrence."""
+    """Return the id of a task of an occurrence."""
     return TaskRunId(uuid5(TASK_RUN_NAMESPACE, f"{_part(occurrence)}/{_part(task)}"))
 
 
 def attempt_id(task_run: TaskRunId, number: int) -> AttemptId:
-    """The n-th try of a task run, counted from 1."""
+    """Return the id of the n-th attempt of a task run, counted from 1."""
     return AttemptId(uuid5(ATTEMPT_NAMESPACE, f"{_part(task_run)}/{_counted('attempt number', number)}"))
 
 
 def run_id(job_name: str, instant: int) -> str:
-    """How people are told of an occurrence: `backup:1767225600`. Seconds follow the last colon.
+    """Return the run id that people see: `backup:1767225600`. Seconds follow the last colon.
 
-    A replay has more after its seconds, so that it is not its original: `Key.run_id` says all of it.
+    A replay has a suffix after the seconds, to differ from its original: see `Key.run_id`.
     """
     return f"{check_name('job name', job_name)}:{_unix_seconds(instant)}"
 
 
 def jitter_for(identity: OccurrenceId | AttemptId, jitter_max: int) -> int:
-    """A delay in microseconds, at least 0 and below `jitter_max` (0 if that is 0): the same on every node, for ever.
+    """Return a delay in microseconds, at least 0 and below `jitter_max` (0 if that is 0).
 
-    It is read off the id, which is a hash, so over many ids it is spread evenly.
+    Every node gets the same delay.
+
+    The delay is derived from the id, which is a hash, so it is spread evenly over many ids.
     """
     if jitter_max < 0:
         raise IdentityError(f"jitter {shown(jitter_max)} is negative; give 0 or more microseconds")

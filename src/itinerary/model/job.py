@@ -1,10 +1,11 @@
 """A job and its tasks, as they are stored (D2).
 
-Both hold definitions and nothing that runs: the schedule as its own JSON, what a task does as JSON (`{"python":
-"package.module:function"}`, `{"shell": ["gzip", "out.csv"]}`), and overrides with only what was set. No code is ever
-stored (D9): a name is looked up when the task starts, and a job whose name leads nowhere is quarantined, not lost.
+A stored job holds definitions and nothing that runs. The schedule is its own JSON. The work of a task is JSON, too
+(`{"python": "package.module:function"}`, `{"shell": ["gzip", "out.csv"]}`). Overrides contain only what was set. No
+code is ever stored (D9): a name is looked up when the task starts. A job with a name that cannot be resolved is
+quarantined, not lost.
 
-A job changes by becoming its next version. What runs keeps the version it started with.
+A change of a job creates its next version. An occurrence that runs keeps the version with which it started.
 """
 
 from collections.abc import Mapping
@@ -19,23 +20,23 @@ from itinerary.model.overrides import NOTHING, Overrides
 __all__ = ["Job", "JsonObject", "Task", "new_job"]
 
 JsonObject: TypeAlias = Mapping[str, Any]
-"""Plain data that JSON can hold, to be read and not changed."""
+"""Plain data that JSON can hold. Read it, do not change it."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One unit of work in a job."""
+    """A unit of work in a job."""
 
     id: TaskId
     name: str
     order: int
-    """Its place in the job, from 0."""
+    """The place in the job, from 0."""
     definition: JsonObject
-    """What it runs."""
+    """The work to do."""
     overrides: Overrides = NOTHING
 
     @property
     def outlives_its_node(self) -> bool:
-        """Whether what it runs goes on without the node that began it: a pod, which another node can adopt (K4)."""
+        """True if its work continues without the node that started it: a pod, which another node can adopt (K4)."""
         return "pod" in self.definition
 
 
@@ -46,9 +47,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     name: str
     version: int = 1
     active: bool = True
-    """False once it is stopped, finished or removed: nothing is expected of it."""
+    """False if the job is stopped, finished or removed: no further occurrences are expected."""
     paused: bool = False
-    """As of now. Which instants a pause covered is on the job's timeline."""
+    """The present status. The timeline of the job has the instants that a pause covered."""
     last_run_at: int | None = None
     """The instant of the last occurrence that started."""
     schedule: JsonObject
@@ -56,11 +57,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     tasks: tuple[Task, ...] = ()
 
     def task(self, name: str) -> Task | None:
-        """The task of that name."""
+        """Return the task of that name, or None."""
         return next((task for task in self.tasks if task.name == name), None)
 
     def with_task(self, name: str, definition: JsonObject, overrides: Overrides = NOTHING) -> "Job":
-        """The job with one more task, at the end."""
+        """Return the job with one more task at the end.
+
+        Raises:
+            IdentityError: The job already has a task of that name.
+        """
         if self.task(name) is not None:
             raise IdentityError(f"job {self.name!r} already has a task {name!r}; give this one another name")
         order = max((task.order for task in self.tasks), default=-1) + 1
@@ -69,5 +74,5 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 def new_job(name: str, schedule: JsonObject, overrides: Overrides = NOTHING) -> Job:
-    """The first version of a job, without tasks as yet."""
+    """Return the first version of a job, without tasks."""
     return Job(id=job_id(name), name=name, schedule=schedule, overrides=overrides)

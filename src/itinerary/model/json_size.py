@@ -1,18 +1,18 @@
-"""How large a value is as JSON, measured before it is encoded.
+"""The size of a value as JSON, measured before it is encoded.
 
-A task may return a gigabyte. Encoding that to learn that it is too long takes seconds, in which no other thread of the
-process runs: the encoder holds the interpreter's lock. So a value is measured first, and the measuring stops as soon as
-the limit is passed:
+A task may return a gigabyte. Encoding it only to find that it is too long takes seconds. No other thread of the process
+runs then, because the encoder holds the interpreter lock. So the value is measured first, and measuring stops at the
+limit:
 
-    text, bytes           by their length, without looking at them
+    text, bytes           by their length, without reading them
     lists, tuples, sets   two bytes an element, known from their length; then each element
     dicts                 four bytes an entry, known from their length; then each key and value
     structs, dataclasses  each field
-    all else              one byte: it is small, or the encoder refuses it
+    other values          one byte: they are small, or the encoder refuses them
 
-The answer is a lower bound: it is never more than what the encoder writes. Each element that is looked at has been
-counted, so the work is bounded by the limit and not by the value. Overridden methods of a subclass (`__len__`,
-`__iter__`) are not called, as the encoder does not call them either.
+The result is a lower bound, never more than what the encoder writes. Every inspected element has been counted, so the
+work is bounded by the limit and not by the value. Overridden methods of a subclass (`__len__`, `__iter__`) are not
+called. The encoder does not call them either.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ import msgspec
 __all__ = ["DEPTH_MAX", "TooDeep", "json_size_at_least"]
 
 DEPTH_MAX: Final = 1_000
-"""How deep values may be nested in each other. What contains itself is deeper than any limit."""
+"""The deepest nesting of values. A value that contains itself exceeds any limit."""
 
 _BITS_PER_DIGIT: Final = 3.33
 _WORD_BYTES, _DIGITS_PER_WORD = 8, 19
@@ -34,7 +34,7 @@ _WORD_BYTES, _DIGITS_PER_WORD = 8, 19
 _DECIMAL_OVERHEAD: Final = Decimal(0).__sizeof__()
 
 Opened = tuple[int, Iterator[Any] | None]
-"""What a value takes by itself in bytes, and what is in it."""
+"""The bytes of a value itself, and the values inside it."""
 
 
 class TooDeep(Exception):
@@ -42,20 +42,20 @@ class TooDeep(Exception):
 
 
 def json_size_at_least(value: object, limit: int) -> int:
-    """Measure how many bytes of JSON a value is at least.
+    """Return a lower bound of the size of a value as JSON, in bytes.
 
     Args:
-        value: Any value. It is neither changed nor encoded.
-        limit: Where to stop: a larger answer is a lower bound, which may be far below the size.
+        value: Any value. The function neither changes nor encodes it.
+        limit: The size at which measuring stops. A larger result may be far below the real size.
 
     Raises:
-        TooDeep: The value contains itself, or nearly.
+        TooDeep: The value contains itself, or is nested too deeply.
     """
     size, levels = 1, [iter((value,))]
     while levels:
         for item in levels[-1]:
             own, inside = _open(item)
-            size += own - 1  # one byte was counted with the container
+            size += own - 1  # the container already counted one byte
             if size >= limit:
                 return size
             if inside is not None:
@@ -117,7 +117,7 @@ def _struct(value: msgspec.Struct) -> Opened:
 
 
 def _written_fields(value: msgspec.Struct) -> Iterator[str]:
-    """The fields of a struct that leaves defaults out: neither a default nor empty."""
+    """Yield the written fields of a struct that omits defaults: neither a default nor empty."""
     names = value.__struct_fields__
     defaults = dict(zip(reversed(names), reversed(value.__struct_defaults__), strict=False))
     for name in names:
@@ -131,7 +131,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _fields(value: object, names: Iterable[str]) -> Opened:
-    """Fields that have no value, or none that is written, count for nothing; so do the names."""
+    """Return the size and the values of fields. Names, and fields without a written value, count as nothing."""
     items = [getattr(value, name, msgspec.UNSET) for name in names]
     written = [item for item in items if item is not msgspec.UNSET]
     return (2 + len(written), iter(written)) if written else (2, None)

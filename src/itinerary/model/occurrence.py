@@ -1,15 +1,15 @@
-"""What happens to a job at one instant, as it is stored (D2, D3): occurrence, task runs, attempts, and the audit trail.
+"""The stored records of one instant of a job (D2, D3): occurrence, task runs, attempts, and the audit trail.
 
     Occurrence 1 ── n TaskRun 1 ── n Attempt
          └─ n Transition, one for each change of state
 
-The occurrence's row is the lock: creating it is winning the race, and `owner` and `fence` say whose writes still count.
-Rows are created often and read by machines, so they are plain and hold numbers: instants in microseconds since the
-epoch. `report` turns them into what people read.
+The occurrence's row is the lock: the node that creates it wins the race. `owner` and `fence` determine whose writes are
+accepted. Rows are created often and read by programs, so they hold plain numbers: instants in microseconds since the
+epoch. `report` turns them into text for people.
 
-The one danger is text from outside. An error message with a NUL in it would be refused by the store, and the batch that
-carries it would never be written (protocol rule 12). So every field of free text is cleaned as the row is built, and
-no caller can forget to.
+The one danger is text from outside. The store would refuse an error message with a NUL character, and then never write
+the batch that contains it (protocol rule 12). So every free-text field is cleaned when the row is built, and no caller
+can forget it.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ __all__ = ["Attempt", "Kind", "Occurrence", "TaskRun", "Transition", "Window"]
 
 
 class Kind(StrEnum):
-    """Why an occurrence exists. Recovery of an instant is the scheduled occurrence of it, and has the same id."""
+    """The origin of an occurrence. The recovery of an instant is its scheduled occurrence, with the same id."""
 
     SCHEDULED = "scheduled"
     RECOVERY = "recovery"
@@ -38,12 +38,15 @@ class Kind(StrEnum):
 
     @property
     def is_by_schedule(self) -> bool:
-        """Whether it stands for an instant that the schedule made due: what an audit looks for."""
+        """True if it belongs to an instant that the schedule made due. An audit looks for these."""
         return self in {Kind.SCHEDULED, Kind.RECOVERY}
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The instants in `[start, end)` that one row answers for: a compressed run, or a stretch of skipped or missed."""
+    """The instants in `[start, end)` that one row covers.
+
+    The row is a compressed run, or a collapsed range of skipped or missed instants.
+    """
 
     start: int
     end: int
@@ -51,40 +54,40 @@ class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One due instant of a job."""
+    """A due instant of a job."""
 
     id: OccurrenceId
     job: JobId
     job_version: int
     kind: Kind
     instant: int
-    """The nominal instant: what the schedule says, what the original had, or when a trigger was asked for."""
+    """The nominal instant: from the schedule, from the original, or the time of the trigger request."""
     status: OccurrenceState
     owner: IncarnationId | None = None
     fence: int = 0
-    """Raised by everyone who takes it from its owner; writes that carry a lower one are refused."""
+    """The fence. Every takeover raises it, and writes with a lower fence are refused."""
     started_at: int | None = None
     ended_at: int | None = None
     overrides: Overrides = NOTHING
-    """What was set for this one alone, until it starts."""
+    """Values set for this occurrence alone, until it starts."""
     config: FrozenConfig | None = None
-    """What it was started with; None before that."""
+    """The configuration with which it started. None before the start."""
     window: Window | None = None
     request_key: str | None = None
-    """Of a trigger: what makes two requests the same one."""
+    """The key of a trigger. Two requests with the same key are one request."""
     replay_of: OccurrenceId | None = None
     replay_number: int | None = None
     only_tasks: tuple[str, ...] | None = None
-    """Of a replay: the tasks that are run again, if not all."""
+    """The tasks that a replay runs again. None: all tasks."""
     reason: str | None = None
-    """Why it is in the state it is in, or was asked for."""
+    """The reason for its state, or for the request."""
 
     def __post_init__(self) -> None:
         _clean(self, "reason")
 
 
 class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One task of one occurrence."""
+    """A task of an occurrence."""
 
     id: TaskRunId
     occurrence: OccurrenceId
@@ -95,14 +98,14 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     retries: int = 0
     """Attempts beyond the first."""
     cancelled_by: str | None = None
-    """Who ended it, if it was cancelled: a failing peer, a person, the execution timeout, a shutdown."""
+    """The cause of a cancellation: a failing task, a person, the execution timeout, a shutdown."""
     reason: str | None = None
     result: str | None = None
-    """What it returned, as JSON text (see `result_json`)."""
+    """The returned value, as JSON text (see `result_json`)."""
     started_at: int | None = None
-    """When its first attempt began."""
+    """The start of its first attempt."""
     ended_at: int | None = None
-    """When its last attempt ended; None while more may follow, and if nobody saw the end."""
+    """The end of its last attempt. None while more attempts may follow, and if no node observed the end."""
 
     def __post_init__(self) -> None:
         _clean(self, "cancelled_by")
@@ -110,7 +113,7 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One try of a task run."""
+    """An attempt of a task run."""
 
     id: AttemptId
     task_run: TaskRunId
@@ -127,15 +130,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One line of an occurrence's audit trail."""
+    """A line of an occurrence's audit trail."""
 
     occurrence: OccurrenceId
     before: OccurrenceState | None
-    """None when the row was created."""
+    """The state before. None when the row was created."""
     after: OccurrenceState
     at: int
     node: IncarnationId | None = None
-    """None when a person or a store made the change."""
+    """The node that made the change. None if a person or a store made it."""
     why: str | None = None
 
     def __post_init__(self) -> None:

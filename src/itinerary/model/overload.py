@@ -1,4 +1,4 @@
-"""A node that is behind: how far, since when, and what holds it up. `core.loop.overload` decides it."""
+"""The overload of a node: how far it is behind, since when, and its bottleneck. `core.loop.overload` decides it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Behind", "Bottleneck"]
 
 
 class Bottleneck(StrEnum):
-    """What holds a node up."""
+    """The cause of an overload."""
 
     CPU = "cpu"
     SLOTS = "slots"
@@ -37,19 +37,19 @@ _ADVICE: Final = {
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """How far a node is behind."""
+    """The extent of an overload."""
 
     since: int
-    """When the oldest run was due that was late at the first look, by the store's clock."""
+    """The due time of the oldest late run when the overload was first detected, by the store's clock."""
     by: int
-    """For how long the oldest run has been due and not started, in microseconds."""
+    """The time since the oldest unstarted run was due, in microseconds."""
     waiting: int
-    """How many runs are due and have not started."""
+    """The number of runs that are due and have not started."""
     bottleneck: Bottleneck
 
     @property
     def sentence(self) -> str:
-        """What people are told."""
+        """The description that people see."""
         match self.waiting:
             case 0:
                 runs = "due runs are not claimed yet"
@@ -64,5 +64,5 @@ class Behind(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """The advice for operators."""
         return _ADVICE[self.bottleneck]

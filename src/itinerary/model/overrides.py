@@ -1,16 +1,16 @@
-"""What people write: the values that one level of the configuration sets, and nothing else.
+"""Overrides: the values that one level of the configuration sets, and nothing else.
 
-A job stores only what it overrides, a task only what it overrides (D2). So None means "not set here", everywhere, and
-how the levels come together is another story: see `config`. To lift a bound that was set above, write a larger one.
+A job stores only what it overrides, and so does a task (D2). So None always means "not set here". `config` combines the
+levels. To lift a bound that was set above, write a larger one.
 
-Some leaves make no sense on a task, since they are about the occurrence as a whole, and some come too late on an
-occurrence that already exists. An option that is accepted and has no effect is a lie, so LEAVES says where each may
-stand, and anywhere else it is refused.
+Some leaves concern the whole occurrence and have no effect on a task. Other leaves have no effect on an occurrence that
+already exists. An accepted option without effect misleads its user, so LEAVES lists the levels that may set each leaf.
+Other levels are refused.
 
-`limits` are the *names* of the limits that every occurrence of a job takes, one share of each. How many shares there
-are is a setting, `limits = {api = 5}` (see `settings`): the number belongs to the API that is being protected, not to
-each job that calls it, and two jobs must not be able to disagree about it. They are the job's and not a task's, since
-they are taken in the transaction that starts the occurrence.
+`limits` are the *names* of the limits of which every occurrence of a job takes one share each. The number of shares is
+a setting, `limits = {api = 5}` (see `settings`). That number belongs to the protected API and not to each job that
+calls it: two jobs must not disagree about it. Limits belong to the job and not to a task, because the transaction that
+starts the occurrence takes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Level(StrEnum):
-    """Who set a value, from the most general to the most particular."""
+    """The level that sets a value, from the most general to the most specific."""
 
     DEFAULT = "default"
     SETTINGS = "settings"
@@ -66,7 +66,7 @@ _NO_RECOVERY: Final = RecoveryPolicy()
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What one level sets. As JSON it is what a person would write, and no more than was set."""
+    """The values that one level sets. The JSON form is what a person would write, and contains only what was set."""
 
     timezone: str | None = None
     mode: Mode | None = None
@@ -88,7 +88,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
     def __post_init__(self) -> None:
         settle(self, "", _CHECKS)
-        # An empty policy is the default object itself, which is what keeps it out of the JSON.
+        # An empty policy must be the default object itself, so that the JSON omits it.
         if self.retry == _NO_RETRY:
             force_setattr(self, "retry", _NO_RETRY)
         if self.recovery == _NO_RECOVERY:
@@ -150,8 +150,8 @@ DEFAULTS: Final = Overrides(
     executor="auto",
     alerts=True,
 )
-"""The first level (X5). Bounds that are missing here do not limit. Without a `task_timeout`, an attempt may take
-what is left of the `execution_timeout`; `auto` leaves the executor to what the task is."""
+"""The first level (X5). A bound that is missing here does not limit. Without a `task_timeout`, an attempt may use the
+rest of the `execution_timeout`. `auto` chooses the executor by the kind of the task."""
 
 _FOR_ALL_JOBS: Final = frozenset({Level.DEFAULT, Level.SETTINGS, Level.JOB})
 _FOR_A_RUN: Final = _FOR_ALL_JOBS | {Level.OCCURRENCE}
@@ -178,14 +178,19 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
         "alert_after": _FOR_ALL_JOBS,
     }
 )
-"""Every leaf, in the order in which it is shown, and the levels that may set it."""
+"""Every leaf, in display order, with the levels that may set it."""
 
 
 def read_overrides(given: object, level: Level) -> Overrides:
-    """The overrides in a table that somebody wrote: keyword arguments, TOML, or JSON.
+    """Read the overrides from a table: keyword arguments, TOML, or JSON.
 
-    `retry` is a Retry or a table of its fields; `recovery` a RecoveryPolicy, a table, or just the strategy. None is
-    "not set here". Raises a ConfigError that names the key and says what is allowed.
+    Args:
+        given: The table. `retry` is a Retry or a table of its fields. `recovery` is a RecoveryPolicy, a table, or just
+            the strategy. None means "not set here".
+        level: The level that sets the values.
+
+    Raises:
+        ConfigError: A key or a value is not allowed. The message names the key and the allowed values.
     """
     table = check_keys(level, given, Overrides.__struct_fields__)
     values: dict[str, Any] = {key: value for key, value in table.items() if value is not None}
@@ -196,7 +201,7 @@ def read_overrides(given: object, level: Level) -> Overrides:
 
 
 def leaves_set(overrides: Overrides) -> Iterator[tuple[str, Any]]:
-    """Each leaf that is set, with its value, in the order of LEAVES."""
+    """Yield each leaf that is set, with its value, in the order of LEAVES."""
     for key in LEAVES:
         group, _, field = key.rpartition(".")
         value = getattr(getattr(overrides, group) if group else overrides, field)
@@ -205,14 +210,14 @@ def leaves_set(overrides: Overrides) -> Iterator[tuple[str, Any]]:
 
 
 def laid_over(stored: Overrides, given: Overrides) -> Overrides:
-    """Return these overrides with others over them, leaf by leaf (X5)."""
+    """Return the stored overrides, with the given ones replacing them leaf by leaf (X5)."""
     return _with_leaves(stored, leaves_set(given))
 
 
 def left_unset(given: Overrides, own: Overrides) -> Overrides:
-    """Return those of the given overrides that have an effect below: the leaves that `own` does not set."""
+    """Return the given overrides without the leaves that `own` sets."""
     if NOTHING in (given, own):
-        return given  # most jobs set nothing themselves
+        return given  # the usual case: most jobs set nothing themselves
     taken = {key for key, _ in leaves_set(own)}
     return _with_leaves(NOTHING, ((key, value) for key, value in leaves_set(given) if key not in taken))
 
@@ -233,7 +238,11 @@ def _with_leaves(stored: Overrides, leaves: Iterable[tuple[str, Any]]) -> Overri
 
 
 def check_level(key: str, level: Level) -> None:
-    """Refuse a leaf at a level where it would have no effect."""
+    """Refuse a leaf at a level where it would have no effect.
+
+    Raises:
+        ConfigError: The level cannot set this leaf. The message names the levels that can.
+    """
     if level not in LEAVES[key]:
         *others, last = (phrase for place, phrase in _PLACES.items() if place in LEAVES[key])
         where = f"{', '.join(others)} or {last}" if others else last

@@ -1,14 +1,13 @@
 """The policies that a job or a task may choose, as a person writes them.
 
-`Retry` and `RecoveryPolicy` are overrides, like all configuration that is written down: a field that is None is *not
-set here* and comes from the level above (see `config`). So a task can say `Retry(max_retries=10)` and keep the waits of
-its job.
+`Retry` and `RecoveryPolicy` are overrides: a field that is None is *not set here* and comes from the level above (see
+`config`). So a task can set `Retry(max_retries=10)` and keep the waits of its job.
 
-Both take durations in any form and keep one spelling of them (see `values`). The constructors below only declare that,
-for type checkers: msgspec makes the real ones, and `__post_init__` does the work.
+The two classes accept durations in any form and store one spelling of them (see `validators`). The constructors below
+only declare that for type checkers. msgspec generates the real ones, and `__post_init__` does the conversion.
 
-A program never compares a policy with one of its members: it asks a property below, or has a `match` that ends in
-`assert_never`. So the type checker names every decision when a policy gets a new member.
+A program never compares a policy with one of its members. The program uses a property below, or a `match` that ends in
+`assert_never`. So the type checker reports every decision when a policy gets a new member.
 """
 
 from enum import StrEnum
@@ -39,7 +38,7 @@ __all__ = [
 
 
 class Mode(StrEnum):
-    """How the tasks of an occurrence follow each other (X1)."""
+    """The order in which the tasks of an occurrence run (X1)."""
 
     SEQUENTIAL = "sequential"
     PARALLEL = "parallel"
@@ -57,14 +56,15 @@ class Mode(StrEnum):
 
 
 class Failure(StrEnum):
-    """What a task that has failed for good means for the others (X2)."""
+    """The effect of a task's final failure on the other tasks (X2)."""
 
     FAIL_FAST = "fail_fast"
-    """Tasks in flight are cancelled, the rest is skipped."""
+    """Running tasks are cancelled, the remaining ones are skipped."""
     CONTINUE = "continue"
-    """All tasks run. On a single task: it runs even though a peer has failed."""
+    """Every task runs. On a single task: it runs even if another task has failed."""
     RETRY_ON_FAILURE = "retry_on_failure"
-    """While it waits to retry nothing further starts; afterwards the rest is skipped and what is in flight finishes."""
+    """No further task starts while the task waits for its retry. After the final failure, running tasks finish and the
+    rest is skipped."""
 
     @property
     def stops_peers(self) -> bool:
@@ -101,14 +101,14 @@ class Failure(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens when an occurrence is due and the one before it still runs (X6)."""
+    """The action when an occurrence is due while the previous one still runs (X6)."""
 
     SKIP = "skip"
     ALLOW = "allow"
     QUEUE = "queue"
-    """In the order of their instants, at most `max_queued` of them if that is set."""
+    """Occurrences wait and run in the order of their instants. If `max_queued` is set, at most that number waits."""
     REPLACE = "replace"
-    """The one that runs is cancelled."""
+    """The running occurrence is cancelled."""
 
     @property
     def is_parallel(self) -> bool:
@@ -156,14 +156,14 @@ class Overlap(StrEnum):
 
 
 class UpdatePolicy(StrEnum):
-    """When a new version of a job takes the place of the old one (R7)."""
+    """The time at which a new version of a job replaces the old one (R7)."""
 
     IMMEDIATE = "immediate"
-    """From now on."""
+    """Immediately."""
     GRACEFUL = "graceful"
-    """After the next instant that the old version has, or from a given time on."""
+    """After the next instant of the old version, or from a given time on."""
     WINDOWED = "windowed"
-    """From now on; only the next so many occurrences, or so much time, are compared."""
+    """Immediately. Only a given number of next occurrences, or a given time, is compared."""
 
     @property
     def is_graceful(self) -> bool:
@@ -189,18 +189,18 @@ class UpdatePolicy(StrEnum):
 
 
 class Undeclared(StrEnum):
-    """What becomes of a job that its source no longer declares."""
+    """The treatment of a job that its source no longer declares."""
 
     KEEP = "keep"
-    """The job runs on."""
+    """The job continues to run."""
     STOP = "stop"
-    """The job is stopped, and starts again when it is declared again."""
+    """The job is stopped. A new declaration starts it again."""
     REMOVE = "remove"
-    """The job is removed; its history stays."""
+    """The job is removed. Its history stays."""
 
     @property
     def keeps(self) -> bool:
-        """True if the job runs on."""
+        """True if the job continues to run."""
         match self:
             case Undeclared.KEEP:
                 return True
@@ -233,19 +233,20 @@ class Undeclared(StrEnum):
 
 
 class Recovery(StrEnum):
-    """What happens to instants that passed while no node was there (R1)."""
+    """The treatment of instants that passed while no node was running (R1)."""
 
     EXECUTE_ALL = "execute_all"
     EXECUTE_LAST = "execute_last"
     MARK_AS_MISSED = "mark_as_missed"
     BOUNDED_WINDOW = "bounded_window"
-    """The most recent ones run, within `max_duration` and then `max_occurrences`; a bound not set does not limit."""
+    """The most recent ones run, within `max_duration` and then `max_occurrences`. A bound that is not set does not
+    limit."""
     COMPRESSED = "compressed"
-    """One run, told the window that it answers for."""
+    """A single run covers the whole window, which it receives."""
 
     @property
     def is_compressed(self) -> bool:
-        """True if one run stands for all missed instants."""
+        """True if one run covers all missed instants."""
         match self:
             case Recovery.COMPRESSED:
                 return True
@@ -278,12 +279,12 @@ class Recovery(StrEnum):
 
 
 class OnOrphan(StrEnum):
-    """What becomes of an occurrence whose node died while it ran (N3)."""
+    """The treatment of an occurrence whose node died while it ran (N3)."""
 
     LEAVE = "leave"
-    """It ends as `orphaned`: nobody knows how far it came, so nobody runs it again unasked."""
+    """The occurrence ends as `orphaned`. Its progress is unknown, so no node runs it again without a request."""
     RERUN = "rerun"
-    """It goes to `retrying`, for tasks that may safely run twice."""
+    """The occurrence goes to `retrying`. For tasks that may safely run twice."""
 
     @property
     def reruns(self) -> bool:
@@ -298,14 +299,14 @@ class OnOrphan(StrEnum):
 
 
 class OnShutdown(StrEnum):
-    """What a graceful shutdown of its node does to an occurrence whose function runs (R9)."""
+    """The effect of a graceful shutdown of the node on an occurrence whose function is running (R9)."""
 
     FINISH = "finish"
-    """The run goes on for the grace period less `kill_grace`. After that it is cancelled."""
+    """The run continues for the grace period less `kill_grace`. After that it is cancelled."""
     CANCEL = "cancel"
     """The run is cancelled at once."""
     RERUN = "rerun"
-    """The run is interrupted at once, and run again by another node or by the next start. That costs no retry."""
+    """The run is interrupted at once. Another node or the next start runs it again. That costs no retry."""
 
     @property
     def reruns(self) -> bool:
@@ -320,11 +321,11 @@ class OnShutdown(StrEnum):
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """When a failed attempt is tried again (X3): `Retry(10, "1m", 2.0)` waits 1, 2, 4 … minutes, ten times.
+    """A retry policy for failed attempts (X3): `Retry(10, "1m", 2.0)` waits 1, 2, 4 … minutes, ten times.
 
-    `interval_max` caps the wait; `jitter` then adds a delay below it, the same on every node. An exception in
-    `never_retry`, or a subclass of one, fails the task at once: a bare class name stands for every class of that name,
-    a dotted one for that class alone.
+    `interval_max` caps the wait. `jitter` then adds a delay below it, the same on every node. An exception in
+    `never_retry`, or a subclass of one, fails the task at once. A bare class name matches every class of that name, a
+    dotted one that class alone.
     """
 
     max_retries: int | None = None

@@ -1,7 +1,7 @@
-"""What can be read from a store, as values: each query knows the type of its answer.
+"""The queries that a store answers, as values. Every query has the type of its answer.
 
-Pages are bounded: a query has a limit, and its answer says where the next one begins. Nothing here is ever answered
-from a node's memory; what a query says was so in the store at one moment.
+Pages are bounded: a query has a limit, and its answer contains the start of the next page. No answer comes from a
+node's memory. An answer is the content of the store at one moment.
 """
 
 from __future__ import annotations
@@ -71,25 +71,25 @@ __all__ = [
 ]
 
 PAGE_MAX: Final = 1_000
-"""The most rows on a page for people (Q4); machines set their own limit."""
+"""The most rows on a page for people (Q4). Programs set their own limit."""
 
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class Query(msgspec.Struct, Generic[Answer_co], frozen=True):
-    """Something that can be asked of a store."""
+    """A question to a store."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some occurrences, and where to go on: None when there are no more."""
+    """A page of occurrences, and the start of the next page: None on the last page."""
 
     rows: tuple[OccurrenceRow, ...]
     next: int | None
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How far a store is."""
+    """The progress of a store."""
 
     now: int
     revision: int
@@ -97,76 +97,79 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Standing(Query[Status], frozen=True):
-    """How far is it?"""
+    """Query for the progress of the store."""
 
 
 class Entries(Query[Sequence[EntryRow]], frozen=True):
-    """The timeline after a revision, in order. An answer never ends in the middle of a revision."""
+    """Query for the timeline after a revision, in order. An answer never ends in the middle of a revision."""
 
     after: int
     limit: int = 10_000
 
 
 class Jobs(Query[Sequence[JobRow]], frozen=True):
-    """Jobs in the order of their numbers, after one."""
+    """Query for the jobs after a number, in the order of their numbers."""
 
     after: JobNumber = JobNumber(0)
     limit: int = 10_000
 
 
 class JobsByName(Query[Mapping[str, JobRow]], frozen=True):
-    """The jobs of these names, where there are such."""
+    """Query for jobs by name. Unknown names are left out."""
 
     names: tuple[str, ...]
 
 
 class History(Query[Page], frozen=True):
-    """A job's occurrences that have ended, the last first; `before` is the `next` of the page before.
+    """Query for a job's ended occurrences, the last first. `before` is the `next` of the previous page.
 
-    What has not ended is `Active(job)`.
+    `Active(job)` has the occurrences that have not ended.
     """
 
     job: JobNumber
     before: int | None = None
     limit: int = PAGE_MAX
     states: frozenset[OccurrenceState] = frozenset()
-    """Only these, or all if empty."""
+    """The states to include. Empty: all."""
     looked_at_max: int = 10_000
-    """How many occurrences are looked at for them, however few there are: a page may be empty and have a `next`."""
+    """The most occurrences to examine. A page may be empty and still have a `next`."""
 
 
 class Recent(Query[Mapping[JobNumber, Sequence[OccurrenceRow]]], frozen=True):
-    """The last few occurrences that have ended of each of these jobs, the last first: many jobs in one question.
+    """Query for the last few ended occurrences of each of many jobs, the last first.
 
-    What has been forgotten is passed over, so there may be fewer; a job that has none is left out.
+    Pruned occurrences are passed over, so there may be fewer. A job that has none is left out.
     """
 
     jobs: tuple[JobNumber, ...]
     limit: int = 1
     ended_before: int | None = None
-    """Of those that ended before this. Nearly: occurrences end in order but for a moment, and a few that ended just
-    then may be too many or too few."""
+    """Only occurrences that ended before this time, approximately. Occurrences end almost in order, so a few that ended
+    close to it may be missing or extra."""
 
 
 class Active(Query[Sequence[OccurrenceRow]], frozen=True):
-    """What is not final: of one job, or of all; with `due_before` what is due before that, the longest due first."""
+    """Query for occurrences that are not final: of one job, or of all.
+
+    With `due_before`, only those due before that time, the longest due first.
+    """
 
     job: JobNumber | None = None
     due_before: int | None = None
     limit: int = 10_000
     with_lines: bool = True
-    """And what stands in line, which is nobody's, and may be very much."""
+    """True to include queued occurrences, which have no owner and may be very many."""
 
 
 class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
-    """What anybody may start, the longest due first."""
+    """Query for the occurrences that any node may start, the longest due first."""
 
     due_before: int
     limit: int
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """Work for anybody, the store's time when it was looked for, and up to where everything was decided then."""
+    """Occurrences that any node may start, with the store's time and the watermark at the time of the query."""
 
     now: int
     watermark: int
@@ -174,14 +177,20 @@ class Offers(msgspec.Struct, frozen=True):
 
 
 class Open(Query[Offers], frozen=True):
-    """What a node may start that is not its own, at most `limit` of each: what has waited longest for anybody, what has
-    come last, what others have claimed and left lying for `takeover_after`, and what has begun and is nobody's, so that
-    somebody must go on with it. Every node asks once a second, so it is one question.
+    """Query for the occurrences that a node may start besides its own, at most `limit` of each kind.
 
-    Some of the node's own that lie unstarted for as long are among them: the node takes up those that it does not know.
+        waiting      the longest waiting for any node, and the newest
+        claimed      claimed by another node and not started within `takeover_after`
+        ownerless    started, without an owner: another node must resume them
 
-    What was claimed, and is older than the grace period, is left out until a sweep has come by: what nobody was there
-    for goes through its job's recovery strategy (protocol rule 17)."""
+    Every node asks once a second, so all of this is one query.
+
+    The answer also contains some of the node's own occurrences that have not started for that long. The node takes over
+    those that it does not know.
+
+    Claimed occurrences older than the grace period are left out until a sweep has run. The recovery strategy of the job
+    decides about instants at which no node was running (protocol rule 17).
+    """
 
     node: NodeNumber
     takeover_after: int
@@ -190,53 +199,59 @@ class Open(Query[Offers], frozen=True):
 
 
 class Overtime(msgspec.Struct, frozen=True):
-    """What is left to the reaper, and the store's time when it was looked for."""
+    """Occurrences for the reaper, with the store's time of the query."""
 
     now: int
     expired: tuple[OccurrenceRow, ...]
-    """What has begun and is over its time."""
+    """Occurrences that have started and exceeded their time."""
     stuck: tuple[OccurrenceRow, ...]
-    """The first in each line for a slot in which nobody is who still runs."""
+    """The first occurrence in each overlap queue whose overlap slot is held by no running occurrence."""
 
 
 class Overdue(Query[Overtime], frozen=True):
-    """What has run longer than it may, and who waits for nobody, at most `limit` of each; the longest due first."""
+    """Query for overdue occurrences and stuck overlap queues, at most `limit` of each, the longest due first."""
 
     limit: int = 1_000
 
 
 class ByKey(Query[Mapping[Key, OccurrenceRow]], frozen=True):
-    """The occurrences of these keys, where there are such."""
+    """Query for occurrences by key. Missing ones are left out."""
 
     keys: tuple[Key, ...]
 
 
 class ByRef(Query[Mapping[Ref, OccurrenceRow]], frozen=True):
-    """These occurrences, where they are still there."""
+    """Query for occurrences by number. Missing ones are left out."""
 
     refs: tuple[Ref, ...]
 
 
 class Made(Query[Sequence[OccurrenceRow]], frozen=True):
-    """The occurrences after a number, in the order of numbers; without one the newest, and no other. They are given out
-    in that order and may be committed in another: what seems to be left out may still come."""
+    """Query for the occurrences after a number, in the order of numbers. Without a number: only the newest one.
+
+    Numbers are assigned in that order but may be committed in another: a number that seems to be missing may still
+    appear.
+    """
 
     after: Ref | None = None
     limit: int = 10_000
 
 
 class Decided(Query[Sequence[Key]], frozen=True):
-    """The keys of all occurrences in a window of instants, in order: what the sweep and an audit compare with."""
+    """Query for the keys of all occurrences in a window of instants, in order.
+
+    The sweep and an audit compare with them.
+    """
 
     start: int
     end: int
     limit: int = 1_000_000
     begin: Key | None = None
-    """From this one on, which may have been the last on the page before."""
+    """The first key, which may have been the last on the previous page."""
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """An occurrence with everything that is known of it."""
+    """An occurrence with all of its rows."""
 
     row: OccurrenceRow
     config: str | None
@@ -244,38 +259,40 @@ class Detail(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptRow, ...]
     transitions: tuple[TransitionRow, ...]
     last_run_at: int | None = None
-    """The instant of the last run before it. `Details` leaves it out: who needs it asks for `LastRuns`."""
+    """The instant of the last run before it. `Details` leaves it out: use `LastRuns`."""
 
 
 class LastRuns(Query[Mapping[Ref, int | None]], frozen=True):
-    """The last run before each of these occurrences, where they are still there: the largest instant before its own of
-    a scheduled occurrence of the same job that had started when this one started. None: there was none, or history has
-    forgotten it."""
+    """Query for the last run before each of these occurrences. Missing occurrences are left out.
+
+    The last run is a scheduled occurrence of the same job that had started when this one started. Among these it has
+    the largest instant before this one. None: there was none, or it was pruned.
+    """
 
     refs: tuple[Ref, ...]
 
 
 class Details(Query[Sequence[Detail]], frozen=True):
-    """These occurrences with everything, where they are still there."""
+    """Query for occurrences with all of their rows. Missing ones are left out."""
 
     refs: tuple[Ref, ...]
 
 
 class Nodes(Query[Sequence[NodeRow]], frozen=True):
-    """The last nodes that joined, newest first."""
+    """Query for the last nodes that joined, newest first."""
 
     limit: int = PAGE_MAX
 
 
 class Mail(Query[Sequence[Ref]], frozen=True):
-    """What a node should look at."""
+    """Query for the occurrences that a node should look at."""
 
     node: NodeNumber
     limit: int = 10_000
 
 
 class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
-    """A node's statistics of `[since, until)`, oldest first, or newest first."""
+    """Query for a node's statistics of `[since, until)`, oldest first, or newest first."""
 
     node: NodeNumber
     since: int = 0
@@ -285,21 +302,21 @@ class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
 
 
 class LimitUse(Query[Sequence[Ref]], frozen=True):
-    """Who holds the shares of a limit."""
+    """Query for the occurrences that hold the shares of a limit."""
 
     name: str
     limit: int = 10_000
 
 
 class Partitions(Query[Sequence[PartitionRow]], frozen=True):
-    """The partitions of a stream, and who holds them."""
+    """Query for the partitions of a stream, with their holders."""
 
     stream: str
     limit: int = 100_000
 
 
 class Events(Query[Sequence[EventRow]], frozen=True):
-    """A stream's events after a number: of one partition, or of all."""
+    """Query for a stream's events after a number: of one partition, or of all."""
 
     stream: str
     after: int = 0
@@ -308,37 +325,37 @@ class Events(Query[Sequence[EventRow]], frozen=True):
 
 
 class EventsAt(Query[Mapping[int, EventRow]], frozen=True):
-    """The events of a stream with these numbers, where there are such."""
+    """Query for the events of a stream with these numbers. Missing ones are left out."""
 
     stream: str
     sequences: tuple[int, ...]
 
 
 class Homes(Query[Mapping[str, str]], frozen=True):
-    """The partitions that these records of a stream live in, of those that have an event."""
+    """Query for the partitions of these records of a stream. Records without an event are left out."""
 
     stream: str
     records: tuple[str, ...]
 
 
 class Streams(Query[Sequence[StreamRow]], frozen=True):
-    """The streams that there are, and how far each of them is; or one of them."""
+    """Query for the streams with the number of their last event: all streams, or one."""
 
     stream: str | None = None
     limit: int = PAGE_MAX
 
 
 class Tokens(Query[TokensSeen], frozen=True):
-    """All tokens that are listed, good or not, in the order of their names."""
+    """Query for all listed tokens, valid or not, in the order of their names."""
 
 
 class TokenOf(Query[TokenSeen], frozen=True):
-    """The token whose text has this SHA-256."""
+    """Query for the token whose text has this SHA-256."""
 
     digest: str
 
 
 class TokenNamed(Query[TokenSeen], frozen=True):
-    """The token of this name."""
+    """Query for the token of this name."""
 
     name: str

@@ -1,8 +1,8 @@
 """Reasons that name something, written and read in one place.
 
-Why an occurrence was skipped, queued or held up is kept as a sentence in its audit trail. Where that sentence names
-another occurrence, a limit or a node, whoever is asked for the cause later has to find it again. So these sentences are
-made here, and read back here: what one of them says is what `read_reason` finds in it.
+The audit trail stores as a sentence why an occurrence was skipped, queued or held up. The sentence may name another
+occurrence, a limit or a node. A later query for the cause has to find that name again. So this module both writes and
+reads these sentences: `read_reason` finds what the functions below wrote.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ __all__ = [
 
 
 WENT_BACK: Final = "this machine's clock went back"
-"""What a node says of a jump of its time that took no time: whoever reads it later tells it from the others."""
+"""The reason of a time jump that took no time. Readers distinguish it from the other jumps by this text."""
 
 
 BEFORE_THE_CALL: Final = "before its function was called"
-"""What a shutdown says of a run that had started in the store, and of which no function had been called."""
+"""The part of a shutdown's reason for a run that had started in the store, without a call of any function."""
 
 
 class ReasonKind(StrEnum):
-    """What such a reason is about."""
+    """The kind of a reason."""
 
     OVERLAPS = "overlaps"
-    """Another occurrence of its job was in the way, and it was skipped."""
+    """Another occurrence of its job held the overlap slot, so it was skipped."""
     WAITS = "waits"
-    """Another occurrence of its job is in the way, and it stands in line."""
+    """Another occurrence of its job holds the overlap slot, so it is queued."""
     CALLED = "called"
-    """It has left the line: another one has ended."""
+    """Another occurrence has ended, so it left the overlap queue."""
     REPLACED = "replaced"
-    """A newer one takes its place."""
+    """A newer occurrence replaces it."""
     UNSURE = "unsure"
-    """The node of the run in its job's slot is silent: until it is known to be alive or dead, this one waits."""
+    """The node of the run in the overlap slot is silent. The occurrence waits until that node is known to be alive or
+    dead."""
     LIMIT = "limit"
     SLOT = "slot"
     SHUTDOWN = "shutdown"
@@ -62,36 +63,39 @@ class ReasonKind(StrEnum):
 
 
 class Reason(NamedTuple):
-    """A reason, read."""
+    """A reason, parsed."""
 
     kind: ReasonKind
     ref: Ref | None = None
     name: str | None = None
-    """The limit, or the node."""
+    """The name of the limit or the node."""
 
 
 def overlaps(ref: Ref) -> str:
-    """Why one is skipped: another one is in its job's slot."""
+    """Return why an occurrence is skipped: another one holds the overlap slot."""
     return f"overlaps occurrence {ref}"
 
 
 def waits_for(ref: Ref) -> str:
-    """Why one stands in line: another one is in its job's slot."""
+    """Return why an occurrence is queued: another one holds the overlap slot."""
     return f"waits for occurrence {ref}"
 
 
 def queues_for(ref: Ref) -> str:
-    """Why one that is late stands in line, and is not skipped: the other one began, or was called, after it was due."""
+    """Return why a late occurrence is queued and not skipped.
+
+    The other occurrence started, or got the overlap slot, after this one was due.
+    """
     return f"{waits_for(ref)}, which was not running yet when this one was due"
 
 
 def called_by(ref: Ref) -> str:
-    """Why one that stood in line has the slot: it was handed to it by one that ended."""
+    """Return why a queued occurrence has the overlap slot: one that ended handed it over."""
     return f"its turn has come: occurrence {ref} has ended"
 
 
 def replaced_by(ref: Ref) -> str:
-    """Why one does not run, or runs no longer: a newer one takes its place."""
+    """Return why an occurrence does not run, or no longer runs: a newer one replaces it."""
     return f"replaced by occurrence {ref}"
 
 
@@ -99,17 +103,17 @@ UNSURE_OF: Final = "waits to learn what became of occurrence "
 
 
 def unsure_of(ref: Ref, why: str) -> str:
-    """Why one waits and is not skipped yet: nothing proves that the run in its job's slot still runs."""
+    """Return why an occurrence waits and is not skipped yet: the run in the overlap slot may no longer be running."""
     return f"{UNSURE_OF}{ref}: {why}"
 
 
 def lacks_share(limit: str) -> str:
-    """Why one is held up: all shares of a limit are taken."""
+    """Return why an occurrence is held up: all shares of a limit are taken."""
     return f"limit {limit} has no share left"
 
 
 def lacks_slot(node: str) -> str:
-    """Why one is held up: its node runs as many as it may."""
+    """Return why an occurrence is held up: all slots of its node are in use."""
     return f"node {node} has no free slot"
 
 
@@ -119,7 +123,13 @@ def shut_down(node: str) -> str:
 
 
 def given_back(node: str, *, has_run: bool, was_called: bool) -> str:
-    """Return why an occurrence is given back. A function of it was interrupted, or at least called once, or neither."""
+    """Return why an occurrence is given back.
+
+    Args:
+        node: The name of the node that was shut down.
+        has_run: True if a function of the occurrence was interrupted.
+        was_called: True if a function of the occurrence was called at least once.
+    """
     if has_run:
         return f"{shut_down(node)} while it ran; another node, or the next start, runs it again"
     if was_called:
@@ -141,7 +151,7 @@ _NAMED: Final = re.compile(r"\boccurrence (\d+)\b")
 
 
 def read_reason(text: str | None) -> Reason | None:
-    """What a reason names; None if it is another kind of sentence."""
+    """Parse a reason. Return None if it is another kind of sentence."""
     for kind, pattern in _PATTERNS:
         if (found := pattern.match(text or "")) is not None:
             named = found.groupdict()
@@ -151,5 +161,5 @@ def read_reason(text: str | None) -> Reason | None:
 
 
 def named_occurrences(text: str | None) -> list[Ref]:
-    """The occurrences that a sentence names."""
+    """Return the occurrences that a sentence names."""
     return [Ref(int(number)) for number in _NAMED.findall(text or "")]

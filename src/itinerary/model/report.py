@@ -1,7 +1,7 @@
-"""What an occurrence came to, for the people and hooks that asked (X8).
+"""The report of an occurrence, for people and hooks (X8).
 
-A report is computed from the rows and stored nowhere, so it cannot disagree with them. It is on the public side:
-instants are aware datetimes in UTC, durations are timedeltas.
+A report is computed from the rows and not stored, so it cannot contradict them. Reports are public API: instants are
+aware datetimes in UTC, durations are timedeltas.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One try."""
+    """The report of an attempt."""
 
     number: int
     status: TaskState
@@ -35,25 +35,25 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One task, with its tries in order."""
+    """The report of a task, with its attempts in order."""
 
     name: str
     status: TaskState
     started_at: datetime | None
-    """When its first attempt began; None if none did."""
+    """The start of its first attempt. None if no attempt started."""
     ended_at: datetime | None
-    """When its last attempt ended; None while it runs, and if nobody saw the end."""
+    """The end of its last attempt. None while it runs, and if no node observed the end."""
     duration: timedelta | None
-    """From its start to its end, waits between attempts included."""
+    """The time from its start to its end, including waits between attempts."""
     attempts: tuple[AttemptReport, ...]
     retry_waits: tuple[timedelta, ...]
-    """Between the end of each attempt and the start of the next."""
+    """The times between the end of each attempt and the start of the next."""
     cancelled_by: str | None
     reason: str | None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of it."""
+    """The report of an occurrence."""
 
     occurrence: OccurrenceId
     job: str
@@ -63,24 +63,34 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     ended_at: datetime | None
     lateness: timedelta | None
-    """From the instant to the start; None if it never started."""
+    """The start lateness: from the instant to the start. None if it never started."""
     duration: timedelta | None
     outcome: OccurrenceState
     reason: str | None
     replay_of: OccurrenceId | None
-    """Of a replay: the occurrence that was run again."""
+    """The original occurrence, if this one is a replay."""
     failure: Failure | None
-    """The failure strategy of the job; None if it never started."""
+    """The failure strategy of the job. None if it never started."""
     tasks: tuple[TaskReport, ...]
 
     @property
     def cancelled(self) -> tuple[TaskReport, ...]:
-        """The tasks that were cancelled; each says by whom."""
+        """The cancelled tasks. The field `cancelled_by` of each has the cause."""
         return tuple(task for task in self.tasks if task.status is TaskState.CANCELLED)
 
 
 def build_report(job_name: str, occurrence: Occurrence, runs: Iterable[TaskRun], attempts: Iterable[Attempt]) -> Report:
-    """The report of an occurrence, from its rows in any order. Refuses rows that belong to another one."""
+    """Build the report of an occurrence.
+
+    Args:
+        job_name: The name of the job.
+        occurrence: The occurrence.
+        runs: Its task runs, in any order.
+        attempts: Their attempts, in any order.
+
+    Raises:
+        RecordError: A row belongs to another occurrence.
+    """
     by_run: dict[TaskRunId, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         by_run[attempt.task_run].append(attempt)

@@ -1,8 +1,8 @@
-"""From rows to records: what a store keeps with numbers, as people and hooks are told it, with ids and names.
+"""Conversion of stored rows to records and reports, with ids and names instead of numbers.
 
     OccurrenceRow, TaskRow, AttemptRow  ─►  Occurrence, TaskRun, Attempt  ─►  Report
 
-Ids are computed here and nowhere stored: each costs a hash, so nothing is told that nobody asked for.
+Ids are computed here and stored nowhere. An id costs a hash, so only requested reports are built.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ __all__ = ["report_of", "task_times", "told"]
 
 
 def report_of(job: str, detail: Detail) -> Report:
-    """What an occurrence came to, from its rows."""
+    """Return the report of an occurrence from its rows."""
     row, identity, asked = detail.row, job_id(job), read_asked(detail.row.details)
     occurrence = Occurrence(
         id=row.key.id(identity),
@@ -46,7 +46,7 @@ def report_of(job: str, detail: Detail) -> Report:
 
 
 def told(job: str, occurrence: Occurrence, tasks: Iterable[TaskRow], attempts: Iterable[AttemptRow]) -> Report:
-    """The report of an occurrence, and of the tasks and attempts in these rows."""
+    """Return the report of an occurrence, with the tasks and attempts in these rows."""
     by_place: defaultdict[int, list[AttemptRow]] = defaultdict(list)
     for attempt in attempts:
         by_place[attempt.place].append(attempt)
@@ -58,15 +58,15 @@ def told(job: str, occurrence: Occurrence, tasks: Iterable[TaskRow], attempts: I
 def task_times(
     status: TaskState, attempts: Iterable[AttemptRow], occurrence_started_at: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when a task run began and when it ended, from its attempts.
+    """Return the start and the end of a task run, from its attempts.
 
-    The row of a first attempt that is written with the start of the occurrence has no start of its own, until its end
-    is written: it began when the occurrence did.
+    A first attempt that is written together with the start of the occurrence has no start of its own until its end is
+    written. The attempt then counts from the start of the occurrence.
 
     Args:
         status: The status of the task run.
         attempts: Its attempts, in any order.
-        occurrence_started_at: When its occurrence started.
+        occurrence_started_at: The start of its occurrence.
     """
     rows = sorted(attempts, key=lambda row: row.number)
     starts = [_began_at(row, occurrence_started_at) for row in rows]

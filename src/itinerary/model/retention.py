@@ -1,4 +1,4 @@
-"""How much history is kept (D8), and what a round of forgetting came to."""
+"""The retention of history (D8), and the result of a pruning step."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _DAY: Final = 86_400_000_000
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be removed. Durations are microseconds; what is not final, or not decided for good, always stays."""
+    """The bounds of retention, in microseconds. Rows that are not final, or not decided for good, always stay."""
 
     keep_for: int = 30 * _DAY
-    """Since its end, what went well or did not run."""
+    """The time after its end for which an occurrence that succeeded or did not run is kept."""
     keep_failed_for: int = 90 * _DAY
-    """Since its end, what failed."""
+    """The time after its end for which a failed occurrence is kept."""
     keep_max: int = 100_000
-    """Of each job, the newest so many, rounded up to a few more."""
+    """The number of newest occurrences that are kept for each job, rounded up slightly."""
     margin: int = _DAY
-    """How far below the watermark nothing is removed, however old its end: an audit needs it."""
+    """The distance below the watermark within which nothing is removed, even if it ended long ago: an audit needs
+    it."""
 
     def __post_init__(self) -> None:
         for key in ("keep_for", "keep_failed_for", "keep_max", "margin"):
@@ -33,24 +34,24 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneCursor(msgspec.Struct, frozen=True):
-    """Where a round goes on: first along time, then job by job, then node by node."""
+    """The position of a pruning round: first in order of time, then job by job, then node by node."""
 
     after: tuple[int | str, ...] = ()
-    """The last key that was looked at."""
+    """The last key that was examined."""
     job: int = -1
-    """The last job; -1 while it goes along time."""
+    """The last job. -1 during the pass in order of time."""
     node: int = -1
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What one step removed, and where the next one goes on: None at the end of the round."""
+    """The result of one pruning step, and the position of the next one: None at the end of the round."""
 
     removed: int
     next: PruneCursor | None
     tidied: int = 0
-    """Chapters of histories that went, since nothing was left of them."""
+    """The number of history chunks that were removed because they were empty."""
 
     @property
     def has_worked(self) -> bool:
-        """Whether there was anything to do."""
+        """True if the step removed anything."""
         return self.removed > 0 or self.tidied > 0

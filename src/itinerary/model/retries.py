@@ -1,11 +1,11 @@
-"""When a failed attempt is tried again, and after how long: X3 as arithmetic.
+"""The decision whether and when a failed attempt is retried: X3 as arithmetic.
 
-The n-th retry waits `retry_interval * backoff_factor ** (n - 1)`, at most `interval_max`, and then a jitter on top that
-is read off the id of the attempt that failed. So the wait is the same on whichever node computes it, before and after a
-crash, and it can be shown before it begins. No exponent can overflow: every wait ends within WAIT_MAX and the jitter.
+The n-th retry waits `retry_interval * backoff_factor ** (n - 1)`, at most `interval_max`, plus a jitter. The jitter is
+derived from the id of the failed attempt. So every node computes the same wait, before and after a crash, and the wait
+can be shown before it begins. No exponent can overflow: every wait ends within WAIT_MAX plus the jitter.
 
-A *lost* attempt is one whose end nobody saw, since its node is gone: it is final, and has no end. That is not the
-task's fault, so it does not count here. But a task that takes its node down with it would take down one after the
+A *lost* attempt is one whose end no node observed, because its node is gone: it is final and has no end. That is not
+the task's fault, so it does not count as a failure. But a task that crashes its node would crash one node after the
 other, so there is a bound.
 
 A *cancelled* attempt that another one follows was interrupted by the shutdown of its node (R9). That does not count
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 LOST_MAX: Final = 10
-"""How many attempts of one task may be lost with their nodes, before it is not tried again."""
+"""The most attempts of one task that may be lost with their nodes. After that the task is not retried."""
 
 NAMES_MAX: Final = 100
-"""How many of the classes that an exception inherits from are kept."""
+"""The most base classes of an exception that are kept."""
 
 WAIT_MAX: Final = DURATION_MAX
 """The cap of a policy that sets none, in microseconds."""
 
 
 def is_lost(attempt: AttemptRow) -> bool:
-    """Whether nobody saw the end of an attempt: it was lost with its node."""
+    """True if no node observed the end of an attempt: it was lost with its node."""
     return attempt.status in TASK_FINAL and attempt.ended_at is None
 
 
@@ -56,9 +56,12 @@ def costs_no_retry(attempt: AttemptRow) -> bool:
 
 
 def may_retry(retry: EffectiveRetry, failed_number: int, error_names: Iterable[str] = ()) -> bool:
-    """Whether another attempt follows the one of that number, which failed with an error of these names.
+    """True if another attempt follows a failed one.
 
-    The names are those of `exception_names`; a timeout and a non-zero exit have none.
+    Args:
+        retry: The retry policy.
+        failed_number: The number of the failed attempt.
+        error_names: The names from `exception_names`. A timeout and a non-zero exit have none.
     """
     if failed_number > retry.max_retries:
         return False
@@ -67,7 +70,16 @@ def may_retry(retry: EffectiveRetry, failed_number: int, error_names: Iterable[s
 
 
 def retry_wait(retry: EffectiveRetry, retry_number: int, failed: AttemptId) -> int:
-    """Microseconds to wait before the n-th retry, n from 1, which follows the failed attempt of the same number."""
+    """Return the wait before a retry, in microseconds.
+
+    Args:
+        retry: The retry policy.
+        retry_number: The number of the retry, from 1. The failed attempt has the same number.
+        failed: The id of the failed attempt, for the jitter.
+
+    Raises:
+        ConfigError: The number is below 1.
+    """
     if retry_number < 1:
         raise ConfigError(f"retry number {retry_number}: retries are counted from 1; the first attempt has no wait")
     cap = WAIT_MAX if retry.interval_max is None else retry.interval_max
@@ -76,9 +88,9 @@ def retry_wait(retry: EffectiveRetry, retry_number: int, failed: AttemptId) -> i
 
 
 def exception_names(error: type[BaseException]) -> tuple[str, ...]:
-    """The class and everything it inherits from, by name: to be matched where it cannot be imported.
+    """Return the names of an exception class and its base classes, for matching where the class cannot be imported.
 
-    At most NAMES_MAX of them, and none that is too long to be written in `never_retry`.
+    At most NAMES_MAX names are returned, and none that is too long for `never_retry`.
     """
     kinds = islice((kind for kind in error.__mro__ if issubclass(kind, BaseException)), NAMES_MAX)
     return tuple(exception_name(kind) for kind in kinds if len(kind.__qualname__) <= NAME_MAX)

@@ -1,11 +1,11 @@
-"""Who may do what: the three scopes of a token (Q1).
+"""The three scopes of a token (Q1).
 
     read       look at everything, change nothing
-    operate    what is done to runs each day: trigger, pause, resume, skip, cancel, replay, backfill, append events;
-               it lifts no policy of a job
-    admin      what changes the rules: definitions, updates, removal
+    operate    daily operations on runs: trigger, pause, resume, skip, cancel, replay, backfill, append events;
+               without lifting any policy of a job
+    admin      changes of the rules: definitions, updates, removal
 
-Each contains the one before it.
+Each scope includes the one before it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 __all__ = ["LOCAL", "LocalScope", "Scope"]
 
 LOCAL: Final = "local"
-"""The name of a local caller in the change log, where the system does not say which user it is; no token has it."""
+"""The name of a local caller in the change log if the system does not report the user. No token has this name."""
 
 
 class Scope(StrEnum):
-    """What a token is good for."""
+    """The permissions of a token."""
 
     READ = "read"
     OPERATE = "operate"
@@ -28,16 +28,16 @@ class Scope(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place in the order: the higher, the more it may."""
+        """The position in the order of scopes: a higher rank permits more."""
         return list(Scope).index(self)
 
     def covers(self, needed: Scope) -> bool:
-        """Whether who has this scope may do what needs that one."""
+        """True if this scope permits operations that need the other one."""
         return self.rank >= needed.rank
 
 
 class LocalScope(StrEnum):
-    """What a caller of this machine may do without a token: the setting `web_local`."""
+    """The scope of a caller on this machine without a token: the setting `web_local`."""
 
     ADMIN = "admin"
     OPERATE = "operate"
@@ -46,5 +46,5 @@ class LocalScope(StrEnum):
 
     @property
     def scope(self) -> Scope | None:
-        """The scope that it grants; None: none."""
+        """The scope that it grants, or None."""
         return None if self is LocalScope.NONE else Scope(self.value)

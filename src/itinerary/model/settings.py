@@ -1,13 +1,13 @@
-"""The numbers that govern a node (L4), checked before anything starts.
+"""The settings of a node (L4), checked before anything starts.
 
-They are not job configuration: no job can override how often the loop of its node turns. Durations are microseconds
-here, since only the engine reads them; people write them as anywhere else, and `read_settings` is the door.
+Settings are not job configuration: no job can override the loop interval of its node. Durations are microseconds here,
+because only the scheduler reads them. `read_settings` reads them as people write them.
 
-Two of them can contradict each other so that work is lost: an index that is rebuilt more rarely than it looks ahead has
-a hole before each rebuild. That stops the start. Two other pairs only make work late, and are warned about.
+Two settings can contradict each other so that work is lost. An index that is rebuilt less often than it looks ahead has
+a gap before each rebuild. That stops the start. Two other pairs only make work late, and are warned about.
 
-They can be read again while a node runs (U13). `LIVE` are those that it takes over then: it alone goes by them, at the
-next use. The others wait for a restart: other nodes count on them, or what is under way began with them.
+Settings can be reloaded while a node runs (U13). The node applies those in `LIVE` at their next use: only this node
+depends on them. The others need a restart: other nodes rely on them, or work in progress started with them.
 """
 
 from collections.abc import Mapping
@@ -46,24 +46,24 @@ LIVE: Final = frozenset(
         "keep_max",
     }
 )
-"""What a running node takes over when its settings are read again."""
+"""The settings that a running node applies on a reload."""
 
 
 _DAY: Final = 86_400 * SECOND
 SHUTDOWN_RESERVE: Final = 5 * SECOND
-"""What a shutdown has beyond `shutdown_grace_period` and `kill_grace`, to write its results and to close."""
+"""The time that a shutdown has beyond `shutdown_grace_period` and `kill_grace`, to write its results and to close."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a node behaves. Durations are microseconds."""
+    """The settings of a node. Durations are microseconds."""
 
     pre_schedule_interval: int = 10 * SECOND
-    """How far ahead of its instant an occurrence is claimed."""
+    """The time before its instant at which an occurrence is claimed."""
     index_rebuild_interval: int = 60 * SECOND
     lookahead_window: int = 600 * SECOND
-    """How far into the future the index reaches."""
+    """The distance into the future that the index covers."""
     grace_period: int = 30 * SECOND
-    """How late an instant may be and still simply run; what is older goes through its job's recovery strategy."""
+    """The largest start lateness without recovery. The recovery strategy of its job decides about an older instant."""
     loop_interval: int = 1 * SECOND
     """The longest time between two iterations of the loop."""
     inbox_buffer_size: int = 10_000
@@ -72,14 +72,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_missed_orchestrator_heartbeats: int = 3
     node_heartbeat_interval: int = 5 * SECOND
     takeover_after: int = 2 * SECOND
-    """How long after its instant an occurrence that nobody started may be started by anyone."""
+    """The time after its instant at which any node may start an occurrence that has not started."""
     max_concurrent_jobs: int = 50
-    """The slots of this node."""
+    """The number of slots of this node."""
     recovery_pace: int = 100
-    """How many occurrences of a backlog this node begins in a second, at most (R3)."""
+    """The most occurrences of a backlog that this node starts per second (R3)."""
     shutdown_grace_period: int = 30 * SECOND
     kill_grace: int = 10 * SECOND
-    """From the request to end a task to its end by force."""
+    """The time from the request to end a task to its end by force."""
     reaper_interval: int = 30 * SECOND
     max_buffered_updates: int = 10_000
     update_flush_threshold: int = 100
@@ -87,25 +87,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stats_flush_threshold: int = 30
     stats_flush_interval: int = 30 * SECOND
     limits: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """How many occurrences, over all nodes, may hold each named limit at a time (X11): `{api = 5}`."""
+    """The most occurrences, over all nodes, that may hold each named limit at a time (X11): `{api = 5}`."""
     update_policy: UpdatePolicy = UpdatePolicy.IMMEDIATE
-    """When a new version takes the place of the old one, if an update does not say (R7)."""
+    """The default for when a new version replaces the old one, if an update does not choose (R7)."""
     keep_for: int = 30 * _DAY
-    """How long what went well, or did not run, is kept after its end (D8)."""
+    """The time after its end for which an occurrence that succeeded or did not run is kept (D8)."""
     keep_failed_for: int = 90 * _DAY
-    """How long what failed is."""
+    """The time after its end for which a failed occurrence is kept."""
     keep_max: int = 100_000
-    """Of each job, the newest so many are kept."""
+    """The number of newest occurrences that are kept for each job."""
     metrics_jobs_max: int = 1_000
-    """How many jobs have metrics of their own; all others are counted together."""
+    """The number of jobs with metrics of their own. The other jobs are counted together."""
     web_workers: int = 2
-    """How many worker processes the web server has for heavy requests, at most."""
+    """The most worker processes of the web server for heavy requests."""
     web_work_timeout: int = 30 * SECOND
-    """How long one heavy request may take."""
+    """The longest duration of one heavy request."""
     web_work_megabytes: int = 512
-    """How much memory the worker process of a heavy request may take beyond what it starts with."""
+    """The most memory that the worker process of a heavy request may use beyond what it starts with."""
     web_work_cpu_for: int = 60 * SECOND
-    """How much CPU time each caller may use for heavy requests in ten minutes."""
+    """The CPU time that each caller may use for heavy requests in ten minutes."""
 
     def __post_init__(self) -> None:
         if self.index_rebuild_interval >= self.lookahead_window:
@@ -116,25 +116,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def late_for(self) -> int:
-        """How late an occurrence may start without a decision of its job's recovery strategy.
+        """The largest start lateness without a decision of the job's recovery strategy.
 
-        A sweep decides everything up to `takeover_after` ago, and takes what is `grace_period` older than that for
+        A sweep decides everything up to `takeover_after` ago. An instant that is `grace_period` older than that is
         overdue. So this is the sum of both.
         """
         return self.grace_period + self.takeover_after
 
     @property
     def finish_timeout(self) -> int:
-        """How long a run with `on_shutdown = "finish"` may go on when its node shuts down."""
+        """The longest time that a run with `on_shutdown = "finish"` may continue when its node shuts down."""
         return max(self.shutdown_grace_period - self.kill_grace, 0)
 
     @property
     def shutdown_timeout(self) -> int:
-        """The longest time that a whole shutdown may take, whatever does not end."""
+        """The longest time that a whole shutdown may take, even if tasks do not end."""
         return self.shutdown_grace_period + self.kill_grace + SHUTDOWN_RESERVE
 
     def warnings(self) -> list[str]:
-        """What will work, but late: each with both values and what to do."""
+        """Return warnings about settings that work but make runs late, with both values and advice."""
         found = []
         loop = format_duration(self.loop_interval)
         if not self.finish_timeout:
@@ -155,20 +155,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Reread(msgspec.Struct, frozen=True):
-    """What came of reading settings again."""
+    """The result of a reload of settings."""
 
     settings: Settings
-    """What holds from now on."""
+    """The settings in force after the reload."""
     changed: Mapping[str, str]
-    """What has taken effect: the old value and the new one, as people write them."""
+    """The settings that took effect: the old value and the new one, as people write them."""
     needs_restart: tuple[str, ...]
-    """What was changed, and stays as it was until the node is started again."""
+    """The changed settings that take effect at the next start of the node."""
     needs_apply: tuple[str, ...] = ()
-    """What was changed, and is part of the jobs: nodes go by what the store has of it."""
+    """The changed settings that are part of the jobs: nodes use the values in the store."""
 
 
 def reread_settings(now: Settings, wanted: Settings) -> Reread:
-    """Take over what can be changed while a node runs."""
+    """Apply the settings that can change while a node runs."""
     different = [key for key in Settings.__struct_fields__ if getattr(now, key) != getattr(wanted, key)]
     taken = [key for key in different if key in LIVE]
     return Reread(
@@ -183,14 +183,22 @@ def _shown(key: str, value: Any) -> str:
 
 
 def read_settings(given: object) -> Settings:
-    """The settings in a table that somebody wrote. What is not in it, or is None, has its default."""
+    """Read the settings from a table. A key that is missing or None has its default.
+
+    Raises:
+        ConfigError: A key or a value is not allowed, or two settings contradict each other.
+    """
     table = check_keys("settings", given, Settings.__struct_fields__)
     values: dict[str, Any] = {key: _CHECKS[key](key, value) for key, value in table.items() if value is not None}
     return Settings(**values)
 
 
 def check_setting(key: str, value: object) -> None:
-    """Raise ConfigError if a setting cannot have this value, whatever the others are."""
+    """Check the value of a single setting.
+
+    Raises:
+        ConfigError: The setting cannot have this value, independent of the other settings.
+    """
     _CHECKS[key](key, value)
 
 

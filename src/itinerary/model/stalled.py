@@ -1,4 +1,4 @@
-"""A partition of a record scheduler that is not scheduled, since its time zone is unknown."""
+"""A partition of a record scheduler that is not scheduled, because its time zone is unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StalledPartition(msgspec.Struct, frozen=True):
     desk: str
     partition: str
     since: int
-    """When the first call failed, by the store's clock."""
+    """The time of the first failed call, by the store's clock."""
     error: str
 
     @property

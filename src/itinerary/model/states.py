@@ -1,20 +1,20 @@
-"""The states of an occurrence, and the one table that says how each is entered and left.
+"""The states of an occurrence, and the one table of their transitions.
 
     created ─► prerun ─► pending ─► (condition ⇄ action) ─► container_creating ─► running ─► terminating ─► completed
                  │        ▲   ▲                                                     │
                  └► queued┘   └──────────────────── retrying ◄──────────────────────┘
 
     instead of running: skipped, missed          instead of completed: completed_with_errors, failed_stale
-    from everywhere that is not final: failed, cancelled, orphaned
+    from every state that is not final: failed, cancelled, orphaned
 
-What can go wrong is a state that changes behind the table's back: a late result that revives an orphan, a second
-cancel, a queued occurrence that is started twice. So nobody assigns a state. `advance(current, new)` is the only way to
-the next one, and it refuses what the table does not hold.
+The danger is a change of state that bypasses the table. Examples are a late result that revives an orphan, a second
+cancel, a queued occurrence that starts twice. So no code assigns a state. `advance(current, new)` is the only way to
+the next state, and it refuses a transition that is not in the table.
 
-Final states are never left, with one exception. An update (R7) cancels the instants that it removes, and a later
-version that has them again must be able to bring them back: `cancelled` goes to `prerun`, and only when the update
-itself asks (`by_update=True`). That it was an update that cancelled this one, before it started, is for the update to
-check: what a person cancelled stays cancelled.
+Final states are never left, with one exception. An update (R7) cancels the instants that it removes. A later version
+with these instants must be able to restore them. So `cancelled` goes to `prerun`, but only on request of an update
+(`by_update=True`). The update must check that an update cancelled this occurrence before its start. An occurrence that
+a person cancelled stays cancelled.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -38,26 +38,26 @@ __all__ = [
 
 
 class OccurrenceState(StrEnum):
-    """Where an occurrence is."""
+    """The state of an occurrence."""
 
     PRERUN = "prerun"
-    """Claimed ahead of its instant; takes configuration updates and cancellation."""
+    """Claimed before its instant. Accepts configuration updates and cancellation."""
     QUEUED = "queued"
-    """Its job is still running, and it waits for its turn; owned by nobody."""
+    """Waiting in the overlap queue while its job is still running. No node owns it."""
     PENDING = "pending"
-    """Due, and waiting for a slot or a limit; also before each retry."""
+    """Due, and waiting for a slot or a limit. Also before each retry."""
     CONDITION_PENDING = "condition_pending"
-    """Its conditions will be checked, now or again after a wait."""
+    """Waiting for the check of its conditions, or for the next check."""
     CONDITION_RUNNING = "condition_running"
     """Its conditions are being checked."""
     ACTION_PENDING = "action_pending"
-    """A condition is unmet, and what to do about it will be done."""
+    """Waiting for the action on an unmet condition."""
     ACTION_RUNNING = "action_running"
-    """What to do about the unmet condition is being done."""
+    """The action on the unmet condition is running."""
     CONTAINER_CREATING = "container_creating"
-    """A pod is on its way."""
+    """A pod is being created."""
     RUNNING = "running"
-    """A task runs, or the next one is about to."""
+    """A task is running, or the next one is about to start."""
     TERMINATING = "terminating"
     """The last of its work is being ended."""
     RETRYING = "retrying"
@@ -70,19 +70,19 @@ class OccurrenceState(StrEnum):
     FAILED = "failed"
     """A task failed for good, or its execution timeout passed."""
     FAILED_STALE = "failed_stale"
-    """It overran its execution timeout, nobody ended it, and the reaper did."""
+    """The reaper ended it: it exceeded its execution timeout, and no node ended it."""
     CANCELLED = "cancelled"
     """A person, a shutdown, a replacement or an update ended it."""
     ORPHANED = "orphaned"
     """Its node died, or went silent, while it ran."""
     SKIPPED = "skipped"
-    """It was decided that it should not run: overlap, pause, condition."""
+    """A rule decided that it does not run: overlap, pause, condition."""
     MISSED = "missed"
-    """Nobody was there at its instant, and its job's recovery strategy does not run it later."""
+    """No node was running at its instant, and the recovery strategy of its job does not run it later."""
 
 
 class TaskState(StrEnum):
-    """Where a task run is, or an attempt. Only a task run can be `skipped`."""
+    """The state of a task run, or of an attempt. Only a task run can be `skipped`."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -122,13 +122,13 @@ def _transitions() -> Mapping[OccurrenceState, frozenset[OccurrenceState]]:
 CREATED_AS: Final = frozenset(
     {OccurrenceState.PRERUN, OccurrenceState.QUEUED, OccurrenceState.SKIPPED, OccurrenceState.MISSED}
 )
-"""The states in which a row may come into being."""
+"""The states in which a row may be created."""
 
 TRANSITIONS: Final = _transitions()
-"""From each state, the states that may follow; nothing follows a final one."""
+"""The states that may follow each state. No state follows a final one."""
 
 FINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
-"""The states that are never left, but for `cancelled` by an update."""
+"""The final states. Only an update can leave one of them: `cancelled`."""
 
 TASK_FINAL: Final = frozenset(TaskState) - {TaskState.PENDING, TaskState.RUNNING}
 """The states in which a task run or an attempt ends."""
@@ -137,7 +137,16 @@ _RESTORED_BY_UPDATE: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
 
 
 def advance(current: OccurrenceState | None, new: OccurrenceState, *, by_update: bool = False) -> OccurrenceState:
-    """The new state, if the table allows it; `current` is None for a row that does not exist yet."""
+    """Return the new state if the table allows the transition.
+
+    Args:
+        current: The present state. None for a row that does not exist yet.
+        new: The next state.
+        by_update: True if an update restores an occurrence that it cancelled.
+
+    Raises:
+        IllegalTransition: The table does not have this transition.
+    """
     allowed = CREATED_AS if current is None else TRANSITIONS[current]
     if new in allowed or (by_update and (current, new) == _RESTORED_BY_UPDATE):
         return new
@@ -149,12 +158,19 @@ def advance(current: OccurrenceState | None, new: OccurrenceState, *, by_update:
 
 
 def shown_state(in_flight: Iterable[OccurrenceState], *, more: bool) -> OccurrenceState:
-    """What an occurrence of several tasks shows (O8), from the state of each task that has begun and not ended.
+    """Return the state that an occurrence of several tasks shows (O8).
 
-    `running` if any runs, else `container_creating` if any is being created, else `retrying`. `more` says that tasks
-    are still to begin: then it goes on `running` between two of them, and while the pod of one is being ended, because
-    `terminating` leads to the end and not back. A task keeps `retrying` until its next attempt begins; the occurrence
-    passes through `pending` on its way from there.
+    `running` if any runs, else `container_creating` if any is being created, else `retrying`. With `more`, the
+    occurrence stays `running` between two tasks and while the pod of one is being ended, because `terminating` only
+    leads to the end. A task stays `retrying` until its next attempt starts. The occurrence passes through `pending` on
+    that way.
+
+    Args:
+        in_flight: The states of the tasks that have started and not ended.
+        more: True if tasks have not started yet.
+
+    Raises:
+        IllegalTransition: A started task cannot have one of these states.
     """
     states = frozenset(in_flight)
     if strange := states.difference(_BY_PRECEDENCE):
@@ -172,7 +188,7 @@ _BY_PRECEDENCE: Final = (
 
 
 def mermaid() -> str:
-    """The table as a Mermaid state diagram, for the docs. What leads from everywhere is drawn from `not_final`."""
+    """Return the table as a Mermaid state diagram, for the docs. Transitions from every state start at `not_final`."""
     everywhere = frozenset.intersection(*(TRANSITIONS[state] for state in TRANSITIONS if state not in FINAL))
     lines = ["stateDiagram-v2"]
     lines += [f"    [*] --> {state}" for state in OccurrenceState if state in CREATED_AS]

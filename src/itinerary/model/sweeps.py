@@ -1,9 +1,9 @@
-"""The sweep's requests and answers (protocol rules 19 and 20): the one mechanism by which nothing due is without a row.
+"""Requests and answers of the sweep, which ensures that every due instant has a row (protocol rules 19 and 20).
 
     begin a plan ─► SweepPlan ─► SweepStep … ─► the last one moves the watermark
 
-A plan says from where to where, and is stored before anything is done by it. Whoever goes on with it, the same node or
-another one, does so with the same end and from the same cursor.
+A plan has a start and an end, and is stored before any of its steps. The same or another node resumes it with the same
+end and from the same cursor.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["ClaimedRow", "Extension", "SweepPlan", "SweepStep"]
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
-    """A stretch of time to be decided, and how far that is."""
+    """A time range to be decided, and its progress."""
 
     start: int
     end: int
     cursor: str
-    """Whatever the sweeper wrote there with its last step."""
+    """The text that the sweeper wrote with its last step."""
     step: int
-    """The number of its last step; the next one has one more."""
+    """The number of its last step. The next one is one higher."""
     owner: NodeNumber
     fence: int
 
 
 class Extension(msgspec.Struct, frozen=True):
-    """A stretch of skipped or missed instants that goes on: its new end, and how many it holds by then."""
+    """A collapsed range of skipped or missed instants that grows: its new end, and its new count."""
 
     ref: Ref
     end: int
@@ -38,26 +38,29 @@ class Extension(msgspec.Struct, frozen=True):
 
 
 class ClaimedRow(msgspec.Struct, frozen=True):
-    """A row that was claimed before an outage and has not started, and what the recovery strategy makes of it."""
+    """A row that was claimed before an outage and has not started, with the decision of the recovery strategy."""
 
     ref: Ref
     becomes: Wanted
-    """What would be created for its instant if it had no row. The row keeps its version, priority and overrides."""
+    """The row that would be created for its instant if there were none. The existing row keeps its version, priority
+    and overrides."""
 
 
 class SweepStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Part of a plan, done: rows, stretches and the cursor are written together."""
+    """A step of a plan. Rows, collapsed ranges and the cursor are written together."""
 
     fence: int
     step: int
     cursor: str
     wanted: tuple[Wanted, ...] = ()
-    """Rows that were missing; they are created as nobody's."""
+    """Rows that were missing. The store creates them without an owner."""
     extensions: tuple[Extension, ...] = ()
     claimed: tuple[ClaimedRow, ...] = ()
-    """Rows that were claimed before an outage. The whole step is refused if one of them is not as it was claimed."""
+    """Rows that were claimed before an outage. The store refuses the whole step if one of them has changed since its
+    claim."""
     covered: tuple[Ref, ...] = ()
-    """Rows that were claimed before an outage, and are removed: a window among the other rows answers for them."""
+    """Rows that were claimed before an outage and are removed, because a window of another row covers them."""
     waiting: tuple[Ref, ...] = ()
-    """Older rows of jobs whose recovery runs queue: they join the queue. A row that has started since is left alone."""
+    """Older rows that join the overlap queue, of jobs whose recovery runs queue. A row that has started since is left
+    alone."""
     is_last: bool = False

@@ -1,13 +1,13 @@
-"""Text that came from outside: names, error messages, returned values.
+"""Text from outside: names, error messages, returned values.
 
-One poisoned string must not stop a batch. PostgreSQL refuses NUL, UTF-8 has no lone surrogates, terminals obey escape
-codes, and a traceback can be a hundred megabytes. Three answers, by what the text is for:
+A single bad string must not stop a batch. PostgreSQL refuses NUL, UTF-8 has no lone surrogates, terminals obey escape
+codes, and a traceback can be a hundred megabytes. The treatment depends on the purpose of the text:
 
-    a name        is refused, since an altered name would be another thing         check_name
-    a message     is repaired and cut, since half a message beats none             clean_text
-    a result      is kept whole or not at all, since half of one is a lie          codec.result_json
+    a name        is refused, because a changed name would be another name         check_name
+    a message     is repaired and cut, because half a message is better than none  clean_text
+    a result      is kept whole or not at all, because half of it is wrong         codec.result_json
 
-Everything here takes time in proportion to what it keeps, not to what it was given.
+The time that these functions need depends on the size of the result, not of the input.
 """
 
 import re
@@ -26,14 +26,22 @@ MESSAGE_MAX: Final = 16_384
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SHOWN_MAX: Final = 60
 
-# Control characters and lone surrogates break stores and terminals; line separators and direction overrides make a name
-# look like another one. These ranges are the same in every version of Unicode, so all nodes refuse the same names.
+# Control characters and lone surrogates break stores and terminals. Line separators and direction overrides make a name
+# look like another one. The ranges are the same in every version of Unicode, so all nodes refuse the same names.
 _NOT_IN_NAMES: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_IN_MESSAGES: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_name(what: str, name: str) -> str:
-    """The name itself, if it can be one; `what` says whose it is in the error: "job name", "request key"."""
+    """Return the name if it is valid.
+
+    Args:
+        what: The owner of the name in the error: "job name", "request key".
+        name: The name.
+
+    Raises:
+        IdentityError: The name is not valid. The message has the reason.
+    """
     if not isinstance(name, str):
         raise IdentityError(f"{what} {shown(name)} is not text; give 1 to {NAME_MAX} characters")
     if len(name) > NAME_MAX:
@@ -51,10 +59,10 @@ def check_name(what: str, name: str) -> str:
 
 
 def clean_text(text: str, limit: int = MESSAGE_MAX) -> str:
-    """The text as every store and terminal can take it, at most `limit` characters long.
+    """Return the text in a form that every store and terminal accepts, at most `limit` characters long.
 
-    What cannot stand becomes U+FFFD. Of a text that is too long the beginning and the end are kept, since a message has
-    its point at one of them and a traceback at the other. Cleaning what is clean changes nothing.
+    Invalid characters become U+FFFD. A text that is too long keeps its beginning and its end. A message has its main
+    point at the one, a traceback at the other. Clean text is not changed.
     """
     if len(text) > limit:
         note = f"\n… {len(text) - limit} characters and this note left out …\n"[:limit]
@@ -64,7 +72,7 @@ def clean_text(text: str, limit: int = MESSAGE_MAX) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as an error message may quote it: short, on one line, and safe for any input."""
+    """Return a value as an error message may quote it: short, on one line, and safe for any input."""
     match value:
         case str():
             return repr(value) if len(value) <= _SHOWN_MAX else repr(value[:_SHOWN_MAX] + "…")

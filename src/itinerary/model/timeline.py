@@ -1,11 +1,11 @@
-"""Changes to the timeline (protocol rules 3 and 4), as values: what is asked for, and what is answered.
+"""Changes of the timeline (protocol rules 3 and 4), as values: request and answer.
 
     NewEntry ─► Entered | Denied
 
-Versions, pauses, removal, calendars and zone data are entries on one timeline, each with the instant from which it
-counts. A call makes all of its entries under one new revision, and everything that acts by an older revision is refused
-from then on. What the change means for occurrences that exist and have not started is decided in the same transaction:
-a `Judge` is shown them, and says for each whether it stays.
+Versions, pauses, removal, calendars and zone data are entries on one timeline. Each entry has the instant from which it
+takes effect. A call makes all of its entries under one new revision. From then on the store refuses every action that
+is based on an older revision. The same transaction decides about existing occurrences that have not started: a `Judge`
+receives them and decides for each whether it stays.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ __all__ = ["Denial", "Denied", "Entered", "Judge", "NewEntry", "Verdict", "Verdi
 
 
 class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that shall be so from an instant on."""
+    """A request for a timeline entry that takes effect from an instant on."""
 
     job: str
-    """The job's name; empty for a calendar or a zone, which concern all jobs."""
+    """The job's name. Empty for a calendar or a zone, which concern all jobs."""
     kind: EntryKind
     request: str
-    """What makes two requests the same one: the second is answered as the first, and changes nothing."""
+    """The request key. A second request with the same key gets the first answer and changes nothing."""
     by: str
-    """Who asks."""
+    """The requester."""
     effective_from: int | None = None
-    """None: from now on."""
+    """The instant from which the entry takes effect. None: from now on."""
     from_version: int | None = None
-    """Of a version: the one that it was made from, 0 for a job that is new. Anything else is refused as stale."""
+    """The version that this version was made from, 0 for a new job. Another number is refused as stale."""
     revision: int | None = None
-    """The revision of the timeline that it was decided by; if there is another by then it is refused. None: whatever
-    has been entered meanwhile, it shall be so."""
+    """The revision of the timeline on which the change is based. The store refuses it if there is a newer one. None:
+    make the change at any revision."""
     subject: str = ""
     body: str | None = None
     reason: str | None = None
 
 
 class Entered(msgspec.Struct, frozen=True):
-    """It stands."""
+    """The answer to an entry that was made."""
 
     job: JobNumber
     revision: int
@@ -52,44 +52,44 @@ class Entered(msgspec.Struct, frozen=True):
 
 
 class Denial(StrEnum):
-    """Why an entry was not made."""
+    """The reason why an entry was refused."""
 
     STALE = "stale"
-    """The job has another version by now: read it, and make the change from there."""
+    """The job has a newer version: read it, and make the change from there."""
     EARLY = "early"
-    """It would change what is decided already: `effective_from` lies before the watermark or the present."""
+    """The entry would change decided instants: `effective_from` is before the watermark or the present."""
     UNKNOWN = "unknown"
-    """There is no such job, and never was: one that was removed is known."""
+    """The job does not exist and never did. A removed job is known."""
     MOVED = "moved"
-    """The timeline has another revision by now: read it, and decide again."""
+    """The timeline has a newer revision: read it, and decide again."""
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """It was not made, and nothing else of the same call was."""
+    """A refused entry. No entry of the same call was made."""
 
     job: str
     why: Denial
     version: int
     """The job's newest version, 0 if there is none."""
     earliest: int
-    """The first instant that a change may count from."""
+    """The first instant from which a change may take effect."""
 
 
 class VerdictKind(StrEnum):
-    """What becomes of an occurrence that has not started."""
+    """The decision about an occurrence that has not started."""
 
     KEEP = "keep"
-    """It stays, under the version named."""
+    """The occurrence stays, under the given version."""
     WITHDRAW = "withdraw"
-    """It is cancelled, and a later version may bring it back."""
+    """The occurrence is cancelled. A later version may restore it."""
     RESTORE = "restore"
-    """It had been withdrawn, and is brought back under the version named."""
+    """The occurrence had been withdrawn, and is restored under the given version."""
     CANCEL = "cancel"
-    """It is cancelled for good: its job was removed."""
+    """The occurrence is cancelled for good: its job was removed."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What becomes of one occurrence; one that gets no verdict is left alone."""
+    """The decision about one occurrence. An occurrence without a verdict is left alone."""
 
     ref: Ref
     kind: VerdictKind
@@ -98,5 +98,5 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 Judge = Callable[[Sequence[OccurrenceRow], Sequence[EntryRow]], Sequence[Verdict]]
-"""A pure function: it is shown what has not started, and what was withdrawn, with the entries as they are made. It may
-be asked twice."""
+"""A pure function that receives the unstarted and the withdrawn occurrences, with the new entries. The store may call
+it twice."""

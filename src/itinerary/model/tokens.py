@@ -1,10 +1,9 @@
-"""Tokens as they are asked for and answered (Q1).
+"""Tokens, as requests and answers (Q1).
 
     NewToken ─► TokenRow | Ungranted
 
-The text of a token never comes here: who makes one keeps its SHA-256 and forgets the rest. That is enough, and no slow
-hash is needed, since a token is random and far too long to be guessed: what makes passwords worth guessing is that
-people choose them.
+The text of a token never reaches this module: its creator keeps only the SHA-256. That is enough. No slow hash is
+needed, because a token is random and too long to be guessed. Passwords are guessable because people choose them.
 """
 
 from __future__ import annotations
@@ -20,49 +19,49 @@ from itinerary.model.scopes import Scope
 __all__ = ["KEPT_FOR", "TOKENS_MAX", "NewToken", "TokenSeen", "TokensSeen", "Ungranted", "WhyUngranted"]
 
 KEPT_FOR: Final = 90 * 86_400_000_000
-"""For how long a token that is revoked or expired stays listed, at least, in microseconds: the history names it."""
+"""The shortest time for which a revoked or expired token stays listed, in microseconds: the history names it."""
 TOKENS_MAX: Final = 1_000
-"""The most tokens that a store lists, good or not."""
+"""The most tokens that a store lists, valid or not."""
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token that shall be good from now on."""
+    """A request for a new token."""
 
     name: str
     hash: str
-    """What makes two requests the same one: the second is answered as the first, and changes nothing."""
+    """The SHA-256 of the text. A second request with the same hash gets the first answer and changes nothing."""
     scope: Scope
     by: str
     expires_after: int | None = None
-    """Microseconds by the store's clock; None: it does not expire."""
+    """The lifetime in microseconds, by the store's clock. None: the token does not expire."""
 
 
 class WhyUngranted(StrEnum):
-    """Why a token was not made."""
+    """The reason why a token was refused."""
 
     TAKEN = "taken"
-    """Another token has that name, or had it: two of one name could not be told apart in the history."""
+    """Another token has or had that name. The history could not distinguish two tokens of one name."""
     FULL = "full"
-    """There are as many as a store lists."""
+    """The store already lists the most tokens that it may."""
 
 
 class Ungranted(msgspec.Struct, frozen=True):
-    """A token that was not made."""
+    """A refused token."""
 
     why: WhyUngranted
     by: TokenRow | None = None
-    """The one that has the name."""
+    """The token that has the name."""
 
 
 class TokenSeen(msgspec.Struct, frozen=True):
-    """A token as it was, if there is one, and the store's time when it was looked for."""
+    """A token, if it exists, with the store's time of the query."""
 
     now: int
     row: TokenRow | None
 
 
 class TokensSeen(msgspec.Struct, frozen=True):
-    """All tokens as they were, in the order of their names, and the store's time when they were looked for."""
+    """The tokens in the order of their names, with the store's time of the query."""
 
     now: int
     rows: tuple[TokenRow, ...]

@@ -1,11 +1,11 @@
-"""What may stand in a configuration value, and what to say when something else does.
+"""Checks of configuration values, with the error for each wrong value.
 
-A check takes the key and whatever somebody wrote, from Python, TOML or HTTP, and gives back the value in its one form,
-or raises a ConfigError that begins with the key: `retry.max_retries: -1 is out of range 0-1000`. The input may be
-hostile: huge, of any type, nested. Checks quote it briefly and never trust it.
+A check receives the key and the value, from Python, TOML or HTTP. The check returns the value in its canonical form, or
+raises a ConfigError that begins with the key: `retry.max_retries: -1 is out of range 0-1000`. The input may be hostile:
+huge, of any type, nested. Checks quote it briefly and never trust it.
 
-Durations keep the form of text, in one spelling ("90s", "1.5m" and timedelta(seconds=90) all become "1m30s"): a bare
-number means seconds where people write it and microseconds inside, and text can be mistaken for neither.
+Durations are stored as text in one spelling: "90s", "1.5m" and timedelta(seconds=90) all become "1m30s". A bare number
+means seconds where people write it and microseconds inside the program. Text cannot be mistaken for either.
 """
 
 import re
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 Check: TypeAlias = Callable[[str, object], object]
-"""From a key and what was written for it to the value in its one form."""
+"""A function from a key and its value to the value in its canonical form."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 DURATION_MAX: Final = 366 * 86_400 * 1_000_000
-"""The longest duration a configuration takes, in microseconds: a year, and a day for good measure."""
+"""The longest duration in a configuration, in microseconds: a year, with one day of margin."""
 
 _WORDS_MAX: Final = 100
 _KEY_MAX: Final = 64
@@ -55,7 +55,7 @@ _DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))*")
 
 
 def settle(struct: Struct, prefix: str, checks: Mapping[str, Check]) -> None:
-    """Bring each field that is set into its one form. For use in `__post_init__`, where a struct is not yet shared."""
+    """Bring each field that is set into its canonical form. For use in `__post_init__`, before the struct is shared."""
     for field, check in checks.items():
         value = getattr(struct, field)
         if value is not None:
@@ -63,7 +63,17 @@ def settle(struct: Struct, prefix: str, checks: Mapping[str, Check]) -> None:
 
 
 def check_keys(where: str, given: object, known: Collection[str], prefix: str = "") -> Mapping[str, object]:
-    """The mapping itself, if it is one and every key in it is known; `prefix` stands before its keys in errors."""
+    """Return the mapping if every key in it is known.
+
+    Args:
+        where: The name of the mapping in errors.
+        given: The value to check.
+        known: The known keys.
+        prefix: The text before the keys in errors.
+
+    Raises:
+        ConfigError: The value is not a mapping, or a key is unknown.
+    """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{where}: {shown(given)} is not a table; allowed keys: {', '.join(known)}")
     for key in given:
@@ -75,7 +85,7 @@ def check_keys(where: str, given: object, known: Collection[str], prefix: str = 
 
 
 def whole(low: int, high: int) -> Callable[[str, object], int]:
-    """A whole number from low to high."""
+    """Return a check for a whole number from low to high."""
 
     def check(key: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -88,7 +98,7 @@ def whole(low: int, high: int) -> Callable[[str, object], int]:
 
 
 def number(low: float, high: float) -> Callable[[str, object], float]:
-    """A number from low to high, whole or not."""
+    """Return a check for a number from low to high, whole or not."""
 
     def check(key: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -101,7 +111,10 @@ def number(low: float, high: float) -> Callable[[str, object], float]:
 
 
 def duration(low: int, high: int = DURATION_MAX) -> Callable[[str, object], str]:
-    """A duration from low to high (both in microseconds), as text in its shortest spelling."""
+    """Return a check for a duration from low to high (both in microseconds).
+
+    The check returns its shortest spelling.
+    """
 
     def check(key: str, value: object) -> str:
         if isinstance(value, int) and value.bit_length() > 64:
@@ -120,7 +133,7 @@ def duration(low: int, high: int = DURATION_MAX) -> Callable[[str, object], str]
 
 
 def one_of(choices: type[Choice]) -> Callable[[str, object], Choice]:
-    """A member of an enumeration, or its name as text."""
+    """Return a check for a member of an enumeration, or its name as text."""
 
     def check(key: str, value: object) -> Choice:
         allowed = [member.value for member in choices]
@@ -133,38 +146,38 @@ def one_of(choices: type[Choice]) -> Callable[[str, object], Choice]:
 
 
 def switch(key: str, value: object) -> bool:
-    """Yes or no."""
+    """Check a boolean."""
     if not isinstance(value, bool):
         raise ConfigError(f"{key}: {shown(value)} is neither true nor false")
     return value
 
 
 def word(key: str, value: object) -> str:
-    """The name of a thing that is looked up elsewhere: an executor, a limit."""
+    """Check the name of an object that is looked up elsewhere: an executor, a limit."""
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise ConfigError(f"{key}: {shown(value)} is not a name; write letters, digits, '_', '-' and '.', at most 64")
     return value
 
 
 def words(key: str, value: object) -> tuple[str, ...]:
-    """Names in alphabetical order, each once."""
+    """Check a list of names. Return them in alphabetical order, without duplicates."""
     return tuple(sorted({word(key, item) for item in _items(key, value)}))
 
 
 def zone_name(key: str, value: object) -> str:
-    """The shape of an IANA name. Whether the zone exists is for the zone data to say."""
+    """Check the form of an IANA name. The zone data decides whether the zone exists."""
     if not isinstance(value, str) or len(value) > _KEY_MAX or not _ZONE.fullmatch(value):
         raise ConfigError(f"{key}: {shown(value)} is not a time zone; write an IANA name such as 'Europe/Berlin'")
     return value
 
 
 def exceptions(key: str, value: object) -> tuple[str, ...]:
-    """Exception classes, or their names as text, as names in alphabetical order."""
+    """Check exception classes, or their names as text. Return their names in alphabetical order."""
     return tuple(sorted({_exception(key, item) for item in _items(key, value)}))
 
 
 def exception_name(error: type[BaseException]) -> str:
-    """`package.module.Class`, or the bare name of a built-in."""
+    """Return `package.module.Class`, or the bare name of a built-in."""
     return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
 
 

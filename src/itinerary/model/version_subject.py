@@ -1,4 +1,4 @@
-"""The subject of a version's entry: the source that declares the job, and where the instants of the version begin."""
+"""The subject of a version entry: the source that declares the job, and the start of the version's instants."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _BETWEEN = "\n"
 
 
 class VersionSubject(NamedTuple):
-    """What an entry of the kind `version` says besides the definition."""
+    """The facts of a `version` entry besides the definition."""
 
     source: str = ""
-    """The file that declares the job; empty if a person made the version."""
+    """The file that declares the job. Empty if a person made the version."""
     first_at: int = 0
-    """Where its instants begin, if that is later than it takes effect (R7); else 0."""
+    """The start of its instants if that is later than its effective time (R7). Otherwise 0."""
 
     @property
     def text(self) -> str:
@@ -31,7 +31,7 @@ def read_version_subject(text: str) -> VersionSubject:
     """Read a stored subject.
 
     Raises:
-        RecordError: what follows the source is no instant in microseconds.
+        RecordError: The text after the source is not an instant in microseconds.
     """
     source, _, first_at = text.partition(_BETWEEN)
     try:

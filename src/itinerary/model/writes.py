@@ -1,18 +1,18 @@
-"""Every durable write in the life of an occurrence, as a value: what is asked for, and what is answered.
+"""Every durable write in the life of an occurrence, as a value: request and answer.
 
-    Wanted ─► Claimed           the row is created, or somebody else's stands (protocol rule 6)
-    Start ─► Started | Refused  its slots are taken, it begins, its first attempts are written (7, 13–15)
+    Wanted ─► Claimed           the row is created, unless another node's row exists (protocol rule 6)
+    Start ─► Started | Refused  slots are taken, it starts, its first attempts are written (7, 13–15)
     Change ─► Written | Refused each later launch, each change of state, the end (8–10)
-    Intervention ─► …           what somebody who is not the owner does to it, always with a higher fence (9, 17)
-    Cancellation, Adjustment, Passing    what people ask of it (protocol rule 25)
+    Intervention ─► …           a write by a caller that is not the owner, always with a higher fence (9, 17)
+    Cancellation, Adjustment, Passing    requests of people (protocol rule 25)
 
-Requests go in batches, and each comes back with an answer of its own, in the order of the requests. A refusal is an
-answer and not an exception: it says who is in the way, and the one who asked stops what it was doing.
+Requests go in batches. Every request gets an answer of its own, in the order of the requests. A refusal is an answer
+and not an exception: it names the obstacle, and the caller stops its work.
 
-Answers get lost. So every request can be repeated, by the same owner with the same fence, and is answered as the first
-time: that is what `sequence` is for, a number that counts an occurrence's writes.
+Answers can get lost. So the same owner can repeat every request with the same fence, and gets the same answer as the
+first time. For that, `sequence` counts the writes of an occurrence.
 
-Free text is cleaned by the store as it is written; whoever asks need not think of it.
+The store cleans free text when it writes it, so callers need not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 BATCH_MAX: Final = 10_000
-"""The most requests that one call takes."""
+"""The most requests in one call."""
 
 
 class _Value(msgspec.Struct, frozen=True, gc=False):
@@ -55,28 +55,28 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wanted(_Value, frozen=True):
-    """An occurrence that should exist. It is created as `prerun`, or at once as `skipped` or `missed`; by the
-    sweep also as `queued`."""
+    """A request to create an occurrence: as `prerun`, `skipped` or `missed`, and by the sweep also as `queued`."""
 
     key: Key
     version: int
     due_at: int
-    """When it may start: its instant, and the jitter on top."""
+    """The earliest start: its instant plus the jitter."""
     status: OccurrenceState = OccurrenceState.PRERUN
     is_recovery: bool = False
     priority: int = 0
     window: Window | None = None
     overrides: str | None = None
-    """Overrides for this one alone, as JSON."""
+    """Overrides for this occurrence alone, as JSON."""
     details: str | None = None
-    """What it was asked for with, as JSON."""
+    """The request that caused it, as JSON."""
     reason: str | None = None
     config: str | None = None
-    """What it will be started with if nothing changes: a store may get ready for that, so that its start need not."""
+    """The configuration for its start if nothing changes. A store may prepare it in advance, to make the start
+    faster."""
 
 
 class Claimed(_Value, frozen=True):
-    """A row that is the asker's: created now, or by an earlier try whose answer was lost."""
+    """A row that the caller owns: created now, or by an earlier request whose answer was lost."""
 
     ref: Ref
     key: Key
@@ -85,63 +85,65 @@ class Claimed(_Value, frozen=True):
 
 
 class Limit(_Value, frozen=True):
-    """A number of shares that all occurrences which name it have together."""
+    """A named limit: the number of shares that all occurrences which name it have together."""
 
     name: str
     shares: int
 
 
 class Step(_Value, frozen=True):
-    """A change of state that somebody saw: to what, when, why."""
+    """An observed change of state: the new state, the time, the reason."""
 
     to: OccurrenceState
     at: int | None = None
-    """None: when the write is made, by the store's clock."""
+    """The time of the change. None: the time of the write, by the store's clock."""
     why: str | None = None
 
 
 class Start(_Value, frozen=True):
-    """Begin an occurrence, now. Everything that has to be decided about it comes along."""
+    """A request to start an occurrence now, with everything that the store needs to decide about it."""
 
     ref: Ref
     fence: int | None
-    """What the asker holds it by, or None to take over what is nobody's, waits for anybody, or is overdue."""
+    """The fence that the caller holds. None: take over an occurrence that has no owner, waits for any node, or is
+    overdue."""
     adjustments: int
-    """The adjustments that `config` was made from; others have come since if the row has more."""
+    """The number of adjustments that `config` includes. A higher number in the row means newer adjustments."""
     config: str
     """The frozen configuration, as JSON."""
     execution_timeout: int
-    """After which it is the reaper's, `kill_grace` included."""
+    """The time after which the reaper may end it, including `kill_grace`."""
     overlap: Overlap
     max_queued: int | None = None
     limits: tuple[Limit, ...] = ()
     to: OccurrenceState = OccurrenceState.RUNNING
-    """Its first state after `pending`."""
+    """The first state after `pending`."""
     tasks: tuple[TaskRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     seen: int | None = None
-    """Of what is taken over: the fence that it was offered with. A try that was given up may arrive when the row has
-    been through other hands, and its asker has long forgotten it."""
+    """The fence with which an occurrence to take over was offered. An abandoned request may arrive after other nodes
+    have owned the row and its caller has dropped it."""
     skip: str | None = None
-    """Why it is not begun but recorded as skipped: its instant is passed over, by a pause or by name. That is decided
-    here, when it is due, and by the newest timeline (protocol rule 3)."""
+    """The reason to record it as skipped instead of starting it: a pause, or a skip of this instant. This is decided
+    when it is due, by the newest timeline (protocol rule 3)."""
     late_until: int = 0
-    """Until then it is merely late, and queues behind a run that got the slot only after it was due, whatever its
-    overlap policy. After that a sweep decides about it first, if none has, and then the policy. 0: it is never late."""
+    """The end of the time in which it is only late. Until then it queues behind a run that got the overlap slot after
+    this one was due, under any overlap policy. After that a sweep decides first, if none has, and then the overlap
+    policy. 0: it is never late."""
     passes_held: bool = False
-    """Its job is paused, and it was asked for since: what the pause holds does not stand in its way. Who was handed the
-    slot and has not begun goes back into the queue."""
+    """True if it was requested after its job was paused. Occurrences that the pause holds do not block it. An
+    occurrence that got the overlap slot and has not started returns to the queue."""
     job: JobNumber | None = None
-    """Whose slot it needs; said where it may be begun without being read."""
+    """The job whose overlap slot it needs. Set if the store may start it without reading its row."""
     instant: int | None = None
-    """The instant of a scheduled occurrence; said where it may be begun without being read."""
+    """The instant of a scheduled occurrence. Set if the store may start it without reading its row."""
     is_plain: bool = False
-    """Whether there is nothing to it but that it begins, if its row is as it was claimed and its job's slot is free:
-    see `trails.marked`."""
+    """True if the start needs no further writes, provided that the row is as claimed and the overlap slot is free: see
+    `audit_trail.marked`."""
 
 
 class Started(_Value, frozen=True):
-    """It has begun, once and for all; the asker runs it under this fence, and its next write has `sequence` + 1."""
+    """The answer to a start. The caller runs the occurrence under this fence, and its next write has `sequence` + 1."""
 
     ref: Ref
     fence: int
@@ -150,48 +152,49 @@ class Started(_Value, frozen=True):
     last_run_at: int | None = None
     """The instant of the last scheduled occurrence of the job before this one that started (see `LastRuns`)."""
     knows_last_run: bool = True
-    """False: `last_run_at` has to be looked up. A store never answers with this."""
+    """False if `last_run_at` has to be looked up. A store never answers with False."""
 
 
 class Refusal(StrEnum):
-    """Why a write was not made."""
+    """The reason why a write was refused."""
 
     LOST = "lost"
-    """Somebody else has it now, or it has ended: stop."""
+    """Another node owns it now, or it has ended: stop."""
     EARLY = "early"
-    """It is not due yet, by the store's clock."""
+    """The occurrence is not due yet, by the store's clock."""
     CANCELLED = "cancelled"
-    """It has a request to cancel it."""
+    """The occurrence has a request to cancel it."""
     ADJUSTED = "adjusted"
-    """Its overrides have changed since: read them and ask again."""
+    """The overrides have changed since: read them and ask again."""
     SKIPPED = "skipped"
-    """Its job is running, and it has been skipped for that."""
+    """The job is running, so the occurrence has been skipped."""
     QUEUED = "queued"
-    """Its job is running, and it stands in line."""
+    """The job is running, so the occurrence is in the overlap queue."""
     LIMITED = "limited"
-    """A limit has no share left; it waits as `pending`."""
+    """A limit has no share left. The occurrence waits as `pending`."""
     UNSURE = "unsure"
-    """The node of the run in its job's slot is silent. It waits as `pending`: ask again, until that node is known to be
-    alive or dead."""
+    """The node of the run in the overlap slot is silent. The occurrence waits as `pending`: ask again until that node
+    is known to be alive or dead."""
     OVERDUE = "overdue"
-    """It was claimed for an instant that is older than the grace period, and no sweep has decided that instant yet: the
-    recovery strategy of its job decides. Ask again, until a sweep has."""
+    """The occurrence was claimed for an instant older than the grace period, and no sweep has decided that instant yet.
+    The recovery strategy of its job decides: ask again until a sweep has run."""
     MOVED = "moved"
-    """The timeline has changed since, or a claimed row that a sweep decides about: read it and ask again."""
+    """The timeline has changed since, or a claimed row about which a sweep decides: read it and ask again."""
     ILLEGAL = "illegal"
-    """The table of transitions does not hold that step, or a write was left out: a bug, of this occurrence alone."""
+    """The transition table does not have that step, or a write was left out: a bug that affects this occurrence
+    alone."""
     UNWRITABLE = "unwritable"
-    """The store cannot hold what it says (protocol rule 12); the occurrence has been failed with the reason."""
+    """The store cannot hold the content (protocol rule 12). The occurrence has failed with the reason."""
     GONE = "gone"
-    """There is no such occurrence."""
+    """The occurrence does not exist."""
     ALIVE = "alive"
-    """Its owner has sent a heartbeat since it was judged to be dead: observe that node anew."""
+    """The owner has sent a heartbeat since it was declared dead: restart the failure detector for that node."""
     ELSEWHERE = "elsewhere"
-    """The record that an event is about lives in another partition of its stream."""
+    """The record of an event belongs to another partition of its stream."""
 
 
 class Refused(_Value, frozen=True):
-    """A write that was not made, and who or what is in the way."""
+    """A refused write, and the obstacle."""
 
     ref: Ref
     why: Refusal
@@ -199,89 +202,96 @@ class Refused(_Value, frozen=True):
 
 
 class Change(_Value, frozen=True):
-    """A write by the owner: steps, tasks, attempts. Also the gate of every launch after the first: an attempt that is
-    new in here may begin when the answer is `Written`, and not before."""
+    """A write by the owner: steps, tasks, attempts.
+
+    This is also the gate of every launch after the first: a new attempt in it may start only after the answer
+    `Written`.
+    """
 
     ref: Ref
     fence: int
     sequence: int
-    """One more than that of the write before it."""
+    """The number of this write: one higher than that of the previous write."""
     steps: tuple[Step, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     takes: tuple[Limit, ...] = ()
-    """Shares that it needs again, having given them back."""
+    """Shares that the occurrence gave back and needs again."""
     gives_back: bool = False
-    """It waits, and gives back its shares of limits; its job's slot stays its own. What ends gives back everything."""
+    """True if the occurrence waits and gives back its shares of limits, but not the overlap slot. An occurrence that
+    ends gives back everything."""
 
 
 class Written(_Value, frozen=True):
-    """The change stands. `next` is the occurrence that its slot went to, which anybody may start now."""
+    """The answer to a change. `next` is the occurrence that got the overlap slot, which any node may start now."""
 
     ref: Ref
     next: Ref | None = None
 
 
 class LastBeat(_Value, frozen=True):
-    """The heartbeat counter of a node when that node was judged to be dead."""
+    """The heartbeat counter of a node when that node was declared dead."""
 
     node: NodeNumber
     counter: int
 
 
 class Intervention(_Value, frozen=True):
-    """A write by somebody who is not the owner: release, takeover, orphan, reaping. It raises the fence, so that
-    whatever the owner still writes is refused.
+    """A write by a caller that is not the owner: release, takeover, orphan, reaping.
 
-    To take a `queued` one to `pending` is to give it the slot that it stands in line for: if it is the first, and
-    nobody is in there who still runs (protocol rule 14).
+    The write raises the fence, so that the store refuses all further writes of the owner.
+
+    A step from `queued` to `pending` gives the occurrence the overlap slot. The occurrence must be the first in the
+    queue, and no running occurrence may hold the slot (protocol rule 14).
     """
 
     ref: Ref
     fence: int
-    """The fence that it was seen with; it has moved on if the row has another."""
+    """The fence with which it was read. The row has changed since if it has another fence."""
     to: OccurrenceState | None
-    """The new state, or None to leave it and only take it from its owner."""
+    """The new state. None: keep the state and only take it from its owner."""
     why: str
     owner: NodeNumber | None = None
-    """Who has it from now on; None: nobody."""
+    """The new owner. None: no owner."""
     gives_back: bool = False
     tasks: tuple[TaskRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     by_way_of: tuple[OccurrenceState, ...] = ()
-    """States that it passes through, where the table has no step straight to the new one."""
+    """Intermediate states, if the table has no direct step to the new one."""
     is_unstarted: bool = False
-    """Only if it has not begun: a start does not raise the fence, so a fence alone does not tell."""
+    """True to write only if it has not started. The fence cannot show that, because a start does not raise it."""
     sequence: int | None = None
-    """Only if its owner has written nothing since: else what is said here of tasks and attempts may be wrong by now."""
+    """The sequence that the row must still have. After a newer write of the owner, the tasks and attempts in this
+    request may be wrong."""
     expires_after: int | None = None
-    """It begins anew in a way: from now on it has so long, before it is the reaper's."""
+    """The new time limit from now on, after which the reaper may end it."""
     dead_since: LastBeat | None = None
-    """Only if this node has sent no heartbeat since. The judgement may be older than the write: a rescue reads first,
-    its calls may hang, and a frozen node may have thawed meanwhile (protocol rule 16)."""
+    """The node that must have sent no heartbeat since. The decision may be older than the write. A rescue reads first,
+    its calls may hang, and a frozen node may have resumed (protocol rule 16)."""
 
 
 class Cancellation(_Value, frozen=True):
-    """A request to cancel. What has not started is cancelled at once; what runs is told, and ends soon."""
+    """A request to cancel. An unstarted occurrence is cancelled at once. A running one is notified and ends soon."""
 
     ref: Ref
     by: str
-    """Who, and why: "anna: wrong data"."""
+    """The requester and the reason: "anna: wrong data"."""
 
 
 class Passing(_Value, frozen=True):
-    """A request not to run what has not started: it is recorded as skipped, with this reason."""
+    """A request to record an unstarted occurrence as skipped, with this reason."""
 
     ref: Ref
     why: str
 
 
 class Adjustment(_Value, frozen=True):
-    """New overrides for an occurrence that has not started, in place of those it had."""
+    """New overrides for an occurrence that has not started, replacing the previous ones."""
 
     ref: Ref
     overrides: str
     since: int | None = None
-    """How many adjustments the row had when it was read. With others it is refused; None: whatever it has."""
+    """The number of adjustments in the row when it was read. The store refuses the request if the row has another
+    number. None: accept any number."""
     details: str | None = None
-    """The details of the row, with who adjusted it and why; None: as they are."""
+    """The details of the row, with the author and the reason of the adjustment. None: keep the details."""

@@ -1,19 +1,19 @@
-"""What a store keeps, row by row, with plain values in every field: the declared schema of all stores.
+"""The rows of a store, with plain values in every field: the declared schema of all stores.
 
     JobRow 1 ── n EntryRow                       a job, and its timeline: versions, pauses, removal (protocol rule 3)
-       │ └──── SlotRow 1 ── n ChapterRow         its place to run in, and its history in order
+       │ └──── SlotRow 1 ── n ChapterRow         its overlap slot, and its history in order
        └─ n OccurrenceRow 1 ── n TaskRow 1 ── n AttemptRow
                  └───────────── n TransitionRow      the audit trail (D3)
 
-Rows are for machines. Things are known by short numbers that the store gives out; the UUIDs of D1, which people and
-other systems use, are computed where they are shown (`Key.id`). As keys they were measured: a third of the cost of a
-write in memory, and an index of them takes eight times as long to grow at five million rows, since each lands anywhere.
-Instants are microseconds since the epoch.
+Rows are for programs. The store assigns short numbers. The UUIDs of D1, which people and other systems use, are
+computed for display (`Key.id`). UUIDs were measured as keys: they cost a third of a write in memory. At five million
+rows their index takes eight times as long to grow, because each key lands at a random place. Instants are microseconds
+since the epoch.
 
-    keys, jobs, occurrences, nodes, events, tokens     the rows, by what they are about
+    keys, jobs, occurrences, nodes, events, tokens     the rows, by subject
 
-A row is created thousands of times a second, so these are structs without garbage collection or validation; text from
-outside is cleaned where it comes in (see `writes`).
+Thousands of rows are created per second, so these are structs without garbage collection or validation. Text from
+outside is cleaned where it enters (see `writes`).
 """
 
 from itinerary.model.rows.events import CauseRow, EventRow, PartitionRow, StreamRow

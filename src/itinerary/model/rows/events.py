@@ -8,14 +8,14 @@ __all__ = ["CauseRow", "EventRow", "PartitionRow", "StreamRow"]
 
 
 class StreamRow(Row, frozen=True):
-    """A log of events: the number of its last one."""
+    """An event log, with the number of its last event."""
 
     stream: str
     last: int = 0
 
 
 class PartitionRow(Row, frozen=True):
-    """A part of a stream, and who may write to it as its scheduler (E8)."""
+    """A partition of a stream, with the node that may write to it as its scheduler (E8)."""
 
     stream: str
     partition: str
@@ -25,7 +25,7 @@ class PartitionRow(Row, frozen=True):
 
 
 class EventRow(Row, frozen=True):
-    """One event. Numbers are those of the whole stream, without gaps, in the order of commits (protocol rule 29)."""
+    """An event. Numbers are unique in the whole stream, without gaps, in the order of commits (protocol rule 29)."""
 
     stream: str
     partition: str
@@ -35,11 +35,11 @@ class EventRow(Row, frozen=True):
     at: int
     data: str | None = None
     entered_by: str | None = None
-    """Who appended it: the name of a token or a user. None: the desk itself, or a program."""
+    """The caller that appended it: the name of a token or a user. None: the record scheduler itself, or a program."""
 
 
 class CauseRow(Row, frozen=True):
-    """What brought an event about, so that it is not brought about twice."""
+    """The cause of an event, stored so that it does not create the same event twice."""
 
     stream: str
     cause: str

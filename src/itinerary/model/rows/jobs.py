@@ -1,4 +1,4 @@
-"""A job's rows: what it is, its timeline, its place to run in, its history; and the rows that there is one of."""
+"""The rows of a job: the job, its timeline, its overlap slot, its history. Also the rows that exist only once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class JobRow(Row, frozen=True):
-    """A job: its number, and what is the same whatever its timeline says."""
+    """A job: its number, and the facts that do not depend on its timeline."""
 
     number: JobNumber
     name: str
@@ -29,77 +29,78 @@ class JobRow(Row, frozen=True):
     version: int
     """The newest version, in force or not."""
     history_floor: int
-    """Below this instant an absent row means nothing: rows have been pruned, or it was not registered yet."""
+    """The instant below which a missing row has no meaning: rows have been pruned, or the job was not registered
+    yet."""
     last_run_at: int | None = None
     """The instant of the last started occurrence whose row has been pruned (protocol rule 22)."""
 
 
 class EntryKind(StrEnum):
-    """What a timeline entry says (protocol rule 3)."""
+    """The kind of a timeline entry (protocol rule 3)."""
 
     VERSION = "version"
-    """The job is defined like this, from then on."""
+    """A new definition of the job takes effect."""
     PAUSE = "pause"
-    """Its instants are skipped, from then on."""
+    """The instants of the job are skipped from then on."""
     RESUME = "resume"
     STOP = "stop"
-    """It expects nothing, from then on."""
+    """The job expects no instants from then on."""
     START = "start"
     REMOVE = "remove"
-    """It is gone; a later version brings it back."""
+    """The job is removed. A later version restores it."""
     SKIP = "skip"
-    """One named instant is skipped."""
+    """A single named instant is skipped."""
     CALENDAR = "calendar"
-    """A named calendar of dates and blackouts reads like this, from then on."""
+    """A new content of a named calendar of dates and blackouts takes effect."""
     ZONE = "zone"
-    """A time zone's transitions read like this, from then on (protocol rule 5)."""
+    """New transitions of a time zone take effect (protocol rule 5)."""
     SOURCE = "source"
-    """Another file or program declares the job, from then on."""
+    """Another file or program declares the job from then on."""
     PRUNE = "prune"
-    """An operator had old history removed. It changes no job; the subject says what was kept."""
+    """An operator removed old history. This changes no job. The subject has what was kept."""
 
 
 class EntryRow(Row, frozen=True):
-    """One entry on the timeline. They are read in the order of revisions, and never changed."""
+    """An entry on the timeline. Entries are read in the order of revisions, and never changed."""
 
     revision: int
     line: int
-    """Several entries may be made at once, under one revision."""
+    """The number within its revision: several entries may be made at once."""
     job: JobNumber
     kind: EntryKind
     request: str
-    """What makes two requests for it the same one."""
+    """The request key. Two requests with the same key are one request."""
     effective_from: int
     entered_at: int
     entered_by: str
     version: int
-    """The job's newest version after it."""
+    """The job's newest version after this entry."""
     subject: str = ""
-    """The calendar or zone that it is about, the instant that is skipped. Of a version, a `VersionSubject`."""
+    """The calendar or zone, or the skipped instant. For a version: a `VersionSubject`."""
     body: str | None = None
-    """The definition, the calendar, the zone's transitions: JSON."""
+    """The definition, the calendar, or the zone's transitions, as JSON."""
     reason: str | None = None
 
 
 class SlotRow(Row, frozen=True):
-    """A job's place to run in. The row is always there; whoever is named in it runs, or is about to."""
+    """The overlap slot of a job. The row always exists. The occurrence that it names runs, or is about to."""
 
     job: JobNumber
     ref: Ref | None = None
     fence: int = 0
     has_line: bool = False
-    """Whether others may stand in line for it: set with the first that does, cleared when nobody is found there."""
+    """True if the overlap queue may have entries. Set with the first entry, cleared when the queue is found empty."""
     count: int = 0
-    """How many of the job's occurrences have ended: the newest part of its history is kept here too."""
+    """The number of ended occurrences of the job. The newest part of its history is stored here, too."""
     recent: bytes = b""
-    """The last few of those, which are not in a chapter yet."""
+    """The last few ended occurrences, which are not in a history chunk yet."""
     last_run_at: int | None = None
-    """The latest instant among the job's scheduled occurrences that started. None: none did; or, if there is history,
-    it is not known, since that was written before this was kept."""
+    """The latest instant of the job's scheduled occurrences that started. None: none started. If there is history, None
+    means unknown: that history is older than this field."""
 
 
 class ChapterRow(Row, frozen=True):
-    """An older part of a job's history, full and closed."""
+    """An older part of a job's history: a full history chunk that no longer changes."""
 
     job: JobNumber
     number: int
@@ -107,7 +108,7 @@ class ChapterRow(Row, frozen=True):
 
 
 class ConfigRow(Row, frozen=True):
-    """A frozen configuration, kept once however many occurrences were started with it."""
+    """A frozen configuration, stored once for all occurrences that started with it."""
 
     number: int
     digest: str
@@ -115,28 +116,27 @@ class ConfigRow(Row, frozen=True):
 
 
 class LimitRow(Row, frozen=True):
-    """A named limit; the row is there to be locked."""
+    """A named limit. The row exists to be locked."""
 
     name: str
 
 
 class ShareRow(Row, frozen=True):
-    """One share of a limit, held by an occurrence."""
+    """A share of a limit that an occurrence holds."""
 
     name: str
     ref: Ref
 
 
 class BooksRow(Row, frozen=True):
-    """The one row that says how far the timeline is."""
+    """The single row with the newest revision of the timeline."""
 
     one: int
     revision: int = 0
 
 
 class SweepRow(Row, frozen=True):
-    """The one row of the sweep (protocol rule 19): up to where all is decided, and the plan that is being worked
-    off."""
+    """The single row of the sweep (protocol rule 19): the watermark, and the plan in progress."""
 
     one: int
     watermark: int

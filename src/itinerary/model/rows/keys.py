@@ -1,4 +1,4 @@
-"""What rows are known by: the numbers that a store gives out, and the key that makes an occurrence the same one."""
+"""The identity of rows: the numbers that a store assigns, and the key of an occurrence."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["FOR_ALL", "JobNumber", "Key", "NodeNumber", "Ref", "Row"]
 
 Ref = NewType("Ref", int)
-"""An occurrence, for as long as its row is there; never given out twice."""
+"""The number of an occurrence while its row exists. Never assigned twice."""
 JobNumber = NewType("JobNumber", int)
-"""A job, for ever, through removal and registration again; 0 stands for what concerns all jobs."""
+"""The number of a job, kept through removal and new registration. 0 means all jobs."""
 FOR_ALL: Final = JobNumber(0)
-"""The job of entries that concern all of them: calendars and zone data."""
+"""The job of entries that concern all jobs: calendars and zone data."""
 NodeNumber = NewType("NodeNumber", int)
-"""One start of one node (protocol rule 1): never given out twice, not even to the same machine."""
+"""The number of one start of one node (protocol rule 1). Never assigned twice, not even to the same machine."""
 
 
 class Key(NamedTuple):
-    """What makes an occurrence the same one (protocol rule 2). `recovery` of an instant has the key of `scheduled`.
+    """The identity of an occurrence (protocol rule 2). `recovery` of an instant has the key of `scheduled`.
 
-    The instant comes first, so that rows which are created together lie together and the index grows at its end.
+    The instant comes first: rows that are created together are stored together, and the index grows at its end.
     """
 
     instant: int
     job: JobNumber
     kind: Kind
     request: str = ""
-    """Of a trigger its request key, of a replay `<original>/<number>`; nothing for the others."""
+    """The request key of a trigger, or `<original>/<number>` of a replay. Empty for the others."""
 
     def id(self, job: JobId) -> OccurrenceId:
-        """The id that people and other systems know it by."""
+        """Return the id that people and other systems use."""
         match self.kind:
             case Kind.SCHEDULED | Kind.RECOVERY:
                 return occurrence_id(job, self.instant)
@@ -58,10 +58,10 @@ class Key(NamedTuple):
                 return replay_id(job, OccurrenceId(UUID(original)), int(number))
 
     def run_id(self, job_name: str) -> str:
-        """The run id, for people: `etl:1767225600`, and `etl:1767225600.replay-1` of a replay.
+        """Return the run id that people see: `etl:1767225600`, or `etl:1767225600.replay-1` for a replay.
 
-        A replay of an occurrence that no schedule made due names the first eight digits of that one's id, because each
-        occurrence counts its own replays: `etl:1767225600.99bc3236.replay-1`.
+        Each occurrence counts its own replays. So the replay of an occurrence that no schedule made due contains eight
+        digits of its original's id: `etl:1767225600.99bc3236.replay-1`.
         """
         instant = self.instant - self.instant % SECOND
         name = run_id(job_name, instant)

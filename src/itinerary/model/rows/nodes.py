@@ -1,4 +1,4 @@
-"""Rows of nodes: that they are there, what they should look at, what they did; and what others should hear of."""
+"""Rows of nodes: their heartbeats, mail and statistics. Also the notifications."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ __all__ = ["MailRow", "NodeRow", "SignalRow", "StatisticsRow"]
 
 
 class NodeRow(Row, frozen=True):
-    """One start of one node."""
+    """The row of one start of one node."""
 
     number: NodeNumber
     incarnation: str
     name: str
     about: str
-    """Host, process, version, the jobs whose code it lacks, how its time has jumped, when the store was away: JSON."""
+    """Facts as JSON: host, process, version, jobs with missing code, jumps of its clock, outages of the store."""
     joined_at: int
     counter: int = 0
-    """Goes up with each heartbeat; nobody compares its clock (protocol rule 16)."""
+    """The heartbeat counter, which rises with each heartbeat. Other nodes compare it and not clocks (protocol rule
+    16)."""
     beat_at: int = 0
     left_at: int | None = None
 
 
 class MailRow(Row, frozen=True):
-    """Something that a node should look at: an occurrence of its own that somebody has cancelled or adjusted."""
+    """An occurrence that its node should look at, because another caller has cancelled or adjusted it."""
 
     node: NodeNumber
     ref: Ref
 
 
 class StatisticsRow(Row, frozen=True):
-    """What a node's loop did in one interval (L10)."""
+    """The statistics of a node's loop in one interval (L10)."""
 
     node: NodeNumber
     at: int
@@ -44,7 +45,7 @@ class StatisticsRow(Row, frozen=True):
 
 
 class SignalRow(Row, frozen=True):
-    """How often something has happened that others should hear of."""
+    """A notification: the count of events of a topic."""
 
     topic: str
     count: int

@@ -1,4 +1,4 @@
-"""An occurrence's rows: itself, its tasks, their attempts, its audit trail; and the tables by which some are found."""
+"""The rows of an occurrence: itself, its tasks, their attempts, its audit trail. Also the tables to look some up by."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ActiveRow", "AttemptRow", "LineRow", "OccurrenceRow", "TaskRow", "Tr
 
 
 class OccurrenceRow(Row, frozen=True):
-    """One due instant of a job; the row is the lock."""
+    """A due instant of a job. The row is the lock."""
 
     ref: Ref
     instant: int
@@ -19,7 +19,7 @@ class OccurrenceRow(Row, frozen=True):
     request: str
     version: int
     due_at: int
-    """When it may start: its instant, and the jitter on top."""
+    """The earliest start: its instant plus the jitter."""
     is_recovery: bool
     priority: int
     created_at: int
@@ -27,53 +27,53 @@ class OccurrenceRow(Row, frozen=True):
     status: OccurrenceState
     owner: NodeNumber | None
     fence: int
-    """Raised by everyone who takes it from its owner; writes that carry a lower one are refused."""
+    """The fence. Every takeover raises it, and writes with a lower fence are refused."""
     sequence: int = 0
-    """How many writes its owner has made: by this a repeated one is known."""
+    """The number of writes by its owner. A repeated write is recognised by it."""
     adjustments: int = 0
-    """How often its overrides have changed."""
+    """The number of changes of its overrides."""
     started_at: int | None = None
     ended_at: int | None = None
     expires_at: int | None = None
-    """When the reaper may end it."""
+    """The time from which the reaper may end it."""
     overrides: str | None = None
-    """What was set for this one alone, as JSON."""
+    """The values set for this occurrence alone, as JSON."""
     details: str | None = None
-    """What it was asked for with: the tasks of a replay, say; JSON."""
+    """The request that caused it, as JSON: for example the tasks of a replay."""
     config: int | None = None
-    """What it was started with, as a number of ConfigRow."""
+    """The configuration with which it started, as a number of ConfigRow."""
     own_config: str | None = None
-    """The same, of one that has overrides: its text, since no other will share it."""
+    """The text of the configuration of an occurrence that has overrides: no other occurrence shares it."""
     window_start: int | None = None
     window_end: int | None = None
     window_count: int | None = None
     holds: str | None = None
-    """The limits that it holds a share of, as a JSON list."""
+    """The limits of which it holds a share, as a JSON list."""
     cancelled_by: str | None = None
-    """Who asked for it to be cancelled, and why; the request stands until it is final."""
+    """The requester and the reason of a cancellation. The request remains until the state is final."""
     is_withdrawn: bool = False
-    """It was an update that cancelled it, before it started: a later version may bring it back (R7)."""
+    """True if an update cancelled it before its start. A later version may restore it (R7)."""
     reason: str | None = None
     touched_by: NodeNumber | None = None
-    """Who intervened last."""
+    """The last node that intervened."""
     place: int | None = None
-    """Its place in its job's history, counted from 0; None while it has not ended."""
+    """The place in its job's history, counted from 0. None while it has not ended."""
 
     @property
     def key(self) -> Key:
-        """What makes it the same one."""
+        """The identity of the occurrence."""
         return Key(self.instant, self.job, self.kind, self.request)
 
     @property
     def window(self) -> Window | None:
-        """The instants that it answers for, if more than its own."""
+        """The instants that it covers, if more than its own."""
         if self.window_start is None or self.window_end is None or self.window_count is None:
             return None
         return Window(self.window_start, self.window_end, self.window_count)
 
 
 class TaskRow(Row, frozen=True):
-    """One task of an occurrence: keyed by its place in the job."""
+    """A task of an occurrence. Its key is the place in the job."""
 
     ref: Ref
     place: int
@@ -86,7 +86,7 @@ class TaskRow(Row, frozen=True):
 
 
 class AttemptRow(Row, frozen=True):
-    """One try of a task: keyed by the task's place, and its own number from 1."""
+    """An attempt of a task. Its key is the task's place and the attempt's number from 1."""
 
     ref: Ref
     place: int
@@ -99,11 +99,11 @@ class AttemptRow(Row, frozen=True):
 
 
 class TransitionRow(Row, frozen=True):
-    """One line of the audit trail."""
+    """A line of the audit trail."""
 
     ref: Ref
     sequence: int
-    """The write that made it; the lines of one write are told apart by `line`."""
+    """The number of the write that made it. `line` distinguishes the lines of one write."""
     line: int
     before: OccurrenceState | None
     after: OccurrenceState
@@ -113,7 +113,7 @@ class TransitionRow(Row, frozen=True):
 
 
 class ActiveRow(Row, frozen=True):
-    """An occurrence that is not final and does not stand in line, so that these are found without reading history."""
+    """An occurrence that is neither final nor queued. This table finds them without reading history."""
 
     job: JobNumber
     ref: Ref
@@ -121,25 +121,28 @@ class ActiveRow(Row, frozen=True):
 
 
 class LineRow(Row, frozen=True):
-    """An occurrence that stands in line for its job's slot. A backlog of recovery may be of any length, so it is kept
-    apart from what else stands there: its first is found without reading the rest."""
+    """An entry in the overlap queue of a job.
+
+    A recovery backlog may have any length, so it is separate from the other entries. The first entry of either part is
+    found without reading the rest.
+    """
 
     job: JobNumber
     rank: int
-    """0: it is recovery. 1: it is not."""
+    """0 for recovery, 1 for other occurrences."""
     instant: int
     ref: Ref
 
 
 class WaitingRow(Row, frozen=True):
-    """An occurrence that anybody may start: nobody's, or waiting for a node with room."""
+    """An occurrence that any node may start: it has no owner, or waits for a node with a free slot."""
 
     due_at: int
     ref: Ref
 
 
 class WindowRow(Row, frozen=True):
-    """An occurrence that answers for more instants than its own (protocol rule 20), found by where its window ends."""
+    """An occurrence that covers more instants than its own (protocol rule 20), by the end of its window."""
 
     end: int
     ref: Ref

@@ -9,27 +9,30 @@ __all__ = ["TokenRow"]
 
 
 class TokenRow(Row, frozen=True):
-    """A token, without its text, which only its bearer knows. The history names it, so the row outlives it."""
+    """A token without its text, which only its bearer knows.
+
+    The row outlives the token, because the history names it.
+    """
 
     name: str
     hash: str
-    """SHA-256 of its text, in hexadecimal digits."""
+    """The SHA-256 of its text, in hexadecimal digits."""
     scope: Scope
     created_at: int
     created_by: str
     expires_at: int | None = None
-    """From when on it is good for nothing; None: it stays good until it is revoked."""
+    """The time from which it is no longer valid. None: valid until it is revoked."""
     revoked_at: int | None = None
     revoked_by: str | None = None
     reason: str | None = None
-    """Why it was revoked."""
+    """The reason for the revocation."""
 
     @property
     def ends_at(self) -> int | None:
-        """When it stops, or has stopped, being good for anything; None: never, as far as is known."""
+        """The time at which it stops, or stopped, being valid. None: no known end."""
         ends = [at for at in (self.revoked_at, self.expires_at) if at is not None]
         return min(ends, default=None)
 
     def is_good(self, now: int) -> bool:
-        """Whether it is good for anything at this time of the store. What is revoked is so at once."""
+        """True if the token is valid at this time of the store. A revocation takes effect at once."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
