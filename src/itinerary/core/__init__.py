@@ -1,13 +1,13 @@
-"""The core: pure decisions about what runs when.
+"""Pure decisions about what runs when.
 
-Time and messages come in, commands go out. Nothing here does I/O, reads a clock or starts a thread; an import contract
+Time and messages come in, commands go out. Nothing here does I/O, reads a clock or starts a thread. An import contract
 proves it.
 
     loop        one iteration of a node's loop: messages in, commands out
     recovery    decisions about instants in the past
-    timeline    what is in force for each job at each instant
+    timeline    the definition in force for each job at each instant
 
-`loop` imports `recovery`, which imports `timeline`; never the other way round.
+`loop` imports `recovery`, which imports `timeline`, and never the other way round.
 """
 
 from itinerary.core.timeline.index import DueRuns, JobTable, ScheduledRun, ScheduledRunIndex, ScheduledRuns

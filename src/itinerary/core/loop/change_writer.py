@@ -1,13 +1,14 @@
-"""What is to be written about one occurrence, and what waits for it to be written.
+"""Changes to one occurrence that are not written yet, and the work that waits for those writes.
 
-Steps, tasks and attempts come together here as they happen, and leave as a `Change` with the next sequence number.
-Several changes may be on their way; they are answered in order.
+The change writer collects state steps, task rows and attempt rows, and sends them as one `Change` with the next
+sequence number. Several changes may be in flight, and the store answers them in order.
 
-**Gates.** Nothing is launched before the row that says so is durable (protocol rule 8). What is to be launched waits
-here, under the number of the write that it waits for, and comes out when that is answered.
+**Gates.** Nothing is launched before its row is durable (protocol rule 8). A launch waits here under the sequence
+number of its write, until the store answers that write.
 
-**Held.** A change that takes shares of limits can be refused and asked for again, and a task's transaction (D6) writes
-by itself. While one of these is open nothing else is written, and what happens meanwhile is written afterwards.
+**Held.** Two kinds of write hold back all others. A change that takes shares of limits can be refused and is then
+retried. A task transaction (D6) makes its own write. While one of these is open, new changes are collected and written
+afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _BY_WAY_OF: Final = {
     (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED): OccurrenceState.RUNNING,
     (OccurrenceState.CONTAINER_CREATING, OccurrenceState.COMPLETED_WITH_ERRORS): OccurrenceState.RUNNING,
 }
-"""Steps that the table has only in two: a pod, say, that was over before anybody saw it run."""
+"""Transitions that need an intermediate state: for example, a pod that ended before the node saw it run."""
 
 
 _RUNNING: Final = OccurrenceState.RUNNING
@@ -43,7 +44,7 @@ _COMPLETED: Final = OccurrenceState.COMPLETED
 
 
 class Pen(Generic[G]):
-    """Writes about one occurrence."""
+    """Writer of the changes of one occurrence."""
 
     __slots__ = (
         "_attempts",
@@ -64,21 +65,24 @@ class Pen(Generic[G]):
     def __init__(self, ref: Ref, fence: int, sequence: int, state: OccurrenceState) -> None:
         self.ref, self.fence, self.sequence, self.state = ref, fence, sequence, state
         self.begun_with = sequence
-        """The write that started it; those before it were not made with this pen."""
+        """The sequence number of the start. Writes up to this number were not made by this change writer."""
         self.unanswered = 0
         self.lent_to: AttemptKey | None = None
-        """Whose transaction makes the next write."""
+        """The attempt whose transaction makes the next write."""
         self._held: Change | bool = False
         self._held_in = state
-        """The state in which what is held found it: that is what the store has."""
-        # Ten thousand pens may be in use at a time: what most of them never hold is not made ahead.
+        """The state before the held change, which is the state in the store."""
+        # Ten thousand change writers may exist at a time, so containers that few of them need are created late.
         self._steps: tuple[Step, ...] = ()
         self._tasks: dict[int, TaskRow] | None = None
         self._attempts: dict[tuple[int, int], AttemptRow] | None = None
         self._gates: dict[int, Sequence[G]] | None = None
 
     def step(self, to: OccurrenceState, now: int, why: str | None = None) -> None:
-        """Go to another state; the same one again says why, if there is something to say."""
+        """Move to another state, through an intermediate state where the transition table needs one.
+
+        A step to the current state does nothing.
+        """
         if (between := _BY_WAY_OF.get((self.state, to))) is not None:
             self.step(between, now)
         if to is not self.state:
@@ -88,21 +92,21 @@ class Pen(Generic[G]):
             self._steps += (Step(to, now, why),)
 
     def show(self, to: OccurrenceState, now: int) -> None:
-        """Go to the state that several tasks amount to (O8); where the table has no way there, the one it is in stands.
+        """Move to the state that several tasks amount to (O8), if the transition table allows it.
 
-        One that is being stopped beside one that waits to retry shows as `retrying`, and when only the first is left
-        there is no way to `terminating`, nor any need for one.
+        Example: one task is being stopped and another waits to retry, so the occurrence shows `retrying`. When only the
+        first one is left, the table has no transition to `terminating`, and the state stays.
         """
         if (self.state, to) in _BY_WAY_OF or to in TRANSITIONS[self.state]:
             self.step(to, now)
 
     @property
     def stored_state(self) -> OccurrenceState:
-        """The state that the store has, or will have in a moment: not that of a change which waits for shares."""
+        """The state that the store has or is about to have. A change that waits for shares does not count."""
         return self._held_in if self.is_refused else self.state
 
     def note(self, task: TaskRow | None = None, attempt: AttemptRow | None = None) -> None:
-        """Say how a task or an attempt is by now."""
+        """Add the current row of a task or an attempt to the next write."""
         if task is not None:
             if self._tasks is None:
                 self._tasks = {}
@@ -121,7 +125,15 @@ class Pen(Generic[G]):
         takes: Sequence[Limit] = (),
         gives_back: bool = False,
     ) -> None:
-        """Have written what there is to write. What is behind the `gate` comes out with the answer."""
+        """Write all collected changes as one change, unless a write is held.
+
+        Args:
+            out: Receives the change.
+            is_urgent: True if the write must not wait for other changes.
+            gate: Work to launch when the write is durable.
+            takes: Limits of which the write takes a share.
+            gives_back: True if the write gives back the shares of limits.
+        """
         if self._held is not False:
             assert not gate, "nothing is launched while a write is held"
             return
@@ -149,13 +161,16 @@ class Pen(Generic[G]):
 
     @property
     def is_clean(self) -> bool:
-        """Whether it runs, and everything about that is on its way: the next write can say how it ends."""
+        """True if the occurrence runs and nothing else is left to write, so the next write can record its end."""
         return self.state is _RUNNING and not (
             self._held or self._steps or self._tasks or self._attempts or self._gates or self.lent_to
         )
 
     def complete(self, out: Outbox, task: TaskRow, attempt: AttemptRow, now: int) -> None:
-        """Have written that it has completed, with its one task: what `note`, `step` and `write` come to then."""
+        """Write that the occurrence and its only task have completed.
+
+        Fast path for `note`, `step` and `write`.
+        """
         assert self.is_clean, "nothing else is to be written"
         self.state = _COMPLETED
         self.sequence += 1
@@ -168,7 +183,7 @@ class Pen(Generic[G]):
         out.is_urgent = out.is_urgent or is_urgent
 
     def written(self, change: Change) -> Sequence[G]:
-        """A change stands. Returns what waited for it."""
+        """Record that a change is durable. Return the work that waited for it."""
         self.unanswered -= 1
         if change is self._held or (isinstance(self._held, Change) and self._held.sequence == change.sequence):
             self._held = False
@@ -181,44 +196,47 @@ class Pen(Generic[G]):
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing can be written now."""
+        """True if nothing can be written now."""
         return self._held is not False
 
     @property
     def is_refused(self) -> bool:
-        """Whether a change waits here that was refused for lack of shares."""
+        """True if the held change was refused for lack of shares and waits for a retry."""
         return isinstance(self._held, Change) and not self.unanswered
 
     @property
     def can_be_lent(self) -> bool:
-        """Whether everything is written, so that a transaction may make the next write."""
+        """True if everything is written, so that a transaction may make the next write."""
         return self._held is False and not self.unanswered and not (self._steps or self._tasks or self._attempts)
 
     def lend(self, attempt: AttemptKey) -> int:
-        """Let an attempt's transaction make the next write. Returns its number."""
+        """Let the transaction of an attempt make the next write. Return the sequence number of that write."""
         assert self.can_be_lent, "writes are answered in order"
         self._held, self.lent_to = True, attempt
         return self.sequence + 1
 
     def give_back(self, writes: int) -> None:
-        """The transaction is over, having made so many writes."""
+        """End the right of a transaction to write. `writes` is the number of writes that the transaction made."""
         assert self._held is True, "it was lent"
         self._held, self.lent_to = False, None
         self.sequence += writes
 
     def limited(self) -> None:
-        """The change that takes shares was refused for lack of them: it stays held, to be asked for again."""
+        """Record that the held change was refused for lack of shares. The change stays held for a retry."""
         assert isinstance(self._held, Change), "only what takes shares can lack them"
         self.unanswered -= 1
 
     def ask_again(self, out: Outbox) -> None:
-        """Have the change that was refused for lack of shares tried again."""
+        """Retry the change that was refused for lack of shares."""
         assert isinstance(self._held, Change), "only what takes shares can lack them"
         if not self.unanswered:
             self._send(out, self._held, is_urgent=True)
 
     def give_up(self) -> Sequence[G]:
-        """Do without what was refused for lack of shares: its number is free again. Returns what waited for it."""
+        """Drop the change that was refused for lack of shares, and reuse its sequence number.
+
+        Return the work that waited for it.
+        """
         assert isinstance(self._held, Change), "only what takes shares can lack them"
         assert not self.unanswered, "its answer is known"
         waiting = self._opened(self._held.sequence)
@@ -226,7 +244,7 @@ class Pen(Generic[G]):
         self._held = False
         self.state = self._held_in
         ends, self._steps = self._steps[-1:], ()
-        for step in ends:  # what was shown meanwhile never was so; its end stands
+        for step in ends:  # drop states shown after the refused change; keep an end
             if step.to in FINAL:
                 self.step(step.to, step.at or 0, step.why)
         return waiting

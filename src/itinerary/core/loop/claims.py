@@ -1,4 +1,4 @@
-"""From the index to a row: what comes within reach is claimed ahead of its instant, in bulk, and then waits for it."""
+"""Claims: create the rows of upcoming occurrences in bulk, ahead of their instants; and take occurrences on offer."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
 def want(board: Board, now: int, out: Outbox) -> None:
-    """Claim what is due in `[now - grace_period, now + pre_schedule_interval)` and not yet known (L3).
+    """Claim occurrences due in `[now - grace_period, now + pre_schedule_interval)` that are not yet known (L3).
 
-    Of an index that has been gone through up to some point only the rest is looked at. What became older than the grace
-    period while this node took no work is left to the sweep: it is for the job's recovery strategy to decide about.
-    What another node goes first for is left to that one (`sharing`).
+    Scan only the part of the index that was not scanned before. Leave occurrences to the sweep that became older than
+    the grace period while this node took no work: the recovery strategy of the job decides about them. Leave
+    occurrences to another node that claims them first (see `membership`).
     """
     board.has_put_off = False
     if board.is_stale or not board.takes_work:
@@ -59,7 +59,7 @@ def want(board: Board, now: int, out: Outbox) -> None:
     for number, instant in zip(numbers.tolist(), instants.tolist(), strict=True):
         plan = board.plans.plan(*board.jobs[number])
         if isinstance(plan, str) or not plan.is_runnable:
-            continue  # whoever built the index has said so
+            continue  # the index builder has logged this
         key = Key(instant, plan.number, Kind.SCHEDULED)
         if key not in board.known:
             course = board.new(key, plan, plan.due_at(instant))
@@ -70,8 +70,11 @@ def want(board: Board, now: int, out: Outbox) -> None:
 
 
 def _can_wait(board: Board, now: int) -> bool:
-    """Whether something is due now, and what is to be claimed is not for long: a job that is due each second has its
-    next claims ten seconds ahead at the very moment at which its starts have no time to lose."""
+    """True if something is due now and the next claims can wait.
+
+    A job that is due each second has its next claims, ten seconds ahead, at the same moment as its starts. Starts go
+    first.
+    """
     if board.scanned_until is None or board.next_instant - now <= board.settings.pre_schedule_interval // 2:
         return False
     alarm_at = board.alarms.next_at
@@ -79,7 +82,7 @@ def _can_wait(board: Board, now: int) -> bool:
 
 
 def take_index(board: Board, message: IndexBuilt) -> bool:
-    """Go by a new index from now on, unless it is older than the one that is there. Whether it was taken."""
+    """Replace the index, unless the new one is older. Return True if it was replaced."""
     if message.revision < board.revision:
         return False
     board.revision = message.revision
@@ -91,14 +94,14 @@ def take_index(board: Board, message: IndexBuilt) -> bool:
 
 
 def take_members(board: Board, members: Members, out: Outbox) -> None:
-    """Share the work with others than before: what has become this node's to claim is within what was gone through."""
+    """Change the nodes that share the work, and scan the index again for claims that are now for this node."""
     board.members = members
     board.scanned_until, board.next_instant = None, 0
     out.log(Level.INFO, "nodes.sharing", others=sorted(members.lacks))
 
 
 def claims_answered(board: Board, message: ClaimsAnswered | Unclaimable, now: int, out: Outbox) -> None:
-    """What became of claims."""
+    """Handle the answers to claims."""
     board.asked -= len(message.wanted)
     if isinstance(message, Unclaimable):
         jobs = sorted({board.known[item.key].plan.name for item in message.wanted if item.key in board.known})
@@ -137,7 +140,7 @@ def _won(board: Board, claimed: Claimed, now: int, out: Outbox) -> None:
 
 
 def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
-    """Others have these: they are remembered for as long as they could be wanted again."""
+    """Retire claims that this node did not get. Remember them while the index can still yield them."""
     for item in wanted:
         course = board.known.get(item.key)
         if course is not None and course.stage is Stage.WANTED:
@@ -145,12 +148,12 @@ def _let_go(board: Board, wanted: Iterable[Wanted], now: int) -> None:
 
 
 def take_offers(board: Board, now: int, out: Outbox) -> None:
-    """Line up what anybody may start, or go on with; no more than there is room for, since others may have room too
-    (protocol rule 15).
+    """Queue occurrences that any node may start or resume, if slots are free for them (protocol rule 15).
 
-    What is this node's own already, nobody else will take for a while. Whose turn has come in its job goes before the
-    others: it has the slot already, and whatever else of that job were tried would only wait for it. A backlog is taken
-    up at its pace, and leaves some slots to what is due now (R3). What is left over is looked at again.
+    Other nodes may have slots for the rest. Occurrences that this node owns are queued in any case, because no other
+    node takes them for a while. An occurrence that holds the overlap slot goes before the others of its job, which
+    would only wait for it. A backlog is taken at its recovery pace and leaves some slots to due occurrences (R3).
+    Remaining offers stay for the next iteration.
     """
     board.more_at = None
     if board.called:
@@ -172,7 +175,7 @@ def take_offers(board: Board, now: int, out: Outbox) -> None:
         if (begun >= ready) if row.is_recovery else (room <= 0 and row.owner != board.here.node):
             board.offers.append(row)
         elif _is_being_claimed(board, row):
-            board.offers.append(row)  # at the start of a node, say, which knows in a moment that it is there already
+            board.offers.append(row)  # for example at node start: the answer shows soon whether this node has it
         elif row.due_at <= now and _is_for_anybody(row) and _is_new(board, row) and _take_up(board, row, now, out):
             room -= 1
             begun += row.is_recovery
@@ -182,7 +185,7 @@ def take_offers(board: Board, now: int, out: Outbox) -> None:
 
 
 def _has_its_turn(row: OccurrenceRow) -> bool:
-    """Whether it stood in line, and was handed the slot: it is nobody's, and pending."""
+    """True if the occurrence was queued and received the overlap slot: it has no owner and is pending."""
     return row.owner is None and row.status is OccurrenceState.PENDING
 
 
@@ -195,13 +198,16 @@ def _is_free(row: OccurrenceRow) -> bool:
 
 
 def _is_left_behind(row: OccurrenceRow) -> bool:
-    """Whether it began on a node that is gone, and somebody must go on with it."""
+    """True if the occurrence began on a node that is gone, so another node must resume it."""
     return row.started_at is not None and row.owner is None and row.status not in FINAL
 
 
 def _is_new(board: Board, row: OccurrenceRow) -> bool:
-    """Whether it is not here already. What was here and is over comes back with a higher fence: it was queued and its
-    turn has come, or an update took it away and another brought it back."""
+    """True if this node does not have the occurrence already.
+
+    An occurrence that was done here can return with a higher fence. Its turn in the overlap queue has come, or one
+    update removed it and another restored it.
+    """
     here = board.by_ref.get(row.ref)
     if here is not None:
         return here.stage is Stage.OVER and row.fence > here.last_fence
@@ -217,7 +223,7 @@ def _is_being_claimed(board: Board, row: OccurrenceRow) -> bool:
 def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
     has_begun = row.started_at is not None
     if not has_begun and board.pause_holding(row.job, made_at(row), now) is not None:
-        return False  # it is offered again, until its job is resumed
+        return False  # offered again until its job is resumed
     plan = board.plans.plan(row.job, row.version) if has_begun else board.plan_of(row.key, row.version)
     if isinstance(plan, str) or not plan.is_runnable:
         return False
@@ -245,7 +251,7 @@ def _take_up(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> bool:
 
 
 def release(board: Board, course: Course, now: int, out: Outbox) -> None:
-    """Give back what has not started: this node will not start it."""
+    """Give back an occurrence that has not started and that this node will not start."""
     if course.fence is not None:
         why = f"released by node {board.here.name}, which shuts down"
         out.releases.append(Intervention(course.ref, course.fence, None, why, is_unstarted=True))

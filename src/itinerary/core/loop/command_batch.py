@@ -1,4 +1,4 @@
-"""Commands as they come up in one iteration, put together by kind: a thousand starts leave the loop as one command."""
+"""The commands of one iteration, grouped by kind: a thousand starts leave the loop as one command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Outbox"]
 
 
 class Outbox:
-    """What the loop asks for in one iteration."""
+    """The commands that the loop issues in one iteration."""
 
     __slots__ = (
         "_others",
@@ -60,11 +60,11 @@ class Outbox:
     def __init__(self) -> None:
         self.wanted: list[Wanted] = []
         self.wanted_under = 0
-        """The revision by which they are wanted: the iteration may hear of a newer one afterwards."""
+        """The timeline revision of the claims. The iteration may receive a newer revision afterwards."""
         self.starts: list[Start] = []
         self.changes: list[Change] = []
         self.is_urgent = False
-        """Whether one of the changes must not wait for more to come together."""
+        """True if one of the changes must not wait for others to share its write."""
         self.assignments: list[Assignment] = []
         self.stops: list[AttemptKey] = []
         self.kills: list[AttemptKey] = []
@@ -78,31 +78,32 @@ class Outbox:
         self._others: list[Command] = []
 
     def reply(self, to: ReplyTo, answer: Any) -> None:
-        """Answer somebody, if somebody asked."""
+        """Answer a caller, if the message has one."""
         if to is not None:
             self._others.append(Reply(to, answer))
 
     def log(self, level: Level, event: str, **fields: Any) -> None:
-        """Say something."""
+        """Log an event with its fields."""
         self._others.append(Log(level, event, fields))
 
     def keep(self, row: StatisticsRow, counted: Counted) -> None:
-        """Store what the loop did, and tell what it has in hand."""
+        """Store statistics of the loop, and publish its current load."""
         self._others.append(KeepStatistics(row, counted))
 
     def rebuild(self, why: str) -> None:
-        """Have the index built anew, once."""
+        """Request a rebuild of the index, once per iteration."""
         self._rebuild = self._rebuild or why
 
     def exit(self, unfinished: int, error: str | None = None) -> None:
-        """The loop is done."""
+        """End the loop."""
         self._others.append(Exit(unfinished, error))
 
     def commands(self, revision: int) -> list[Command]:
-        """Return every command. Ends come before starts, and starts before everything that can wait.
+        """Return all commands: ends first, then starts, then everything that can wait.
 
-        Do not launch an attempt that is killed in the same iteration: a node that was frozen may receive the answer to
-        a start after it has lost the run. Launch an attempt before it is asked to stop: its executor must know it.
+        Do not launch an attempt that is killed in the same iteration. A node that was frozen may receive the answer to
+        a start after it has lost the run. Launch an attempt before it is asked to stop, because its executor must know
+        it.
         """
         killed = set(self.kills)
         launched = self.assignments

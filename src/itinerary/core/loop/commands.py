@@ -1,6 +1,6 @@
-"""Everything that the loop asks for. Commands are imperative; each is carried out by one component outside.
+"""Commands: everything that the loop asks for. Names are imperative. A component outside carries out each command.
 
-Those of one kind that come up in one iteration are one command: a thousand starts are one write, and one launch.
+Commands of the same kind in one iteration are grouped: a thousand starts are one write and one launch.
 """
 
 from __future__ import annotations
@@ -41,106 +41,106 @@ __all__ = [
 
 
 class _Command(msgspec.Struct, frozen=True):
-    """Something to be done."""
+    """Base class of all commands."""
 
 
 class Claim(_Command, frozen=True):
-    """Create these occurrences' rows."""
+    """Command to create the rows of these occurrences."""
 
     revision: int
     wanted: Sequence[Wanted]
 
 
 class StartRuns(_Command, frozen=True):
-    """Start these occurrences."""
+    """Command to start these occurrences."""
 
     revision: int
     starts: Sequence[Start]
 
 
 class Write(_Command, frozen=True):
-    """Write these changes, in order: at once, or when enough have come together."""
+    """Command to write these changes in order, at once or together with later ones."""
 
     changes: Sequence[Change]
     is_urgent: bool
 
 
 class Release(_Command, frozen=True):
-    """Give these back: they have not started, and this node will not start them."""
+    """Command to give back occurrences that this node will not start or continue."""
 
     interventions: Sequence[Intervention]
 
 
 class TakeUp(_Command, frozen=True):
-    """Take these, which began on nodes that are gone, and read them: this node goes on with them."""
+    """Command to take over occurrences that began on nodes that are gone, and to read their rows."""
 
     interventions: Sequence[Intervention]
 
 
 class Launch(_Command, frozen=True):
-    """Begin these attempts; their rows are written."""
+    """Command to begin these attempts. Their rows are durable."""
 
     assignments: Sequence[Assignment]
 
 
 class Stop(_Command, frozen=True):
-    """Ask these attempts to end."""
+    """Command to ask these attempts to end."""
 
     attempts: Sequence[AttemptKey]
 
 
 class Kill(_Command, frozen=True):
-    """End these attempts by force, or give them up; the loop has."""
+    """Command to end these attempts by force, or to abandon them. The loop has abandoned them already."""
 
     attempts: Sequence[AttemptKey]
 
 
 class Follow(_Command, frozen=True):
-    """Orchestrate these occurrences: they have started here."""
+    """Command to orchestrate these occurrences, which have started here."""
 
     refs: Sequence[Ref]
 
 
 class Forget(_Command, frozen=True):
-    """Orchestrate these no longer: they have ended, or are somebody else's."""
+    """Command to stop orchestrating these occurrences, which have ended or belong to other nodes."""
 
     refs: Sequence[Ref]
 
 
 class ReadRows(_Command, frozen=True):
-    """Read these occurrences: somebody has changed them."""
+    """Command to read these occurrences, which were changed elsewhere."""
 
     refs: Sequence[Ref]
 
 
 class RebuildIndex(_Command, frozen=True):
-    """Read the timeline and build the index, now."""
+    """Command to read the timeline and rebuild the index now."""
 
     why: str
 
 
 class KeepStatistics(_Command, frozen=True):
-    """Store what the loop did, and tell whoever watches what it has in hand."""
+    """Command to store statistics of the loop and to publish its current load."""
 
     row: StatisticsRow
     counted: Counted
 
 
 class Reply(_Command, frozen=True):
-    """Answer somebody."""
+    """Command to answer a caller."""
 
     to: ReplyTo
     answer: Any
 
 
 class Announce(_Command, frozen=True):
-    """Tell whoever watches."""
+    """Command to publish events to observers."""
 
     news: Sequence[News]
 
 
 class Level(StrEnum):
-    """How loud."""
+    """Severity of a log event."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -149,7 +149,7 @@ class Level(StrEnum):
 
 
 class Log(_Command, frozen=True):
-    """Say something: an event and its fields."""
+    """Command to log an event with its fields."""
 
     level: Level
     event: str
@@ -157,10 +157,13 @@ class Log(_Command, frozen=True):
 
 
 class Exit(_Command, frozen=True):
-    """The loop is done: everything it had has ended or is given back, or `error` says why it cannot go on."""
+    """Command to end the loop.
+
+    All occurrences of the node have ended or are given back, or `error` says why the loop cannot continue.
+    """
 
     unfinished: int = 0
-    """What still ran when the time for its end was over."""
+    """The number of occurrences that still ran at the end of the shutdown time."""
     error: str | None = None
 
 

@@ -1,7 +1,7 @@
-"""The end of an occurrence: what it came to, and how that is written.
+"""The end of an occurrence: its outcome, and the write of that outcome.
 
-Most come to it when their tasks are done. It may also come from outside: somebody closes it, its orchestrator falls
-silent, or a write is refused because it is somebody else's by now.
+Most occurrences end when their tasks are done. Other causes are a request to close the occurrence, a silent
+orchestrator, or a write that is refused because another node owns the occurrence.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["end", "finished", "give_up", "leave", "lose", "named", "orphan", "ou
 
 
 def named(course: Course) -> dict[str, Any]:
-    """What people know it by, for a line of the log."""
+    """Return the fields that identify an occurrence in a log event."""
     return {"run": course.key.run_id(course.plan.name), "occurrence": course.ref}
 
 
 def outcome(course: Course) -> tuple[OccurrenceState, str | None]:
-    """What it comes to, and why."""
+    """Return the final state of an occurrence, and the reason for it."""
     if course.closing is not None:
         return course.closing.outcome, course.closing.why
     state, blamed = outcome_of(course.tasks)
@@ -43,7 +43,7 @@ def _explained(task: TaskProgress) -> str:
 
 
 def end(course: Course, now: int, out: Outbox) -> None:
-    """Have its end written, at once (protocol rule 10)."""
+    """Write the end of an occurrence at once (protocol rule 10)."""
     state, why = outcome(course)
     course.stage = Stage.ENDING
     course.errand = None
@@ -52,19 +52,19 @@ def end(course: Course, now: int, out: Outbox) -> None:
 
 
 def finished(course: Course, state: OccurrenceState, now: int, why: str | None) -> Finished:
-    """The news that it has ended."""
+    """Return the event for the end of an occurrence."""
     started_at = course.started_at if course.has_begun else None
     attempts = max((task.number for task in course.tasks), default=0) if course.has_begun else 0
     return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why, course.due_at, attempts)
 
 
 def tried(course: Course, task: TaskProgress, now: int) -> Tried:
-    """The news that its newest attempt has ended."""
+    """Return the event for the end of the newest attempt of a task."""
     return Tried(course.plan.name, task.task.name, task.status, task.started_at or None, now)
 
 
 def give_up(course: Course, by: str) -> None:
-    """Do without the write that was refused for lack of shares, and without the attempts that waited for it."""
+    """Drop the write that was refused for lack of shares, and the attempts that waited for it."""
     for waiting in course.pen.give_up():
         if isinstance(waiting, TaskProgress):
             waiting.take_back(StopReason(by))
@@ -72,9 +72,10 @@ def give_up(course: Course, by: str) -> None:
 
 
 def orphan(course: Course, now: int, out: Outbox) -> None:
-    """End all that runs of an occurrence whose orchestrator has been silent for too long (O4).
+    """End all running work of an occurrence whose orchestrator has been silent for too long (O4).
 
-    Each task says so, too: if this node dies before its hooks are told, another node reads there what it came to.
+    Record the reason in each task as well. If this node dies before the hooks have run, another node reads the outcome
+    there.
     """
     why = f"{SILENT} {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
     if course.runs_errand and course.errand is not None:
@@ -105,21 +106,21 @@ def orphan(course: Course, now: int, out: Outbox) -> None:
 
 
 def lose(course: Course, why: str, out: Outbox) -> None:
-    """It is somebody else's by now, or has ended: what runs here is ended, and nothing more is written."""
+    """Kill the work of an occurrence that has ended or belongs to another node now, and write nothing more."""
     kill_all(course, out)
     course.stage = Stage.OVER
     out.log(Level.WARNING, "occurrence.lost", **named(course), why=why)
 
 
 def leave(course: Course, out: Outbox) -> None:
-    """What runs of it goes on without this node, and is for another one to follow: here nobody listens any more."""
+    """Stop following an occurrence whose work continues without this node. Another node follows it."""
     kill_all(course, out)
     course.stage = Stage.OVER
     out.log(Level.INFO, "occurrence.left", **named(course), why="its pods go on, and another node follows them")
 
 
 def kill_all(course: Course, out: Outbox) -> None:
-    """End by force all that runs of it."""
+    """Kill all running work of an occurrence."""
     out.kills += [task.key(course.ref) for task in course.tasks if task.phase in (Phase.RUNNING, Phase.STOPPING)]
     if course.errand is not None and course.runs_errand:
         out.kills.append(course.errand.key)

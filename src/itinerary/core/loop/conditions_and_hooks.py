@@ -1,16 +1,15 @@
-"""What is run besides the tasks: requirements, what is done about unmet ones, and hooks (O3, X7).
+"""Everything that runs besides the tasks: requirements, actions for unmet requirements, and hooks (O3, X7).
 
-All of them are run by the executors, like tasks, and come back as outcomes. Requirements are looked at one after the
-other, before anything else:
+The executors run them like tasks and report outcomes. Requirements are checked one after another, before anything else:
 
-    condition_pending ─► condition_running ─► met: the next one, or on to the tasks
-              ▲                    └─ unmet ─► action_pending ─► action_running ─► skipped, failed,
-              └────────────── wait, or do something about it, and look again ◄──────────┘
+    condition_pending ─► condition_running ─► met: the next requirement, or the tasks
+              ▲                    └─ unmet ─► action_pending ─► action_running ─► skipped, failed, or
+              └────────────── wait, or run an action, and check again ◄─────────────────┘
 
-While it waits it is `condition_pending`, and gives back its shares of limits. It keeps the overlap slot of its job.
+A waiting occurrence is `condition_pending` and gives back its shares of limits. The occurrence keeps its overlap slot.
 
-A wait is written when it begins and when it ends. The looks in between write nothing: the row says already that the
-requirement is being waited for, and to look again changes nothing.
+The start and the end of a wait are written. The checks in between write nothing, because the row already says that the
+occurrence waits for the requirement.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from itinerary.schedules.durations import format_duration, parse_duration
 __all__ = ["A_REQUIREMENT", "Hopeless", "check", "complain", "errand_on_time", "judge", "launch", "look_again", "tell"]
 
 A_REQUIREMENT: Final = "a requirement"
-"""Who closes an occurrence whose requirements are not met."""
+"""The recorded cause of closing an occurrence whose requirements are not met."""
 _RUN: Final = "run"
 
 
 class Hopeless(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer of a requirement that waiting does not meet: another job's run has ended, and has not completed."""
+    """Answer of a requirement that waiting cannot meet: the run of another job has ended and has not completed."""
 
     why: str
 
 
 def check(course: Course, index: int, now: int, out: Outbox) -> None:
-    """Look at a requirement; whatever that takes is run when it is written that it is."""
+    """Check a requirement. The check is launched when its write is durable."""
     requirement = course.plan.definition.requires[index]
     if course.deadline_at is None:
         course.deadline_at = now + parse_duration(requirement.deadline)
@@ -58,7 +57,7 @@ def check(course: Course, index: int, now: int, out: Outbox) -> None:
 
 
 def look_again(course: Course, now: int, out: Outbox) -> None:
-    """Look at a requirement again after a wait. Nothing is written for that."""
+    """Check a requirement again after a wait. Write nothing."""
     assert course.errand is not None, "it remembers what it waits for"
     course.resume_at = None
     index = course.errand.index
@@ -67,7 +66,7 @@ def look_again(course: Course, now: int, out: Outbox) -> None:
 
 
 def tell(course: Course, kind: ErrandKind, index: int, now: int, out: Outbox) -> bool:
-    """Tell a hook, the one of that number. True if there is none: all have been told."""
+    """Call the hook at `index`. Return True if there is none, because all hooks have been called."""
     definition = course.plan.definition
     hooks = definition.on_start if kind is ErrandKind.ON_START else definition.on_complete
     if index == len(hooks):
@@ -78,7 +77,7 @@ def tell(course: Course, kind: ErrandKind, index: int, now: int, out: Outbox) ->
 
 
 def launch(course: Course, errand: Errand, now: int, out: Outbox) -> None:
-    """Run it, now; unless it is no longer wanted, since the occurrence was closed while a write was on its way."""
+    """Launch a check, action or hook, unless the occurrence was closed while the write was in flight."""
     if course.errand is not errand:
         return
     run: JsonObject = {"python": errand.title}
@@ -116,7 +115,7 @@ def _gate(course: Course, kind: ErrandKind, index: int, title: str, out: Outbox)
 
 
 def errand_on_time(course: Course, now: int, out: Outbox) -> bool:
-    """It has had its time: it is asked to end, and then given up. True when it is given up."""
+    """Ask an overdue check, action or hook to end, and later kill it. Return True if it was killed."""
     errand = course.errand
     if errand is None:
         return False
@@ -129,11 +128,11 @@ def errand_on_time(course: Course, now: int, out: Outbox) -> bool:
     return False
 
 
-# -- what comes of it ------------------------------------------------------------------------------------------------
+# -- outcomes --------------------------------------------------------------------------------------------------------
 
 
 def complain(course: Course, errand: Errand, ended: Outcome, out: Outbox) -> None:
-    """Say so, if it did not do what it should; what follows from that is another matter."""
+    """Log a check, action or hook that did not succeed."""
     if not isinstance(ended, Succeeded):
         error = ended.error if isinstance(ended, Failed) else "it took too long"
         what = f"{errand.kind.name.lower()} {errand.title}"
@@ -141,8 +140,10 @@ def complain(course: Course, errand: Errand, ended: Outcome, out: Outbox) -> Non
 
 
 def judge(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox) -> bool | Closing:
-    """What follows from a requirement, or from what was done about it: True when all are met, False while it goes on,
-    or how the occurrence is to be closed."""
+    """Evaluate the outcome of a check or an action.
+
+    Return True if all requirements are met, False while there is more to do, or a `Closing` to end the occurrence with.
+    """
     if errand.kind is ErrandKind.ACTION:
         return _acted(course, errand, ended, now, out)
     requires = course.plan.definition.requires
@@ -168,13 +169,13 @@ def judge(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox)
 
 
 def _is_looked_at(course: Course, requirement: Requirement, now: int) -> None:
-    """End a wait: what was found out is the result of a look, which has not been written."""
+    """End a wait, and record the check that ended it. Checks during a wait are not written."""
     if course.pen.state is OccurrenceState.CONDITION_PENDING:
         course.pen.step(OccurrenceState.CONDITION_RUNNING, now, f"requires {requirement}")
 
 
 def _answer(result: str | None, requirement: Requirement) -> str | Hopeless | None:
-    """What a requirement says: run, or what to do instead. None if that makes no sense."""
+    """Return the answer of a requirement: run, or what to do instead. Return None if the answer is not valid."""
     try:
         value: Any = None if result is None else msgspec.json.decode(result)
         if requirement.job is not None and isinstance(value, dict):
@@ -218,15 +219,15 @@ def _acted(course: Course, errand: Errand, ended: Outcome, now: int, out: Outbox
 
 
 def _wait(course: Course, requirement: Requirement, now: int, out: Outbox) -> bool | Closing:
-    """Look again after a while, up to the deadline."""
+    """Check again after an interval, up to the deadline."""
     assert course.deadline_at is not None, "it was set when the requirement was first looked at"
     if now >= course.deadline_at:
         after = format_duration(parse_duration(requirement.deadline))
         return _failed(f"requires {requirement}, which was not so within {after}")
     course.resume_at = min(now + parse_duration(requirement.every), course.deadline_at)
     if course.pen.state is OccurrenceState.CONDITION_PENDING:
-        return False  # that it waits is written
-    course.pen.step(OccurrenceState.CONDITION_PENDING, now)  # so `action_running` is only what does something
+        return False  # the wait is written already
+    course.pen.step(OccurrenceState.CONDITION_PENDING, now)  # `action_running` means that an action runs
     gives_back = course.has_shares and bool(course.terms.limits)
     course.has_shares = course.has_shares and not gives_back
     course.pen.write(out, gives_back=gives_back)

@@ -1,12 +1,12 @@
-"""What a node tells whoever wants to watch: what began, what was tried, what came of it, and how busy it is.
+"""Events that a node publishes to observers: starts, attempts, ends, and load.
 
     Began, Tried, Finished     the life of an occurrence that runs here
-    Settled                    what somebody else ended: the sweep, the reaper, the rescuer
-    Counted                    how much is in hand, once in each `loop_interval`
-    FellBehind                 the node cannot keep up, or does so again
+    Settled                    a decision of another component: the sweep, the reaper, the rescuer
+    Counted                    the current load, once in each `loop_interval`
+    FellBehind                 the node cannot keep up, or keeps up again
 
-Nothing depends on it. What is durable is in the store; this is for a terminal, for metrics and alerts, and for those in
-the same program who wait for an occurrence to end.
+No decision depends on events, and the durable facts are in the store. Events are for terminals, metrics and alerts, and
+for callers in the same process that wait for an occurrence to end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Began", "Counted", "FellBehind", "Finished", "News", "Settled", "Tri
 
 
 class Began(msgspec.Struct, frozen=True, gc=False):
-    """An occurrence has started here: that is durable."""
+    """The durable start of an occurrence on this node."""
 
     ref: Ref
     key: Key
@@ -32,11 +32,11 @@ class Began(msgspec.Struct, frozen=True, gc=False):
     due_at: int
     started_at: int
     recovery: Recovery | None = None
-    """The strategy of its job, if it makes up for an instant that was missed."""
+    """The recovery strategy of the job, if the occurrence makes up for a missed instant."""
 
 
 class Tried(msgspec.Struct, frozen=True, gc=False):
-    """An attempt of a task has ended here; that is being written."""
+    """The end of an attempt on this node. Its write is in progress."""
 
     job: str
     task: str
@@ -46,7 +46,7 @@ class Tried(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """An occurrence has ended here, or was found to be skipped or cancelled by its start: that is durable."""
+    """The durable end of an occurrence on this node. Its start may have found it skipped or cancelled."""
 
     ref: Ref
     key: Key
@@ -57,31 +57,34 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     why: str | None = None
     due_at: int | None = None
     attempts: int = 0
-    """How many attempts its task took; of several tasks, the most."""
+    """The number of attempts of its task; with several tasks, the highest number."""
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """Instants that were decided, or an occurrence that was ended, by somebody who did not run it: that is durable."""
+    """A durable decision about instants, or the durable end of an occurrence, by a component that did not run it."""
 
     key: Key
     job: str
     outcome: OccurrenceState
     why: str | None = None
     count: int = 1
-    """How many instants it answers for."""
+    """The number of instants that the decision covers."""
 
 
 class Counted(msgspec.Struct, frozen=True, gc=False):
-    """How much the loop has in hand."""
+    """The current load of the loop."""
 
     running: int
-    """Occurrences that hold a slot of this node."""
+    """The number of occurrences that hold a slot of this node."""
     retrying: int
-    """Occurrences that have begun and wait: to be tried again, for a requirement, for a share of a limit."""
+    """The number of occurrences that have begun and wait: for a retry, a requirement, or a share of a limit."""
 
 
 class FellBehind(msgspec.Struct, frozen=True, gc=False):
-    """The node cannot keep up with what is due: said every few seconds while it lasts, and None at its end."""
+    """The overload of a node that cannot keep up with due runs.
+
+    Published every few seconds while the overload lasts, and with None at its end.
+    """
 
     behind: Behind | None
 

@@ -1,18 +1,18 @@
-"""What a failure means for the other tasks (X2), and what an occurrence comes to.
+"""The effect of a failed task on the other tasks (X2), and the outcome of the occurrence.
 
-Each task has a strategy: its own, or its job's. A task that has failed for good
+Each task has a failure strategy: its own, or that of its job. When a task has failed for good, its strategy says:
 
-    fail_fast           has those in flight cancelled and the rest skipped
-    retry_on_failure    has the rest skipped; those in flight finish. While it waits to retry, nothing further begins
-    continue            leaves the others alone
+    fail_fast           cancel the tasks in flight, and skip the rest
+    retry_on_failure    let the tasks in flight finish, and skip the rest; while the task waits to retry, begin no task
+    continue            leave the other tasks alone
 
-A task that sets `continue` itself is spared whatever its peers do: it is neither cancelled nor skipped. A task that
-only inherits `continue` from its job is not spared: if the job said `continue` and one task says `fail_fast`, that task
-is essential, and its failure ends the others. The end of the occurrence as a whole, by a person, its timeout or a
-shutdown, spares no task.
+A task that sets `continue` itself is spared: the failure of a peer neither cancels nor skips it. A task that only
+inherits `continue` from its job is not spared. If the job says `continue` and one task says `fail_fast`, that task is
+essential, and its failure ends the others. If a person, the timeout or a shutdown ends the whole occurrence, no task is
+spared.
 
-This is all of it, as a function from how far the tasks are to what should happen next; it is asked again whenever one
-of them has moved.
+`decide` is a pure function from the progress of the tasks to the next steps. The loop calls it after each change of a
+task.
 """
 
 from __future__ import annotations
@@ -31,18 +31,24 @@ _WAITING: Final = Phase.WAITING
 
 
 class Decision(NamedTuple):
-    """What should happen next; each task is named at most once."""
+    """The next steps of an occurrence. Each task appears at most once."""
 
     begin: Sequence[TaskProgress] = ()
     stop: Sequence[TaskProgress] = ()
     skip: Sequence[TaskProgress] = ()
     is_over: bool = False
     because: TaskProgress | None = None
-    """The failure for which others are stopped or skipped."""
+    """The failed task for which others are stopped or skipped."""
 
 
 def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> Decision:
-    """What should happen next. `is_closing`: somebody ends the occurrence as a whole."""
+    """Return the next steps of an occurrence.
+
+    Args:
+        tasks: The tasks of the occurrence.
+        mode: Whether the tasks run one after another or in parallel.
+        is_closing: True if the whole occurrence is being ended.
+    """
     hard, failed = _blamed(tasks)
     stop, skip, begin = [], [], []
     busy = held = False
@@ -67,16 +73,16 @@ def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> De
 
 
 def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: bool) -> bool:
-    """Whether a task that has just failed must not be tried again, though its own policy would allow it."""
+    """True if a task that has just failed must not be retried, although its own policy allows it."""
     if is_closing:
         return True
     return not _is_spared(task, is_closing=False) and _blamed(tasks)[0] is not None
 
 
 def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProgress | None]:
-    """What an occurrence comes to whose tasks are all done, and the failure that made it so."""
+    """Return the final state of an occurrence whose tasks are all done, and the failed task that decided it."""
     failed = [task for task in tasks if task.has_failed]
-    if not failed:  # nearly always
+    if not failed:  # the usual case
         return OccurrenceState.COMPLETED, None
     hard = next((task for task in failed if not task.config.failure.spares_peers), None)
     if hard is not None:
@@ -85,13 +91,13 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
 
 
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
-    """True if the failure of a peer leaves the task alone, since the task sets `continue` itself."""
+    """True if the failure of a peer leaves the task alone, because the task sets `continue` itself."""
     config = task.config
     return not is_closing and config.failure.spares_peers and config.source("failure") is Level.TASK
 
 
 def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:
-    """The failure for which those in flight are stopped, and the one for which the rest is skipped."""
+    """Return the failed task for which tasks in flight are stopped, and the one for which the rest is skipped."""
     failed = [task for task in tasks if task.has_failed and not task.config.failure.spares_peers]
     if not failed:
         return None, None

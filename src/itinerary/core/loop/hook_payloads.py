@@ -1,4 +1,4 @@
-"""What hooks are told: an occurrence as it starts, and its report as it ends, from what the loop knows of it."""
+"""Data that hooks receive: the occurrence at its start, and its report at its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["occurrence_told", "report_told"]
 def occurrence_told(
     course: Course, state: OccurrenceState | None = None, why: str | None = None, ended_at: int | None = None
 ) -> Occurrence:
-    """The occurrence, as it is or as it will be in a moment."""
+    """Return the occurrence, in its current state or in the state that it is about to have."""
     job = job_id(course.plan.name)
     key = course.key
     return Occurrence(
@@ -36,7 +36,7 @@ def occurrence_told(
 
 
 def report_told(course: Course, state: OccurrenceState, why: str | None, now: int) -> Report:
-    """What it came to."""
+    """Return the report of an occurrence that is about to end."""
     tasks = [task.row(course.ref) for task in course.tasks]
     attempts = [row for task in course.tasks for row in task.tries]
     return told(course.plan.name, occurrence_told(course, state, why, now), tasks, attempts)

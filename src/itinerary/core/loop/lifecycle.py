@@ -1,14 +1,13 @@
-"""How an occurrence that has started goes from stage to stage.
+"""The stages of an occurrence that has started, and the moves between them.
 
     CHECKING ─► GREETING ─► WORKING ─► TELLING ─► ENDING
     requirements  on_start     tasks    on_complete   written
 
-Each stage has a module that knows what to do in it; here is in which order, and what happens when a stage is done, when
-somebody closes the occurrence in the middle of one, or when a time has come.
+The work of each stage is in its own module. This module decides their order, and what happens when a stage is done,
+when the occurrence is closed, and when a timer fires.
 
-The hooks are told of the end before it is written (X7). A node that dies in between leaves an occurrence that another
-one ends, and tells of, again: so they are told at least once. The price is that a job's slot is held for as long as its
-own hooks take.
+The on_complete hooks run before the end is written (X7). If the node dies in between, another node ends the occurrence
+and calls the hooks again, so hooks are called at least once. The price: the overlap slot is held while the hooks run.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ __all__ = [
 
 EXECUTION_TIMEOUT: Final = "execution timeout"
 FAILING: Final = frozenset({EXECUTION_TIMEOUT, errands.A_REQUIREMENT})
-"""Those who close an occurrence so that it has failed; by others it is cancelled."""
+"""Causes that close an occurrence as failed. Other causes cancel it."""
 
 _NEVER: Final = 2**63 - 1
 _WORKING: Final = Stage.WORKING
 _GATED: Final = Phase.GATED
 _RUNNING: Final = OccurrenceState.RUNNING
 _WORKS: Final = frozenset({OccurrenceState.RUNNING, OccurrenceState.CONTAINER_CREATING})
-"""What its start may have shown already: its tasks."""
+"""States of running tasks, which the start may have written already."""
 
 
 def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
-    """It has started here."""
+    """Begin an occurrence that has started here: check requirements, call on_start hooks, or launch tasks."""
     assert course.request is not None, "it was asked for"
     course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
     course.pen = Pen(course.ref, answer.fence, answer.sequence, course.request.to)
@@ -77,7 +76,7 @@ def begin(course: Course, answer: Started, now: int, out: Outbox) -> None:
 
 
 def begin_interrupted(course: Course, answer: Started, now: int, out: Outbox) -> None:
-    """Take note of its start, and launch nothing: a shutdown came before its function could be called (R9)."""
+    """Record a start and launch nothing: a shutdown came before the function could be called (R9)."""
     assert course.request is not None, "it was asked for"
     assert course.interruption is not None, "the shutdown has said why"
     course.fence, course.started_at, course.seen_at = answer.fence, answer.started_at, now
@@ -91,8 +90,10 @@ def begin_interrupted(course: Course, answer: Started, now: int, out: Outbox) ->
 
 
 def begin_plainly(course: Course, answer: Started, now: int, out: Outbox) -> int:
-    """It has started here, its one task begins at once, and nobody wants it to end: what `begin` comes to for nearly
-    all, of whom ten thousand may begin in the same second. Returns when something must be done about it."""
+    """Begin an occurrence whose one task is launched at once. Return when the occurrence needs attention.
+
+    Fast path of `begin` for nearly all occurrences, of which ten thousand may begin in the same second.
+    """
     task, ref, started_at = course.tasks[0], course.ref, answer.started_at
     course.stage = _WORKING
     course.fence, course.started_at, course.seen_at = answer.fence, started_at, now
@@ -109,7 +110,7 @@ def begin_plainly(course: Course, answer: Started, now: int, out: Outbox) -> int
 
 
 def greet(course: Course, now: int, out: Outbox) -> None:
-    """Tell the hooks of its start, and go on from there."""
+    """Call the on_start hooks, and continue from there."""
     _greet(course, 0, now, out)
 
 
@@ -142,16 +143,16 @@ def _settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) ->
 def _tell(course: Course, index: int, now: int, out: Outbox) -> None:
     course.stage = Stage.TELLING
     if index == 0 and course.plan.definition.on_complete:
-        course.pen.write(out, is_urgent=True)  # what the tasks did is done, should this node die while hooks are told
+        course.pen.write(out, is_urgent=True)  # keeps the results if this node dies while hooks run
     if errands.tell(course, ErrandKind.ON_COMPLETE, index, now, out):
         ending.end(course, now, out)
 
 
-# -- what happens meanwhile ------------------------------------------------------------------------------------------
+# -- reports, answers and requests -----------------------------------------------------------------------------------
 
 
 def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
-    """An executor says something. False if nobody waits for that any more: it came too late, and changes nothing."""
+    """Handle a report of an executor. Return False if it came too late and changes nothing."""
     match report:
         case Ended(key, outcome) if key.place < 0:
             return _errand_ended(course, key, outcome, now, out)
@@ -172,7 +173,7 @@ def reported(course: Course, report: Report, now: int, out: Outbox) -> bool:
 
 
 def _is_all(course: Course, key: AttemptKey) -> bool:
-    """Whether nothing is left to be done of it when this attempt has succeeded, but to write that: nearly always."""
+    """True if only the end is left to write after this attempt succeeded: the usual case."""
     task = course.tasks[0]
     return (
         len(course.tasks) == 1
@@ -184,7 +185,10 @@ def _is_all(course: Course, key: AttemptKey) -> bool:
 
 
 def _complete(course: Course, outcome: Succeeded, now: int, out: Outbox) -> None:
-    """Its one task has succeeded, and so it has completed: what `attempt_ended` and all that follows come to then."""
+    """Complete an occurrence whose only task has succeeded.
+
+    Fast path for `attempt_ended` and everything that follows it.
+    """
     (task,) = course.tasks
     task.end(course.ref, outcome, now)
     task.finish()
@@ -217,7 +221,7 @@ def _errand_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, o
 
 
 def written(course: Course, change: Change, now: int, out: Outbox) -> None:
-    """A change stands: what waited for it is launched, and what was held back meanwhile is written."""
+    """Launch the work that waited for a change that is now durable, and write what was held back."""
     for waiting in course.pen.written(change):
         if isinstance(waiting, TaskProgress):
             working.launch(course, waiting, now, out)
@@ -227,7 +231,7 @@ def written(course: Course, change: Change, now: int, out: Outbox) -> None:
 
 
 def go_on(course: Course, now: int, out: Outbox) -> None:
-    """Write what could not be written while a write was held, and draw the consequences."""
+    """Write what was held back, and act on the progress of the tasks."""
     if course.stage is _WORKING:
         _settle(course, now, out)
     elif course.stage is Stage.ENDING:
@@ -239,7 +243,7 @@ def go_on(course: Course, now: int, out: Outbox) -> None:
 
 
 def limited(course: Course, now: int, out: Outbox) -> None:
-    """A limit has no share left for it: it asks again after a while, unless its end has come meanwhile."""
+    """Handle a refusal for lack of a share: ask again later, or drop the write if the occurrence is being closed."""
     course.pen.limited()
     if course.closing is None:
         course.resume_at = course.next_ask(now)
@@ -249,7 +253,7 @@ def limited(course: Course, now: int, out: Outbox) -> None:
 
 
 def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
-    """End it as a whole: nobody is spared (X2). False if its end is decided already."""
+    """Close the whole occurrence; no task is spared (X2). Return False if its end is decided already."""
     if course.stage not in LIVE or course.stage is Stage.TELLING or course.closing is not None:
         return False
     course.closing = closing
@@ -266,16 +270,16 @@ def close(course: Course, closing: Closing, now: int, out: Outbox) -> bool:
 
 
 def orphan(course: Course, now: int, out: Outbox) -> None:
-    """End an occurrence whose orchestrator has been silent for too long, and tell its hooks (O4, X7)."""
+    """End an occurrence whose orchestrator has been silent for too long, and call its hooks (O4, X7)."""
     ending.orphan(course, now, out)
     _tell(course, 0, now, out)
 
 
 def give_way(course: Course, why: str, now: int, out: Outbox) -> bool:
-    """End what runs of it, for others may soon take it for theirs, and run it (protocol rule 18). Whether something
-    ran.
+    """Kill running work that other nodes may soon take over and run (protocol rule 18).
 
-    What has been ended here is tried again, here or there: the write that begins the next attempt says who may.
+    This node or another one retries the killed attempts: the write that begins the next attempt decides which node may.
+    Return True if something ran.
     """
     if course.stage is not Stage.WORKING or not working.lose_attempts(course, why, now, out):
         return False
@@ -287,7 +291,7 @@ def give_way(course: Course, why: str, now: int, out: Outbox) -> bool:
 
 
 def on_time(course: Course, now: int, out: Outbox) -> None:
-    """A time has come at which something must be done."""
+    """Handle a due timer: the end of a wait, a limit on a check or hook, a timeout, or a retry."""
     if course.resume_at is not None and course.resume_at <= now:
         _resume(course, now, out)
     if errands.errand_on_time(course, now, out):
@@ -315,7 +319,7 @@ def _resume(course: Course, now: int, out: Outbox) -> None:
 
 
 def wakes_at(course: Course) -> int | None:
-    """When something must be done about it, if nothing happens before."""
+    """Return when the occurrence needs attention, if nothing happens before."""
     waits, stage = course.place != 0, course.stage
     at = _NEVER if waits or course.resume_at is None else course.resume_at
     if (errand := course.errand) is not None:
@@ -334,21 +338,21 @@ def wakes_at(course: Course) -> int | None:
 
 
 def is_waiting(course: Course) -> bool:
-    """Whether it only waits, for time to pass or a share of a limit: then it needs no slot of the node meanwhile."""
+    """True if the occurrence only waits, for time or a share of a limit, and needs no slot of the node."""
     if course.stage is Stage.CHECKING:
         return course.resume_at is not None
     return course.stage is Stage.WORKING and (course.only_waits or course.pen.is_refused)
 
 
 def wants_slot(course: Course, now: int) -> bool:
-    """Whether it has waited long enough, and goes on as soon as it has a slot of the node again."""
+    """True if the wait has ended, and the occurrence resumes as soon as it has a slot of the node again."""
     if course.resume_at is not None:
         return course.resume_at <= now
     return any(task.phase is Phase.RETRYING and task.retry_at <= now for task in course.tasks)
 
 
 def has_waited_too_long(course: Course, now: int, out: Outbox) -> bool:
-    """Whether it waits for a slot to look at a requirement again, and no time is left for that: then it fails."""
+    """Fail an occurrence that got no slot to check its requirement before the deadline. Return True if it failed."""
     if course.stage is not Stage.CHECKING or course.deadline_at is None or now < course.deadline_at:
         return False
     why = "a requirement was not met when it was last looked at, and there was no slot to look at it again in time"

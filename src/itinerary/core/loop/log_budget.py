@@ -1,15 +1,15 @@
-"""A budget for log lines: the first of a second are written, and the others are counted and summarised.
+"""A budget for log lines: the first lines of a second are written, and the others are counted and summarised.
 
-A node that skips or queues thousands of runs in a second would otherwise spend more time on the lines than on the runs,
-and no operator reads them. Nothing is hidden: what is beyond the budget is said once a second, with how many there were
-and the first few as examples.
+A node that skips or queues thousands of runs in a second would spend more time on log lines than on runs. No operator
+reads them all. Nothing is hidden: once a second, a summary gives the number of omitted lines and the first few as
+examples.
 
     budget = LogBudget()
     if budget.admits("run.skipped", "etl:1767225600", now):
         …write the line…
     log_summaries(log, budget.summaries(now))
 
-Lines are counted by event, so a flood of one event takes nothing from another.
+Lines are counted by event, so a flood of one event does not use up the budget of another.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["LINES_A_SECOND", "SUMMARY_AFTER", "LogBudget", "Summary", "log_summaries"]
 
 LINES_A_SECOND: Final = 50
-"""How many lines of one event are written in a second."""
+"""The most lines of one event that are written in a second."""
 SUMMARY_AFTER: Final = 1.5
-"""Seconds after which a writer that hears nothing more says what it has counted."""
+"""Seconds without a new line after which a writer logs its summaries."""
 _EXAMPLES: Final = 5
 
 
 class Summary(NamedTuple):
-    """Lines of one event that were not written one by one."""
+    """Lines of one event that were counted and not written."""
 
     event: str
     lines: int
     examples: tuple[str, ...]
-    """What the first of them were about."""
+    """The subjects of the first of these lines."""
     level: str
 
 
@@ -48,7 +48,7 @@ class _Counted:
 
 
 class LogBudget:
-    """Counts lines by event and second. `now` is in microseconds, by any clock that does not jump far."""
+    """Counter of log lines by event and second. `now` is in microseconds, from any clock that does not jump far."""
 
     def __init__(self, lines_a_second: int = LINES_A_SECOND) -> None:
         self._lines = lines_a_second
@@ -57,7 +57,14 @@ class LogBudget:
         self._owed: list[Summary] = []
 
     def admits(self, event: str, about: str, now: int, level: str = "info") -> bool:
-        """Return True if a line may be written. If not, the line is counted."""
+        """True if a line may be written. Otherwise the line is counted.
+
+        Args:
+            event: The name of the event.
+            about: The subject of the line, for the examples of the summary.
+            now: The current time.
+            level: The severity of the line.
+        """
         if now // SECOND != self._second:
             self._turn(now)
         counted = self._counted.get(event)
@@ -73,19 +80,19 @@ class LogBudget:
         return False
 
     def summaries(self, now: int) -> list[Summary]:
-        """Return what is to be said of seconds that are over; each summary is returned once."""
+        """Return the summaries of past seconds. Each summary is returned once."""
         if now // SECOND != self._second:
             self._turn(now)
         owed, self._owed = self._owed, []
         return owed
 
     def close(self) -> list[Summary]:
-        """Return everything that has not been said."""
+        """Return all remaining summaries."""
         return self.summaries((self._second + 1) * SECOND)
 
     @property
     def owes(self) -> bool:
-        """True if something was counted and not said."""
+        """True if lines were counted and not yet summarised."""
         return bool(self._owed) or any(counted.left_out for counted in self._counted.values())
 
     def _turn(self, now: int) -> None:
@@ -98,7 +105,7 @@ class LogBudget:
 
 
 def log_summaries(log: Any, summaries: Sequence[Summary]) -> None:
-    """Tell a log how many lines of each event were counted and not written."""
+    """Log how many lines of each event were counted and not written."""
     for one in summaries:
         examples = list(one.examples)
         if one.level in ("warning", "error"):

@@ -1,7 +1,7 @@
-"""Everything that the loop is told. Messages are in the past tense: they say what happened, and ask for nothing.
+"""Messages: everything that the loop receives. Names are in the past tense, and say what happened.
 
-Those that somebody waits for carry a `reply`: whatever the loop answers goes out as a `Reply` command with the same
-object in it, and whoever sent the message knows what to do with that.
+A message whose sender waits for an answer has a `reply`. The answer leaves the loop as a `Reply` command with the same
+object, which only the sender interprets.
 """
 
 from __future__ import annotations
@@ -54,88 +54,87 @@ __all__ = [
 ]
 
 ReplyTo: TypeAlias = object
-"""What an answer is for; only who sent the message knows."""
+"""The address of an answer. Only the sender of the message interprets it."""
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """Something that happened."""
+    """Base class of all messages."""
 
 
 # -- from the index builder ------------------------------------------------------------------------------------------
 
 
 class IndexBuilt(_Message, frozen=True):
-    """What is due in the next minutes, of which jobs, as of a revision of the timeline."""
+    """The runs that are due in the next minutes, and their jobs, as of one revision of the timeline."""
 
     revision: int
     index: ScheduledRunIndex
     jobs: Sequence[tuple[JobNumber, int]]
-    """What the numbers of the index stand for: a job, at the version that is in force at those instants."""
+    """The meaning of the index numbers: a job, and its version in force at those instants."""
     job_numbers: NDArray[np.int64]
-    """The jobs alone, as a column."""
+    """The job numbers alone, as a column."""
     plans: PlanBook
 
 
 class JobChanged(_Message, frozen=True):
-    """The timeline is at another revision."""
+    """A new revision of the timeline."""
 
     revision: int
 
 
 class MembersChanged(_Message, frozen=True):
-    """Others are there to share the work with than before."""
+    """A change of the nodes that share the work."""
 
     members: Members
 
 
 class ClockDoubted(_Message, frozen=True):
-    """The store's time is far from where it should be: until it is certain again, nothing is begun (protocol rule
-    23)."""
+    """A store clock that is far from its expected time. Nothing starts until it is certain again (protocol rule 23)."""
 
     by: int
 
 
 class ClockJumped(_Message, frozen=True):
-    """The store's time is certain again, and another than before, by that much."""
+    """A store clock that is certain again, and has jumped by `by` microseconds."""
 
     by: int
     why: str
     is_absorbed: bool = False
-    """The node's time agrees with the store's all the same: nothing has to be put off."""
+    """True if the node's time still agrees with the store's, so that no timer has to move."""
 
 
 # -- from the claimer, the starter and the syncer ----------------------------------------------------------------------
 
 
 class ClaimsAnswered(_Message, frozen=True):
-    """What became of claims: those that were won, or why none could be."""
+    """The answers to claims: the claims that were won, or why none was."""
 
     wanted: Sequence[Wanted]
     answer: Sequence[Claimed] | Refusal
 
 
 class Unclaimable(_Message, frozen=True):
-    """Claims that no store could take, for good: they are logged, and not asked for again."""
+    """Claims that no store can accept. The loop logs them and does not retry."""
 
     wanted: Sequence[Wanted]
     error: str
 
 
 class StartsAnswered(_Message, frozen=True):
-    """What became of starts, one answer for each."""
+    """The answers to starts, one for each."""
 
     starts: Sequence[Start]
     answers: Sequence[Started | Refused]
 
 
 class TakenUp(_Message, frozen=True):
-    """What became of occurrences that began elsewhere and were to be taken: each as it is now, or why it was not."""
+    """The answers to takeovers: the occurrence as it is now, or why it was refused."""
 
     answers: Sequence[Detail | Refused]
 
 
 class WritesAnswered(_Message, frozen=True):
-    """What became of changes, one answer for each."""
+    """The answers to changes, one for each."""
 
     changes: Sequence[Change]
     answers: Sequence[Written | Refused]
@@ -145,26 +144,29 @@ class WritesAnswered(_Message, frozen=True):
 
 
 class AttemptsReported(_Message, frozen=True):
-    """Attempts that ended, or moved."""
+    """Attempts that ended or changed their state."""
 
     reports: Sequence[Report]
 
 
 class Heartbeats(_Message, frozen=True):
-    """These occurrences are being looked after."""
+    """Heartbeats of the orchestrators of these occurrences."""
 
     refs: Sequence[Ref]
 
 
 class TransactionOpened(_Message, frozen=True):
-    """A task wants to write in a transaction that commits with its success (D6)."""
+    """A request of a task to write in a transaction that commits with its success (D6)."""
 
     attempt: AttemptKey
     reply: ReplyTo
 
 
 class TransactionEnded(_Message, frozen=True):
-    """It has: committed, or not at all. `writes` says how many writes of the occurrence it made: one, or none."""
+    """The end of a task transaction, committed or not.
+
+    `writes` is the number of writes of the occurrence that it made: one or none.
+    """
 
     attempt: AttemptKey
     committed: bool
@@ -175,32 +177,35 @@ class TransactionEnded(_Message, frozen=True):
 
 
 class RowsRead(_Message, frozen=True):
-    """Occurrences of this node that somebody has cancelled or adjusted, as they are now."""
+    """The current rows of occurrences that were cancelled or adjusted, or whose turn in the overlap queue has come."""
 
     rows: Sequence[OccurrenceRow]
 
 
 class WorkOffered(_Message, frozen=True):
-    """Occurrences that anybody may start, or go on with."""
+    """Occurrences that any node may start or resume."""
 
     rows: Sequence[OccurrenceRow]
 
 
 class TouchLost(_Message, frozen=True):
-    """The store has not heard this node for so long (microseconds) that others may soon take it for dead."""
+    """A loss of contact with the store, after which other nodes may soon declare this node dead.
+
+    `silent_for` is the time since the store last heard this node, in microseconds.
+    """
 
     silent_for: int
 
 
 class TouchRegained(_Message, frozen=True):
-    """The store has heard this node again."""
+    """The return of contact with the store."""
 
 
 # -- from people -----------------------------------------------------------------------------------------------------
 
 
 class CancelRequested(_Message, frozen=True):
-    """Somebody wants an occurrence to end. The request is durable already (protocol rule 25)."""
+    """A request to end an occurrence. The request is durable already (protocol rule 25)."""
 
     ref: Ref
     by: str
@@ -208,7 +213,7 @@ class CancelRequested(_Message, frozen=True):
 
 
 class ConfigurationUpdated(_Message, frozen=True):
-    """An occurrence that has not started has new overrides, which are durable already."""
+    """New overrides of an occurrence that has not started. The overrides are durable already."""
 
     ref: Ref
     overrides: str
@@ -217,39 +222,39 @@ class ConfigurationUpdated(_Message, frozen=True):
 
 
 class OccurrenceAsked(_Message, frozen=True):
-    """What is known of one occurrence?"""
+    """A query for one occurrence."""
 
     ref: Ref
     reply: ReplyTo
 
 
 class ActiveAsked(_Message, frozen=True):
-    """What is active?"""
+    """A query for all active occurrences."""
 
     reply: ReplyTo
 
 
 class JobAsked(_Message, frozen=True):
-    """How is a job?"""
+    """A query for the status of a job."""
 
     job: JobNumber
     reply: ReplyTo
 
 
 class StatisticsAsked(_Message, frozen=True):
-    """How is the loop?"""
+    """A query for the statistics of the loop."""
 
     reply: ReplyTo
 
 
 class SettingsChanged(_Message, frozen=True):
-    """The settings were read again, and these hold from now on (U13)."""
+    """Settings that were read again and are in force from now on (U13)."""
 
     settings: Settings
 
 
 class ShutdownRequested(_Message, frozen=True):
-    """The node shall end."""
+    """A request to shut the node down."""
 
     why: str
 

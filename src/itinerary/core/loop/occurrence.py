@@ -1,11 +1,11 @@
-"""The course of one occurrence, from its claim to its end: what the loop keeps of each.
+"""An occurrence on its node, from its claim to its end: everything that the loop knows about it.
 
     WANTED ─► CLAIMED ─► STARTING ─► CHECKING ─► GREETING ─► WORKING ─► TELLING ─► ENDING ─► OVER
                   └► LINED_UP ┘       (conditions)  (on_start)   (tasks)  (on_complete)
 
-A stage says who is to move next; the state (O1) is what people see, and moves only as the one table allows. The way to
-a start is the scheduler's affair, and from there on `working`, `errands` and `ending` take it further: they are told
-what happened, and put what should be done into an outbox.
+A stage says which component acts next. The state (O1) is visible to people, and changes only as the transition table
+allows. `claims` and `starts` lead an occurrence to its start. From there on, `tasks`, `conditions_and_hooks` and
+`completion` handle each event, and put their commands into a command batch.
 """
 
 from __future__ import annotations
@@ -47,42 +47,42 @@ __all__ = [
 
 
 class Stage(IntEnum):
-    """Who is to move next."""
+    """The component that acts next."""
 
     WANTED = auto()
-    """The store: its row is being created."""
+    """The store: the row is being created."""
     CLAIMED = auto()
-    """Time: it waits for its instant, in `prerun`."""
+    """Time: the occurrence waits for its instant, in `prerun`."""
     LINED_UP = auto()
-    """A slot of this node: it is due, and waits for one."""
+    """A slot of this node: the occurrence is due and waits for one."""
     STARTING = auto()
-    """The store: its start is being written."""
+    """The store: the start is being written."""
     CHECKING = auto()
-    """Its requirements."""
+    """The requirements."""
     GREETING = auto()
-    """The hooks that are told of its start."""
+    """The on_start hooks."""
     WORKING = auto()
-    """Its tasks."""
+    """The tasks."""
     TELLING = auto()
-    """The hooks that are told of its end."""
+    """The on_complete hooks."""
     ENDING = auto()
-    """The store: its end is being written."""
+    """The store: the end is being written."""
     OVER = auto()
-    """Nobody: it has ended, or is somebody else's."""
+    """None: the occurrence has ended, or belongs to another node."""
 
 
 UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
-"""It has a row, and has not begun."""
+"""Stages in which the occurrence has a row and has not begun."""
 LIVE: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING, Stage.TELLING})
-"""It has begun here, and its end is not yet decided and said."""
+"""Stages in which the occurrence has begun here, and its end is not yet being written."""
 
 
 SHUTDOWN: Final = "shutdown"
-"""Who closes what runs on a node that is shut down."""
+"""The recorded cause of closing an occurrence on a node that shuts down."""
 
 
 class Closing(NamedTuple):
-    """Somebody ends the occurrence as a whole: a person, its timeout, a shutdown."""
+    """The end of a whole occurrence, by a person, its timeout or a shutdown."""
 
     outcome: OccurrenceState
     by: str
@@ -90,39 +90,39 @@ class Closing(NamedTuple):
 
 
 def cancelling(by: str) -> Closing:
-    """Somebody wants it to end."""
+    """Return the closing for a cancel request."""
     return Closing(OccurrenceState.CANCELLED, by, by)
 
 
 class Interruption:
-    """A shutdown asks all attempts of an occurrence to end, and begins no further one (see `shutdown`)."""
+    """A shutdown that asks all attempts of an occurrence to end and begins no others (see `shutdown`)."""
 
     __slots__ = ("has_abandoned", "has_run", "why", "withheld")
 
     def __init__(self, why: str) -> None:
         self.why = why
         self.has_run = False
-        """Whether a function was interrupted that had been called."""
+        """True if a function was interrupted after it had been called."""
         self.has_abandoned = False
-        """Whether an attempt was given up: what it runs may still go on in this process."""
+        """True if an attempt was abandoned: its work may still run in this process."""
         self.withheld: list[AttemptRow] = []
         """Attempts whose write was refused for lack of a share of a limit."""
 
 
 class Here(NamedTuple):
-    """What all courses of a node have in common."""
+    """Facts about the node that all its occurrences share."""
 
     node: NodeNumber
     name: str
     kill_grace: int
     late_for: int
-    """How late an instant may be and still simply run: see `Settings.late_for`."""
+    """How late an instant may be and still run normally: see `Settings.late_for`."""
     turn: int = SECOND
-    """The longest time between two iterations: whoever asks for something again and again does so in such steps."""
+    """The longest time between two iterations, and the unit of the delay before a request is repeated."""
 
 
 class ErrandKind(Enum):
-    """What is run besides tasks. Its value is where a task has its place, so that nothing is taken for a task."""
+    """Kinds of calls besides tasks. The value replaces the place of a task, so no call is taken for a task."""
 
     ON_START = -1
     CONDITION = -2
@@ -131,20 +131,20 @@ class ErrandKind(Enum):
 
 
 class Errand:
-    """Something besides the tasks that is being run."""
+    """A condition check, action or hook call of an occurrence."""
 
     __slots__ = ("index", "key", "kill_at", "kind", "stop_at", "title")
 
     def __init__(self, kind: ErrandKind, index: int, title: str, key: AttemptKey) -> None:
         self.kind, self.index, self.title, self.key = kind, index, title, key
         self.stop_at: int | None = None
-        """When it is asked to end; None until it runs, and after that."""
+        """When the call is asked to end; None before it runs, and after that request."""
         self.kill_at: int | None = None
-        """When it is given up."""
+        """When the call is abandoned."""
 
 
 class Course:
-    """One occurrence on this node."""
+    """An occurrence on this node."""
 
     __slots__ = (
         "adjustments",
@@ -198,70 +198,71 @@ class Course:
     )
 
     pen: Pen[TaskProgress | Errand]
-    """Its writes; it has one from its start on."""
+    """The change writer of the occurrence, which exists from its start on."""
 
-    def __init__(self, here: Here, key: Key, plan: JobPlan, due_at: int) -> None:  # noqa: PLR0915 - all that is kept
+    def __init__(self, here: Here, key: Key, plan: JobPlan, due_at: int) -> None:  # noqa: PLR0915 - all fields
         self.here, self.key, self.plan, self.due_at = here, key, plan, due_at
         self.stage = Stage.WANTED
         self.ref = Ref(0)
         self.fence: int | None = None
-        """What it is held by before its start; None for one that anybody may start."""
+        """The fence of this node's claim before the start; None for an occurrence that any node may start."""
         self.last_fence = 0
-        """The fence that its row had when it came here: with a higher one it is another's, or free again."""
+        """The fence of the row when this node received it. With a higher fence the row has another owner, or none."""
         self.adjustments = 0
         self.overrides: str | None = None
         self.terms: Terms = plan.terms
         self.tasks: list[TaskProgress] = []
         self.request: Start | None = None
         self.only_tasks: tuple[str, ...] | None = None
-        """Of a replay: the tasks that are run again, if not all."""
+        """For a replay: the tasks to run again, if not all."""
         self.skip: str | None = None
-        """Why it is recorded as skipped when it is due, in place of its start."""
+        """The reason to record the occurrence as skipped when it is due, instead of starting it."""
         self.found: OccurrenceRow | None = None
-        """Of one that began on another node, which is gone: its row, as it was found."""
+        """For an occurrence that began on a node that is gone: its row, as this node found it."""
         self.taking: Intervention | None = None
-        """The write that makes it this node's, until that is made."""
+        """The takeover write, until the store has answered it."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.misses = 0
-        """How many heartbeats its orchestrator had missed in a row when the loop last looked."""
+        """The number of heartbeats in a row that the orchestrator had missed at the last check."""
         self.begun_at = 0
-        """When the loop heard that it has started: a moment after `started_at`."""
+        """When the loop received the start, a moment after `started_at`."""
         self.place = 0
-        """Where it stands in line; 0: nowhere."""
+        """The ticket number in the slot queue; 0 if not queued."""
         self.last_run_at: int | None = None
         self.window: Window | None = None
         self.zones: tuple[ZoneSpan, ...] = ()
-        """Of one that answers for a window: the zone data in it."""
+        """For an occurrence that covers a window: the zone data in the window."""
         self.is_recovery = self.holds_slot = self.is_marked = False
         self.has_shares = True
-        """Whether it holds its shares of limits: not while it waits to retry, or for a requirement."""
+        """True if the occurrence holds its shares of limits. False while it waits to retry, or for a requirement."""
         self.closing: Closing | None = None
         self.interruption: Interruption | None = None
         self.cancelled_by: str | None = None
-        """Who wanted it to end while its start was being written."""
+        """The origin of a cancel request that came while the start was being written."""
         self.lacks = ""
+        """The limit that had no share for the start."""
         self.made_at = key.instant
-        """When it was to run: its instant, or when it was asked for. A later pause of its job holds it."""
+        """When the occurrence was to run: its instant, or the time of its request. A later pause holds it."""
         self.held_by: Paused | None = None
-        """The pause that holds it."""
+        """The pause that holds the occurrence."""
         self.passes_held = False
-        """Its job is paused, and it was asked for since."""
+        """True if the occurrence was requested after its job was paused."""
         self.unsure = ""
-        """Why it waits and is not skipped yet: the node of the run in its job's slot is silent."""
+        """Why the occurrence waits and is not skipped yet: the node of the run in the overlap slot is silent."""
         self.lacked = self.was_early = 0
-        """The limit that had no share for its start."""
+        """How many times a share of a limit was missing, and how many times the start was too early."""
         self.ended_as: OccurrenceState | None = None
-        """What became of it without a start here, where that is known."""
+        """The outcome of an occurrence that did not start here, if it is known."""
         self.errand: Errand | None = None
         self.errands_run = 0
         self.resume_at: int | None = None
-        """When it goes on: a requirement is looked at again, a limit asked for again."""
+        """When to check a requirement again, or to ask for a share of a limit again."""
         self.deadline_at: int | None = None
-        """Until when the requirement that it waits for must be met."""
+        """The deadline of the requirement that the occurrence waits for."""
 
     @property
     def state(self) -> OccurrenceState:
-        """What people see."""
+        """The state that people see."""
         if self.stage is Stage.CLAIMED and (self.lacks or self.unsure):
             return OccurrenceState.PENDING
         if self.taking is not None and self.found is not None:
@@ -275,17 +276,17 @@ class Course:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it was started here."""
+        """True if the occurrence was started here."""
         return self.started_at != 0
 
     def next_ask(self, now: int) -> int:
-        """When to ask again for a share of a limit that had none left: soon, and then less and less often."""
+        """Return when to ask again for a missing share of a limit: soon at first, then less and less often."""
         self.lacked += 1
         return now + self.here.turn * min(1 << (self.lacked - 1), _ASKS_AFTER_MAX)
 
     @property
     def only_waits(self) -> bool:
-        """Whether none of its tasks runs, or is being ended, and some wait to be tried again."""
+        """True if no task runs or is being stopped, and at least one waits to retry."""
         waits = False
         for task in self.tasks:
             if task.phase is Phase.RETRYING:
@@ -296,35 +297,38 @@ class Course:
 
     @property
     def can_lose_tasks(self) -> bool:
-        """Whether an attempt of it runs, as far as is known, that would end with this node."""
+        """True if an attempt that would end with this node runs, as far as is known."""
         return any(task.is_running and not task.outlives for task in self.tasks)
 
     @property
     def outlives_its_node(self) -> bool:
-        """Whether what runs of it goes on without this node, all of it: pods (K4)."""
+        """True if all running work of the occurrence continues without this node: pods (K4)."""
         begun = [task for task in self.tasks if task.phase in IN_FLIGHT]
         return self.stage is Stage.WORKING and bool(begun) and all(task.outlives for task in begun)
 
     @property
     def runs_errand(self) -> bool:
-        """Whether something besides its tasks is being run, or asked to end."""
+        """True if a check, action or hook runs or is being stopped."""
         return self.errand is not None and (self.errand.stop_at is not None or self.errand.kill_at is not None)
 
     def refit(self, plan: JobPlan, overrides: str | None, adjustments: int) -> None:
-        """Make ready to start it as another version of its job, or with other overrides. Raises if these make no
-        sense, and leaves everything as it was."""
+        """Prepare to start the occurrence with another version of its job, or with other overrides.
+
+        Raises:
+            ItineraryError: The overrides are not valid. The occurrence is unchanged.
+        """
         self.terms = plan.terms_of(overrides)
         self.plan, self.overrides, self.adjustments = plan, overrides, adjustments
         self.prepare()
 
     def pass_over(self, why: str | None) -> None:
-        """Its instant is to be skipped, for this reason, or is to run after all."""
+        """Set the reason to skip the occurrence, or None to run it."""
         self.skip = why
         if self.request is not None:
             self.request = marked(replace(self.request, skip=why))
 
     def shift(self, by: int) -> None:
-        """The clock has jumped: what is to happen after so long still does (N6)."""
+        """Move all timers by the jump of the clock, so that durations stay the same (N6)."""
         self.seen_at, self.expires_at, self.begun_at = self.seen_at + by, self.expires_at + by, self.begun_at + by
         self.resume_at = None if self.resume_at is None else self.resume_at + by
         self.deadline_at = None if self.deadline_at is None else self.deadline_at + by
@@ -335,7 +339,7 @@ class Course:
             task.shift(by)
 
     def prepare(self) -> None:
-        """Make the request that starts it, ahead of its instant: then there is no time to lose."""
+        """Build the start request ahead of the instant, when there is time for it."""
         plan, terms, ref = self.plan, self.terms, self.ref
         job, definition = terms.config.job, plan.definition
         tasks = self.tasks = [
@@ -370,10 +374,10 @@ class Course:
         self.request = marked(request)
 
     def _overlap(self) -> Overlap:
-        """The policy for the case that another run of the job is in the slot: the job's, with two exceptions.
+        """Return the overlap policy of the start: that of the job, with two exceptions.
 
-        Recovery runs one after another (R2). A run that a person asked for waits for its turn where the job says
-        `skip` (R4): the policy bounds what the schedule makes due. A request that says `skip` itself is skipped.
+        Recovery runs one after another (R2). A run that a person requested waits for its turn where the job says `skip`
+        (R4): that policy limits the runs of the schedule. A request that says `skip` itself is skipped.
         """
         config = self.terms.config.job
         if self.is_recovery:
@@ -384,14 +388,13 @@ class Course:
         return config.overlap
 
     def _first_state(self, attempts: tuple[AttemptRow, ...]) -> OccurrenceState:
-        """What its first tasks amount to when they begin (O8): pods alone are being created."""
+        """Return the state of the first tasks when they begin (O8): pods alone are being created."""
         if attempts and all(task.outlives for task in self.tasks if task.phase in BEGUN):
             return OccurrenceState.CONTAINER_CREATING
         return OccurrenceState.RUNNING
 
     def may_take(self) -> int:
-        """How long it may take from its start to its end, if everything takes as long as it may: after that it is the
-        reaper's."""
+        """Return the longest possible duration from start to end. After that, the reaper ends the occurrence."""
         plan, terms = self.plan, self.terms
         if terms is plan.terms and plan.may_take is not None:
             return plan.may_take
@@ -404,7 +407,7 @@ class Course:
         return may_take
 
     def task_at(self, place: int) -> TaskProgress | None:
-        """The task of that place."""
+        """Return the task with that place, or None."""
         for task in self.tasks:
             if task.task.order == place:
                 return task
@@ -413,7 +416,7 @@ class Course:
     def assignment(
         self, key: AttemptKey, title: str, executor: str, run: JsonObject, now: int, *, has_begun: bool = False
     ) -> Assignment:
-        """One attempt, as an executor needs it."""
+        """Return the assignment of one attempt for an executor."""
         plan, window = self.plan, self.window
         facts = Facts(
             job=plan.name,
@@ -431,7 +434,7 @@ class Course:
         return Assignment(key, executor, run, facts, None, self.fence or 0, has_begun)
 
     def stop_reason(self) -> StopReason:
-        """Why its tasks are asked to end, when it is closed."""
+        """Return why the tasks of a closed occurrence are stopped."""
         assert self.closing is not None, "only what is closed has one"
         return StopReason(self.closing.by)
 

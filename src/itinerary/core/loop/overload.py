@@ -1,13 +1,13 @@
-"""Overload: whether a node starts its runs in time, and if not, what holds it up.
+"""Overload detection: whether a node starts its runs in time, and if not, why.
 
     look ── look ── late ── late ──► node.behind ── … ── in time ── in time ──► node.on_time_again
                                         └─ again every minute while it lasts
 
-A node is *behind* if a run that is due has not started for `BEHIND_MIN`, at two looks in a row. Looks are five seconds
-apart, so an operator hears of it within 20 seconds, and a pause that the node makes up for by itself is not reported.
-A run that waits for a limit, or for another run of its job, is not the node's fault and does not count.
+A node is *behind* if a due run has not started for `BEHIND_MIN`, at two looks in a row. Looks are five seconds apart,
+so an operator is notified within 20 seconds. A short delay that the node makes up for by itself is not reported. A run
+that waits for a limit, or for another run of its job, does not count.
 
-The bottleneck is decided from what was measured between two looks, never guessed:
+The bottleneck is decided from measurements between two looks, never guessed:
 
     cpu      the thread of the loop ran, or was ready to run, nearly all the time; or threads of the process were ready
              and waited for a core half of the time; or slots were free and the process used a core
@@ -29,56 +29,56 @@ __all__ = ["BEHIND_MIN", "LOOK_EVERY", "REPEAT_AFTER", "Measured", "OnTimeAgain"
 
 LOOK_EVERY: Final = 5 * SECOND
 BEHIND_MIN: Final = 5 * SECOND
-"""For how long a run may be due and not started."""
+"""How long a run may be due and not started."""
 REPEAT_AFTER: Final = 60 * SECOND
-"""How often an operator is reminded."""
+"""The interval between two reminders for an operator."""
 _LOOKS: Final = 2
-"""So many looks in a row must agree."""
+"""The number of looks in a row that must agree."""
 _LOOP_FULL: Final = 0.85
 _CORE_FULL: Final = 0.9
 _WAITED_LONG: Final = 0.5
 _SLOTS_FULL: Final = 0.8
 _STORE_FULL: Final = 0.8
-"""Shares of the time between two looks."""
+"""Fractions of the time between two looks."""
 
 
 class Measured(NamedTuple):
-    """What was measured since the last look; shares are between 0 and 1, or above."""
+    """Measurements since the last look. Fractions are between 0 and 1, or above."""
 
     oldest_due_at: int | None
-    """When the oldest run was due that is due and has not started; None: there is none."""
+    """The due time of the oldest run that is due and has not started; None if there is none."""
     waiting: int
     slots: float = 0.0
-    """The share of moments at which no slot was free and due runs waited for one."""
+    """The fraction of moments at which no slot was free and due runs waited for one."""
     loop: float = 0.0
-    """The share of time in which the loop's thread ran, or was ready to run."""
+    """The fraction of time in which the thread of the loop ran, or was ready to run."""
     process: float = 0.0
-    """How many cores the process used."""
+    """The number of cores that the process used."""
     waited: float = 0.0
-    """The share of time in which threads of the process were ready to run and had no core, added up over threads."""
+    """The fraction of time in which threads of the process were ready and had no core, added up over threads."""
     store: float = 0.0
-    """The share of time in which a call to the store was in progress."""
+    """The fraction of time in which a call to the store was in progress."""
 
 
 class OnTimeAgain(NamedTuple):
-    """The end of a time in which a node was behind; both in microseconds."""
+    """The end of an overload: its duration and the worst delay, in microseconds."""
 
     lasted: int
     worst: int
 
 
 class Overload:
-    """Judges the looks at one node."""
+    """Overload detector of one node."""
 
     def __init__(self) -> None:
         self.behind: Behind | None = None
-        """How far the node is behind; None: its runs start in time."""
+        """The current overload of the node; None if its runs start in time."""
         self._late = self._in_time = 0
         self._since = 0
         self._worst = self._said_at = 0
 
     def look(self, now: int, measured: Measured) -> Behind | OnTimeAgain | None:
-        """Judge one look; return what is to be said about it, if anything is."""
+        """Evaluate one look. Return the change to report, if there is one."""
         by = 0 if measured.oldest_due_at is None else max(now - measured.oldest_due_at, 0)
         if by < BEHIND_MIN:
             self._late, self._in_time = 0, self._in_time + 1
@@ -106,7 +106,7 @@ class Overload:
 
 
 def bottleneck(measured: Measured) -> Bottleneck:
-    """Say what held a node up, by what was measured."""
+    """Return the bottleneck of a node, from the measurements."""
     has_slots = measured.slots < _SLOTS_FULL
     is_starved = measured.loop >= _LOOP_FULL or measured.waited >= _WAITED_LONG
     if is_starved or (has_slots and measured.process >= _CORE_FULL):

@@ -1,4 +1,4 @@
-"""What the loop answers to those who ask it (L6)."""
+"""Answers of the loop to requests and queries (L6)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["ActiveOccurrence", "JobStanding", "Loan", "LoopStatistics", "Told"]
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Whether what was asked for is being done, and if not, why not."""
+    """The answer to a request: whether it is being carried out, and if not, why not."""
 
     done: bool
     why: str = ""
 
 
 class ActiveOccurrence(msgspec.Struct, frozen=True):
-    """One occurrence, as the loop has it. What it waits for is told apart (O8)."""
+    """An occurrence as the loop knows it. The reasons to wait are kept apart (O8)."""
 
     ref: Ref
     key: Key
@@ -29,11 +29,11 @@ class ActiveOccurrence(msgspec.Struct, frozen=True):
     last_heartbeat_at: int | None
     misses: int
     waits_for: str = ""
-    """A slot of this node, and its place in line; a retry, and which; a requirement; a share of a limit."""
+    """A slot of this node and the queue position; a retry and its number; a requirement; a share of a limit."""
 
 
 class JobStanding(msgspec.Struct, frozen=True):
-    """A job, as the loop has it."""
+    """The status of a job on this node."""
 
     job: str
     version: int
@@ -41,7 +41,7 @@ class JobStanding(msgspec.Struct, frozen=True):
 
 
 class LoopStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How the loop is."""
+    """Statistics of the loop."""
 
     iterations: int
     active: int
@@ -49,11 +49,14 @@ class LoopStatistics(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     free_slots: int
     unwritten: int
-    """Updates that are not durable yet."""
+    """The number of updates that are not durable yet."""
 
 
 class Loan(msgspec.Struct, frozen=True):
-    """What a task's transaction writes (D6): one of the two, and nothing else is written meanwhile."""
+    """The two possible writes of a task transaction (D6), of which it makes one.
+
+    Nothing else is written until the transaction ends.
+    """
 
     success: Change
     failure: Change

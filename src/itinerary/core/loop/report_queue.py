@@ -1,17 +1,16 @@
-"""What executors report, taken up when there is time for it: in a herd, starts come before ends.
+"""Executor reports that wait until there is time for them: when many runs start, starts come before ends.
 
-Ten thousand occurrences that are due together begin one batch after another, and the first have ended long before the
-last has begun. To work off these ends costs as much as the starts do, so it would make the last ones twice as late. So
-while hundreds of starts are to be written reports wait, until all of these are and the last have had a moment to begin,
-but half a second at the most; and then they are taken up some at a time, so that whatever comes next does not wait for
-all of them. With fewer starts an end is
-not held up at all: what follows it may depend on it (protocol rule 10).
+Ten thousand occurrences that are due together begin in batches, and the first have ended long before the last begins.
+To process these ends costs as much as the starts, so the last starts would be twice as late. So while hundreds of
+starts are to be written, reports wait, for half a second at most. Their wait ends when all these starts are written and
+the last ones have had a moment to begin. Then reports are processed in portions, so that the next message does not wait
+for all of them. With fewer starts an end does not wait at all: other runs may depend on it (protocol rule 10).
 
-A node that was stopped catches up: then late runs wait for the ends of earlier ones (`turns`), and an end is worth as
-much as a start. So reports do not wait while any run does.
+A node that was stopped and catches up is different. Its late runs wait for the ends of earlier ones (`turns`), so an
+end is as important as a start. Reports do not wait while any run does.
 
-Nothing is judged wrongly for that: as soon as time has come for anything, or anybody asks or tells anything but how
-starts, claims and writes went, all that has been reported is taken up before it.
+The wait never causes a wrong decision. All waiting reports are processed first when a timer is due, or when a message
+arrives that is not in `_CAN_WAIT_FOR`.
 """
 
 from __future__ import annotations
@@ -40,32 +39,32 @@ __all__ = ["Reports"]
 HELD_MAX: Final = SECOND // 2
 AT_ONCE: Final = 1_024
 HERD: Final = 512
-"""So many starts that are to be written are worth it."""
+"""The number of starts to be written from which on reports wait."""
 _CAN_WAIT_FOR: Final = (StartsAnswered, AttemptsReported, ClaimsAnswered, WritesAnswered, Heartbeats)
-"""Messages that reports may stay behind: none of them says anything about an attempt that runs."""
+"""Messages that may be processed before waiting reports: none of them changes a running attempt."""
 
 
 class Reports:
-    """What has been reported, and is not taken up yet."""
+    """Executor reports that are not processed yet."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self._waiting: deque[Report] = deque()
         self._since = 0
         self._is_herd = False
-        """Whether so many starts were to be written that reports wait for the last of them."""
+        """True if reports wait until the last of many starts is written."""
         self._is_launching = False
-        """Whether these are written, and the last of them are about to begin."""
+        """True if these starts are written, and the last of them are about to begin."""
 
     def put(self, reports: Sequence[Report], now: int) -> None:
-        """Some more."""
+        """Add reports to the queue."""
         if not self._waiting:
             self._since = now
         self._waiting.extend(reports)
 
     @property
     def at(self) -> int | None:
-        """When they are taken up, if nothing happens before."""
+        """When the reports are processed, if nothing happens before."""
         if not self._waiting:
             return None
         if self._is_herd:
@@ -74,16 +73,16 @@ class Reports:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether some wait that need not."""
+        """True if there are reports that need not wait."""
         return bool(self._waiting) and not self._is_herd and not self._is_launching
 
     def before(self, message: Message, now: int, out: Outbox) -> None:
-        """Take up all of them, if this is a message that they must not stay behind."""
+        """Process all waiting reports, if the message must not be processed before them."""
         if self._waiting and not isinstance(message, _CAN_WAIT_FOR):
             self._take(len(self._waiting), now, out)
 
     def take_up(self, now: int, out: Outbox) -> None:
-        """Take up what should not wait any longer."""
+        """Process the reports that must not wait longer."""
         board, was_herd = self._board, self._is_herd
         starts = board.starting + board.ready
         self._is_herd = (starts >= HERD or (was_herd and starts > 0)) and not board.turns.waiting

@@ -1,8 +1,8 @@
-"""What people want of occurrences, and what they are told (L6).
+"""Requests and queries about occurrences (L6).
 
-Requests are durable before the loop hears of them (protocol rule 25): here they only reach the work. For an occurrence
-that is unknown or has ended, or an update that comes after `prerun`, nothing changes, it is logged, and the reply says
-why.
+A request is durable before the loop receives it (protocol rule 25). This module only applies it to the work of this
+node. Nothing changes if the occurrence is unknown or has ended, or if an update comes after `prerun`. In these cases
+the loop logs the refusal, and the reply says why.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["Question", "answer", "cancel", "look_at", "update"]
 Question: TypeAlias = OccurrenceAsked | ActiveAsked | JobAsked | StatisticsAsked
 
 _WAITING: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP})
-"""It has not started, and nothing about that is on its way."""
+"""Stages in which the occurrence has not started, and no write about its start is in flight."""
 _DECIDED: Final = frozenset({Stage.TELLING, Stage.ENDING})
 
 
 def look_at(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> None:
-    """A row that somebody has changed: one of this node, or one that nobody has and this node may start."""
+    """Handle a row that was changed elsewhere: one of this node, or one without an owner that this node may start."""
     course = board.by_ref.get(row.ref)
     if course is None or course.stage is Stage.OVER:
         if row.owner is None:
@@ -56,8 +56,8 @@ def look_at(board: Board, row: OccurrenceRow, now: int, out: Outbox) -> None:
 
 def _look_at_waiting(board: Board, course: Course, row: OccurrenceRow, now: int, out: Outbox) -> None:
     if row.started_at is not None and row.status not in FINAL and row.owner == board.here.node:
-        # A start that was given up has arrived after all. Asked for again, it is answered as the first time, and what
-        # somebody wants of it can be done.
+        # The store has a start that this node had given up. A repeated start gets the same answer, and then the change
+        # can be applied.
         course.cancelled_by = course.cancelled_by or row.cancelled_by
         if course.stage is Stage.CLAIMED:
             board.alarms.put(now, course)
@@ -72,12 +72,12 @@ def _look_at_waiting(board: Board, course: Course, row: OccurrenceRow, now: int,
 
 
 def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> None:
-    """Somebody wants an occurrence to end."""
+    """Cancel an occurrence."""
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
     elif course.stage is Stage.STARTING or course.taking is not None:
-        course.cancelled_by = message.by  # its start is refused for that, or it begins, and ends at once
+        course.cancelled_by = message.by  # either its start is refused, or it begins and ends at once
         out.reply(message.reply, Told(done=True))
     elif course.stage in UNSTARTED:
         board.over(course, now, OccurrenceState.CANCELLED)
@@ -93,14 +93,14 @@ def cancel(board: Board, message: CancelRequested, now: int, out: Outbox) -> Non
 
 
 def update(board: Board, message: ConfigurationUpdated, now: int, out: Outbox) -> None:
-    """An occurrence that has not started has new overrides."""
+    """Apply new overrides to an occurrence that has not started."""
     course = board.by_ref.get(message.ref)
     if course is None:
         _refuse(message, "it is not known here", out)
     elif course.stage not in _WAITING or course.taking is not None:
         _refuse(message, _over_or(course, "it is past prerun"), out)
     elif message.adjustments <= course.adjustments:
-        out.reply(message.reply, Told(done=True))  # it has these, or later ones
+        out.reply(message.reply, Told(done=True))  # the occurrence has these overrides, or later ones
     else:
         try:
             course.refit(course.plan, message.overrides, message.adjustments)
@@ -119,7 +119,7 @@ def _is_cancelled(course: Course) -> bool:
 
 
 def _over_or(course: Course, why: str) -> str:
-    """Why nothing can be done about it."""
+    """Return why nothing can be done about an occurrence."""
     if course.stage is not Stage.OVER:
         return f"{why}: {ending.outcome(course)[0] if course.stage in _DECIDED else course.state}"
     if course.has_begun or course.ended_as is not None:
@@ -132,11 +132,11 @@ def _refuse(message: CancelRequested | ConfigurationUpdated, why: str, out: Outb
     out.reply(message.reply, Told(done=False, why=why))
 
 
-# -- questions -------------------------------------------------------------------------------------------------------
+# -- queries ---------------------------------------------------------------------------------------------------------
 
 
 def answer(board: Board, question: Question, iterations: int, now: int, out: Outbox) -> None:
-    """Tell who asks."""
+    """Answer a query."""
     match question:
         case OccurrenceAsked(ref, reply):
             course = board.by_ref.get(ref)
@@ -152,7 +152,7 @@ def answer(board: Board, question: Question, iterations: int, now: int, out: Out
 
 
 def _is_others(course: Course) -> bool:
-    """Whether it is over here without an end: somebody else has it, and only the store knows how it is."""
+    """True if the occurrence left this node without an end: another node has it, and the store knows its status."""
     return course.stage is Stage.OVER and not course.has_begun and course.ended_as is None
 
 

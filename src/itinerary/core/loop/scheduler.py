@@ -1,17 +1,17 @@
-"""The central loop's mind: `iterate(now, messages) -> commands` (L1 to L3).
+"""The decisions of the central loop: `iterate(now, messages) -> commands` (L1 to L3).
 
-One of these per node owns all scheduling state. It does no I/O and reads no clock: time and messages come in, commands
-go out, and what becomes of them comes back as messages. Each iteration is the same sequence:
+A node has one `Scheduler`, which owns all scheduling state. The scheduler does no I/O and reads no clock. Time and
+messages come in, commands go out, and the results of commands come back as messages. Each iteration has the same steps:
 
-    1  schedule what comes within reach      the index ─► Claim
+    1  claim upcoming occurrences            the index ─► Claim
     2  process every message                 answers, reports, requests
-    3  do what time has come for             starts, timeouts, retries; slots go to who waits
-    4  check heartbeats                      one that nobody looks after is orphaned
-    5  clean up                              what is over and past its grace period leaves memory
+    3  handle due timers                     starts, timeouts, retries; free slots go to the slot queue
+    4  check heartbeats                      an occurrence without an orchestrator is orphaned
+    5  clean up                              done occurrences leave memory after their grace period
     6  record statistics
 
 An occurrence is known by its key, so a node never schedules one twice (L9). `next_at` says when the next iteration is
-due, if no message comes before.
+due, if no message arrives before.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ from itinerary.schedules.durations import SECOND, format_duration
 __all__ = ["OVERLOAD_MAX", "Scheduler"]
 
 OVERLOAD_MAX: Final = 60 * SECOND
-"""How long a node goes on that has more unwritten updates than it may have (L8)."""
+"""How long a node continues with more unwritten updates than allowed (L8)."""
 LAUNCH_FOR: Final = SECOND // 50
-"""How long those that have been launched have to begin, before anything is done that can wait."""
+"""How long launched attempts have to begin, before the loop does anything that can wait."""
 
 _OfTheStore: TypeAlias = ClaimsAnswered | Unclaimable | StartsAnswered | TakenUp | WritesAnswered
 _OfTheTimeline: TypeAlias = IndexBuilt | JobChanged | MembersChanged | ClockDoubted | ClockJumped
@@ -84,7 +84,7 @@ _OfPeople: TypeAlias = RowsRead | CancelRequested | ConfigurationUpdated | Setti
 
 
 class Scheduler:
-    """All scheduling of one node."""
+    """The scheduling decisions of one node."""
 
     def __init__(self, settings: Settings, here: Here) -> None:
         self._settings = settings
@@ -95,10 +95,20 @@ class Scheduler:
         self._tally = Tally()
 
     def iterate(self, now: int, messages: Sequence[Message], *, inbox_depth: int = 0, took: int = 0) -> list[Command]:
-        """Do everything that there is to do now. `took` is how long the last iteration took, by somebody's clock."""
+        """Run one iteration of the loop.
+
+        Args:
+            now: The current time, in microseconds.
+            messages: The messages since the last iteration, in order.
+            inbox_depth: The number of messages in the inbox, for the statistics.
+            took: The duration of the last iteration, as the caller measured it.
+
+        Returns:
+            The commands to carry out, in order.
+        """
         board, out = self._board, Outbox()
         if board.has_launched:
-            # From now on, and not from the iteration that launched them: that one may have taken longer.
+            # The time counts from this iteration, because the one that launched them may have taken longer.
             board.has_launched, board.launching_until = False, now + LAUNCH_FOR
         claiming.want(board, now, out)
         for message in messages:
@@ -122,10 +132,10 @@ class Scheduler:
 
     @property
     def next_at(self) -> int | None:
-        """When the next iteration is due, if no message comes before; None if nothing is waiting for time to pass."""
+        """When the next iteration is due, if no message arrives before; None if nothing waits for a timer."""
         board = self._board
         if board.scanned_until is None and not board.is_stale and board.takes_work:
-            return 0  # there is a new index to be gone through
+            return 0  # a new index waits to be scanned
         if self._starting.has_more or self._reports.can_go_on or board.has_launched:
             return 0
         claims_at = board.launching_until if board.has_put_off and not board.is_starting else None
@@ -134,11 +144,11 @@ class Scheduler:
         return min(times, default=None)
 
     def is_hurried(self, now: int) -> bool:
-        """Whether starts are being written or about to begin: there is no time for anything that can wait."""
+        """True if starts are being written or are about to begin, and all work that can wait must wait."""
         return self._board.is_hurried(now)
 
     def unfinished(self) -> list[str]:
-        """The ids of what has started on this node, and whose end is not durable yet."""
+        """Return the ids of the runs that have started on this node and whose end is not durable yet."""
         return [_shown_id(course) for course in list(self._board.live.values())]
 
     def overdue(self, now: int) -> Overdue:
@@ -211,11 +221,11 @@ class Scheduler:
                 assert_never(message)
 
     def _give_way(self, silent_for: int, now: int, out: Outbox) -> None:
-        """The store has not heard this node for so long that others may soon run again what is `rerun`: what runs of
-        that here is ended before (protocol rule 18). Everything else goes on (N5).
+        """Kill running work that other nodes may soon run again, because this node lost contact (protocol rule 18).
 
-        That is so until the store has heard it again: a start that was on its way may be answered before. What has
-        given way waits for a slot of the node, and until then there is none.
+        Only work with `on_orphan = rerun` is killed, and everything else continues (N5). Repeat this until contact is
+        restored: a start that was in flight may be answered before. The killed work waits for a slot, and until then
+        there is none.
         """
         board = self._board
         why = f"node {board.here.name} could not reach the store for {silent_for // SECOND} s, and gave way"
@@ -275,11 +285,11 @@ class Scheduler:
         board.unwritten -= len(message.changes)
         for change, answer in zip(message.changes, message.answers, strict=True):
             if isinstance(answer, Written) and answer.next is not None and board.takes_work:
-                out.reads.append(answer.next)  # it stood in line, and its turn has come
+                out.reads.append(answer.next)  # it was in the overlap queue, and its turn has come
             course = board.by_ref.get(change.ref)
             if course is None or course.stage is Stage.OVER:
                 continue
-            if course.stage in UNSTARTED:  # it was marked as waiting
+            if course.stage in UNSTARTED:  # the change marked it as pending
                 is_lost = isinstance(answer, Refused) and change.fence == course.fence
                 if is_lost and course.stage is not Stage.STARTING:
                     board.over(course, now)
@@ -288,19 +298,22 @@ class Scheduler:
         self._lending.lend(out)
 
     def _take_write(self, course: Course, change: Change, answer: Written | Refused, now: int, out: Outbox) -> None:
-        """What became of a change of an occurrence that runs here. (That it waits may be answered after its start.)"""
+        """Handle the answer to a change of an occurrence that runs here.
+
+        The answer to a `pending` mark may arrive after the start, so the caller filters it out.
+        """
         if isinstance(answer, Written):
             lifecycle.written(course, change, now, out)
         elif answer.why is Refusal.LIMITED:
             lifecycle.limited(course, now, out)
         else:
             ending.lose(course, f"{answer.why}: {answer.by}", out)
-            if answer.why is Refusal.UNWRITABLE:  # the store has failed it
+            if answer.why is Refusal.UNWRITABLE:  # the store has ended it as failed
                 out.news.append(finished(course, OccurrenceState.FAILED, now, answer.by))
         self._board.after(course, now, out)
 
     def _shut_down(self, why: str, now: int, out: Outbox) -> None:
-        """Take no new work, give back what has not started, and do with the rest what its job says (R9)."""
+        """Take no new work, give back what has not started, and apply `on_shutdown` to the rest (R9)."""
         board = self._board
         if board.ends_at is not None:
             return
@@ -314,7 +327,7 @@ class Scheduler:
                 board.after(course, now, out)
 
     def _cut_off(self, now: int, out: Outbox) -> None:
-        """Interrupt what still runs: the rest of the grace period is for its end."""
+        """Interrupt all running work. The rest of the grace period is for its end."""
         board = self._board
         board.cuts_at = None
         for course in list(board.live.values()):
@@ -323,10 +336,10 @@ class Scheduler:
     # -- heartbeats, bounds, statistics ------------------------------------------------------------------------------
 
     def _check_heartbeats(self, now: int, out: Outbox) -> None:
-        """One miss per whole interval; after the allowed misses nobody looks after it any more (O4).
+        """Count one miss per whole interval, and orphan an occurrence after the allowed misses (O4).
 
-        Silence counts only while the loop listens. If it was itself away for longer than an interval, the machine slept
-        or somebody stopped the process, and the orchestrators slept with it: they get the time to speak again.
+        Silence counts only while the loop runs. If the loop itself paused for longer than an interval, the machine
+        slept or the process was stopped. The orchestrators stopped as well, so their silence counts from now on.
         """
         interval = self._settings.orchestrator_heartbeat_interval
         was_away, self._iterated_at = now - self._iterated_at > interval, now
@@ -342,9 +355,9 @@ class Scheduler:
             if course.stage not in LIVE:
                 continue
             self._count_misses(course, now, out)
-            if course.misses < allowed or course.outlives_its_node:  # a pod is known to be there (K4)
+            if course.misses < allowed or course.outlives_its_node:  # its pods are known to exist (K4)
                 continue
-            if course.stage is not Stage.TELLING:  # else its end is decided, and its hooks have a time limit
+            if course.stage is not Stage.TELLING:  # otherwise its end is decided, and its hooks have a time limit
                 lifecycle.orphan(course, now, out)
                 board.after(course, now, out)
 
@@ -364,7 +377,7 @@ class Scheduler:
             )
 
     def _keep_within_bounds(self, now: int, out: Outbox) -> None:
-        """Too much that is not durable: no new work, and after a while the end (L8). And the end of a shutdown."""
+        """Take no new work while too many updates are not durable, and exit after a while (L8) or after a shutdown."""
         board, bound = self._board, self._settings.max_buffered_updates
         if board.unwritten <= bound:
             if board.overloaded_at is not None:
@@ -396,13 +409,13 @@ class Scheduler:
 
 
 def _shown_id(course: Course) -> str:
-    """The id by which people find an occurrence."""
+    """Return the id by which people look up an occurrence."""
     key, name = course.key, course.plan.name
     has_run_id = key.kind.is_by_schedule or key.kind is Kind.REPLAY
     return key.run_id(name) if has_run_id else str(key.id(job_id(name)))
 
 
 def _counted(board: Board) -> Counted:
-    """What holds a slot, and what has begun and waits: whoever waits has given its slot back."""
+    """Return how many occurrences hold a slot, and how many have begun and wait without one."""
     running = max(board.settings.max_concurrent_jobs - board.line.free, 0)
     return Counted(running, max(len(board.live) - running, 0))

@@ -1,29 +1,29 @@
-"""What a graceful shutdown does to each occurrence of its node (R9).
+"""The effect of a graceful shutdown on each occurrence of the node (R9).
 
-    stage of the occurrence                     what becomes of it
-    claimed, in the slot queue                  released: it has not started (see `claiming.release`)
+    stage of the occurrence                     effect
+    claimed, in the slot queue                  released: it has not started (see `claims.release`)
     its start is being written                  given back: its function was not called
     taken over, and not continued yet           given back as it was found
     it waits: requirement, retry, limit         given back
     a requirement or an on_start hook runs      as `on_shutdown` says, and then given back: no task was called
     a task runs                                 as `on_shutdown` says
-    pods, and nothing else, run                 left: the pods go on, and another node follows them (K4)
+    pods, and nothing else, run                 left: the pods continue, and another node follows them (K4)
     on_complete hooks run, the end is written   the node waits for them
 
-`on_shutdown` decides how long the node waits for what runs, and what happens then:
+`on_shutdown` decides how long the node waits for running work, and what happens then:
 
-    finish     it runs on until the cutoff, with the tasks that follow; then it is interrupted and cancelled
+    finish     it continues until the cutoff, with the tasks that follow; then it is interrupted and cancelled
     cancel     it is interrupted at once and cancelled
     rerun      it is interrupted at once and given back
 
-To *interrupt* an occurrence is to ask its attempts to end, and to begin no further one. When the last attempt has ended
-it is known whether a function was really called. If none was, nothing was interrupted, and whatever the policy the
-occurrence is *given back*: each attempt is written as cancelled, the occurrence goes to `retrying`, and one more write
-takes it from this node and raises its fence. Any node may continue it then, also the next start of this one. The
-occurrence keeps its job's overlap slot, and a cancelled attempt that another one follows costs no retry.
+To *interrupt* an occurrence is to ask its attempts to end, and to begin no others. After the last attempt has ended,
+the node knows whether a function was really called. If none was, nothing was interrupted, and the occurrence is *given
+back* under every policy. Each attempt is written as cancelled, and the occurrence goes to `retrying`. One more write
+takes it from this node and raises its fence. Then any node may continue it, also the next start of this one. The
+occurrence keeps its overlap slot. A cancelled attempt that is followed by another one costs no retry.
 
 If the node dies between the two writes, the occurrence is `retrying`, nothing of it is in flight, and the rescuer
-releases it (see `rescue`). So a graceful shutdown loses no run, wherever it is cut short.
+releases it (see `rescue`). So a graceful shutdown loses no run, even if it is cut short.
 """
 
 from __future__ import annotations
@@ -53,30 +53,30 @@ __all__ = ["GIVEN_BACK_FOR", "follow", "hand_back"]
 GIVEN_BACK_FOR: Final = 366 * 86_400 * SECOND
 """How long an occurrence that was given back waits for a node before the reaper ends it. The next start may be far."""
 _UNDECIDED: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING})
-"""It has started, and its end is not decided."""
+"""Stages in which the occurrence has started and its end is not decided."""
 
 
 def follow(board: Board, course: Course, now: int, out: Outbox) -> None:
-    """Do what the shutdown demands of an occurrence that has started; called after each change of it."""
+    """Apply the shutdown to an occurrence that has started. Called after each change of the occurrence."""
     if course.stage not in _UNDECIDED or course.closing is not None:
         return
     if course.interruption is None:
         if course.outlives_its_node:
-            ending.leave(course, out)  # to others, as soon as this node has said that it is gone
+            ending.leave(course, out)  # other nodes follow it after this node has reported its exit
             return
         if not _is_due(board, course):
             return
         _interrupt(board, course, now, out)
     if course.pen.is_refused:
         _withhold(course, now)
-    lifecycle.go_on(course, now, out)  # shows that it is being ended; its tasks may turn out to be done
+    lifecycle.go_on(course, now, out)  # shows the interruption, and may find that all tasks are done
     is_busy = any(task.phase in IN_FLIGHT and not task.outlives for task in course.tasks)
     if course.stage in _UNDECIDED and not is_busy:
         _conclude(board, course, now, out)
 
 
 def _is_due(board: Board, course: Course) -> bool:
-    """True if the occurrence is to be interrupted now."""
+    """True if the occurrence must be interrupted now."""
     policy = course.terms.config.job.on_shutdown
     match policy:
         case OnShutdown.FINISH:
@@ -88,7 +88,7 @@ def _is_due(board: Board, course: Course) -> bool:
 
 
 def _interrupt(board: Board, course: Course, now: int, out: Outbox) -> None:
-    """Ask all attempts of an occurrence to end, and begin no further one."""
+    """Ask all attempts of an occurrence to end, and begin no others."""
     course.interruption = interruption = Interruption(shut_down(board.here.name))
     board.line.leave(course)
     course.resume_at = None
@@ -105,14 +105,14 @@ def _interrupt(board: Board, course: Course, now: int, out: Outbox) -> None:
             out.stops.append(task.key(course.ref))
             task.stop(reason, now + course.here.kill_grace)
         elif task.phase is Phase.GATED:
-            task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
+            task.stop_reason = task.stop_reason or reason  # so it is not launched when its row is durable
 
 
 def _withhold(course: Course, now: int) -> None:
-    """Do without the write that was refused for lack of shares, and without the attempts in it.
+    """Drop the write that was refused for lack of shares, and the attempts in it.
 
-    An earlier try of that write, whose answer was lost, may be made all the same. So its number is not used again, and
-    the write that takes the occurrence from this node says that these attempts were never begun.
+    An earlier try of that write, whose answer was lost, may still succeed. So its number is not used again, and the
+    write that takes the occurrence from this node says that these attempts never began.
     """
     assert course.interruption is not None, "it begins nothing any more"
     reason = StopReason(SHUTDOWN, why=course.interruption.why)
@@ -124,7 +124,7 @@ def _withhold(course: Course, now: int) -> None:
 
 
 def _conclude(board: Board, course: Course, now: int, out: Outbox) -> None:
-    """Cancel what was interrupted while it ran, or give it back."""
+    """Cancel an occurrence that was interrupted while it ran, or give it back."""
     interruption, policy = course.interruption, course.terms.config.job.on_shutdown
     assert interruption is not None, "only what is interrupted is concluded"
     if interruption.has_run and not policy.reruns:
@@ -136,7 +136,7 @@ def _conclude(board: Board, course: Course, now: int, out: Outbox) -> None:
         _show(course, now, why)
     course.pen.write(out, is_urgent=True)
     if not course.pen.can_be_lent:
-        return  # its answer comes first: the next write takes it from this node
+        return  # wait for the answer: the next write takes it from this node
     if runs_on:
         ending.leave(course, out)
     else:
@@ -160,8 +160,11 @@ def _show(course: Course, now: int, why: str) -> None:
 
 
 def _give_back(course: Course, interruption: Interruption, why: str, out: Outbox) -> None:
-    """Take it from this node. One that was given up may go on here until the process ends: another node continues the
-    occurrence when this one has left, and not before."""
+    """Take the occurrence from this node.
+
+    An abandoned attempt may run here until the process ends. Then another node continues the occurrence only after this
+    node has left.
+    """
     if not interruption.has_abandoned:
         release = _release(course, course.pen.sequence, why)
         if interruption.withheld:
@@ -172,7 +175,7 @@ def _give_back(course: Course, interruption: Interruption, why: str, out: Outbox
 
 
 def hand_back(board: Board, course: Course, detail: Detail, now: int, out: Outbox) -> None:
-    """Give back an occurrence that was taken over for this node, and that this node does not continue any more."""
+    """Give back an occurrence that was taken over for this node, and that this node no longer continues."""
     why = given_back(board.here.name, has_run=False, was_called=True)
     course.fence = detail.row.fence
     out.releases.append(_release(course, detail.row.sequence, why, gives_back=False))

@@ -1,7 +1,7 @@
-"""From its instant to its start: a slot of the node, and then the one write that must never happen twice.
+"""From the due instant to the start: a slot of the node, then the one write that must never happen twice.
 
 due ─► LINED_UP ─► (a slot) ─► STARTING ─► begun
-          │                        └────► refused: too early, no share, adjusted … asked again; or over
+          │                        └────► refused: too early, no share, adjusted … and retried; or done
           └► without a slot it is `pending`: other nodes may start it (protocol rule 15)
 """
 
@@ -30,14 +30,14 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Starting"]
 
 _EARLY_AGAIN: Final = SECOND // 100
-"""When a start that the store found too early is asked for again."""
+"""The delay before the retry of a start that the store found too early."""
 _EARLY_OFTEN: Final = 5
 _SLOTS_AT_ONCE: Final = 1_024
-"""The most that are begun in one iteration: the first of ten thousand is being written while the last waits."""
+"""The most starts in one iteration, so that the first of ten thousand is being written while the last one waits."""
 _MANY: Final = 256
-"""So many that are launched together are worth waiting for."""
+"""The number of attempts launched together from which on other work waits for them to begin."""
 _MARKS_A_SECOND: Final = 500
-"""As many as another node looks at when it looks for work."""
+"""The most `pending` marks in a second: as many as another node reads when it looks for work."""
 _CLAIMED: Final = Stage.CLAIMED
 _LINED_UP: Final = Stage.LINED_UP
 _STARTING: Final = Stage.STARTING
@@ -51,15 +51,15 @@ class Starting:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._moved: list[Course] = []
-        """What was to start when the timeline moved on."""
+        """Occurrences that were about to start when the timeline changed."""
         self._unmarked: deque[Course] = deque()
-        """What has come into line, and is not known to wait for long."""
+        """Occurrences that have joined the slot queue and are not marked as `pending`."""
         self._marks_since, self._marks_left = 0, 0
 
-    # -- what time has come for --------------------------------------------------------------------------------------
+    # -- timers and slots --------------------------------------------------------------------------------------------
 
     def on_time(self, now: int, out: Outbox) -> None:
-        """Do what time has come for, and give slots to those who wait for one."""
+        """Handle due timers, and give free slots to the occurrences that wait for one."""
         board, line = self._board, self._board.line
         live: list[Course] = []
         for course in self._after_those_at_once(board.turns.admit(board.alarms.due(now), now, board.alarms), out):
@@ -80,8 +80,11 @@ class Starting:
             self._mark_some(now, out)
 
     def _after_those_at_once(self, due: list[Course], out: Outbox) -> list[Course]:
-        """Nobody waits, there are slots for all, and none goes before the others: so they start without having stood in
-        line, as many as may in one iteration, and the others are next. Returns those for whom that is not so."""
+        """Start due occurrences without queueing, if possible. Return those that cannot.
+
+        Fast path: the slot queue is empty, enough slots are free, and no due occurrence has a priority. Up to
+        `_SLOTS_AT_ONCE` occurrences start in one iteration, and the others are first in the next one.
+        """
         board, line = self._board, self._board.line
         is_in_order = not any(map(_has_priority, due))
         if board.next_up:
@@ -106,15 +109,18 @@ class Starting:
         if course.held_by is not None and self._is_held(course, now):
             return
         if course.skip is not None and self._gives_slots:
-            self._ask(course, out)  # nothing of it will run, so it needs no slot
+            self._ask(course, out)  # a skipped occurrence needs no slot
             return
         course.stage = _LINED_UP
         self._board.line.put(course, now)
         self._unmarked.append(course)
 
     def _is_held(self, course: Course, now: int) -> bool:
-        """Whether a pause still holds it. A pause that ends by itself is looked at again then; another one is over when
-        the timeline says so, and that is heard of."""
+        """True if a pause still holds the occurrence.
+
+        A pause with a known end sets a timer. Another pause ends with a change of the timeline, which is a message to
+        the loop.
+        """
         course.held_by = pause = self._board.pause_holding(course.key.job, course.made_at, now)
         if pause is not None and pause.until is not None:
             self._board.alarms.put(pause.until, course)
@@ -122,16 +128,20 @@ class Starting:
 
     @property
     def _gives_slots(self) -> bool:
-        """Who may be taken for dead begins nothing: others might begin it too, as soon as the store hears both."""
+        """True if this node may start work.
+
+        A node that others may declare dead starts nothing. Another node might start the same occurrence, as soon as the
+        store hears both.
+        """
         return self._board.takes_work and not self._board.is_stale and self._board.unheard_for is None
 
     @property
     def has_more(self) -> bool:
-        """Whether somebody waits who can have a slot at once: the next iteration gives it."""
+        """True if an occurrence waits for which a slot is free. The next iteration gives the slot."""
         return self._gives_slots and self._board.ready > 0
 
     def _wake(self, course: Course, now: int, out: Outbox) -> None:
-        """What needs no slot is done at once: without one, time passes too."""
+        """Handle the timer of an occurrence that has begun. Work that needs no slot is done at once."""
         board = self._board
         lifecycle.on_time(course, now, out)
         if course.stage in LIVE and not course.holds_slot and not course.place and lifecycle.wants_slot(course, now):
@@ -139,7 +149,7 @@ class Starting:
         board.after(course, now, out)
 
     def _give_slot(self, course: Course, now: int, out: Outbox) -> None:
-        """It has a slot: it starts, or goes on."""
+        """Start or resume an occurrence that has received a slot."""
         if course.taking is not None:
             course.stage = Stage.STARTING
             out.takings.append(course.taking)
@@ -161,8 +171,11 @@ class Starting:
         out.starts.append(course.request)
 
     def _mark_some(self, now: int, out: Outbox) -> None:
-        """Mark those that lack a slot, the oldest first, and only so many a second: other nodes see no more of them,
-        and each mark is a write that takes time from starts. Whatever has waited for long is marked in any case."""
+        """Mark occurrences that have no slot as `pending`, the oldest first and a limited number per second.
+
+        Other nodes read only that number of them, and each mark is a write that takes time from starts. An occurrence
+        that has waited for long is marked in any case.
+        """
         if not self._marks_since <= now < self._marks_since + SECOND:
             self._marks_since, self._marks_left = now, _MARKS_A_SECOND
         unmarked, long_ago = self._unmarked, now - self._board.settings.grace_period // 2
@@ -173,16 +186,16 @@ class Starting:
                 self._mark(course, out)
 
     def _mark(self, course: Course, out: Outbox) -> None:
-        """What is due and lacks a slot of this node is `pending`: others that have one may start it."""
+        """Mark a due occurrence that has no slot of this node as `pending`: nodes with a free slot may start it."""
         if course.fence is not None and not course.is_marked:
             course.is_marked = True
             step = Step(OccurrenceState.PENDING, None, lacks_slot(self._board.here.name))
             out.changes.append(Change(course.ref, course.fence, 1, (step,)))
 
-    # -- what became of starts ---------------------------------------------------------------------------------------
+    # -- answers of the store ----------------------------------------------------------------------------------------
 
     def answered(self, message: StartsAnswered, now: int, out: Outbox) -> None:
-        """What became of starts."""
+        """Handle the answers to starts."""
         board = self._board
         board.asked -= len(message.starts)
         board.starting -= len(message.starts)
@@ -208,7 +221,7 @@ class Starting:
         board.live[course.ref] = course
         assert course.request is not None, "it was asked for"
         if course.request.is_plain and course.cancelled_by is None and board.ends_at is None:
-            board.alarms.put(lifecycle.begin_plainly(course, answer, now, out), course)  # nearly always
+            board.alarms.put(lifecycle.begin_plainly(course, answer, now, out), course)  # the usual case
             return
         if board.ends_at is not None and course.cancelled_by is None:
             course.interruption = Interruption(shut_down(board.here.name))
@@ -217,19 +230,19 @@ class Starting:
             return
         lifecycle.begin(course, answer, now, out)
         if course.cancelled_by is None and course.stage is _WORKING and course.tasks:
-            board.watch(course, now)  # nearly always
+            board.watch(course, now)  # the usual case
         else:
             self._close_if_asked(course, now, out)
 
     def _close_if_asked(self, course: Course, now: int, out: Outbox) -> None:
-        """End it at once, if that was wanted while it was on its way here."""
+        """Close an occurrence at once, if a cancel request came while its start or takeover was in flight."""
         board = self._board
         if course.cancelled_by is not None:
             lifecycle.close(course, cancelling(course.cancelled_by), now, out)
         board.after(course, now, out)
 
     def taken_up(self, message: TakenUp, now: int, out: Outbox) -> None:
-        """What became of those that began elsewhere: they go on here, or others were quicker."""
+        """Handle the answers to takeovers: resume the occurrence, or drop it if another node was faster."""
         board = self._board
         board.asked -= len(message.answers)
         for answer in message.answers:
@@ -251,7 +264,7 @@ class Starting:
             continuing.go_on(course, detail, now, out)
         except ItineraryError as error:
             out.log(Level.ERROR, "occurrence.unstartable", **ending.named(course), why=str(error))
-            self._board.over(course, now)  # the reaper has it
+            self._board.over(course, now)  # the reaper ends it
             return
         self._board.live[course.ref] = course
         out.log(Level.WARNING, "occurrence.taken_up", **ending.named(course), state=detail.row.status)
@@ -263,7 +276,7 @@ class Starting:
         course.lacks = answer.by if answer.why is Refusal.LIMITED else ""
         was_unsure, course.unsure = course.unsure, answer.by if answer.why is Refusal.UNSURE else ""
         if answer.why in _ASKED_AGAIN:
-            self._renew(course, out)  # the timeline may have moved on while the answer was on its way
+            self._renew(course, out)  # the timeline may have changed while the answer was in flight
         match answer.why:
             case Refusal.EARLY:
                 course.was_early += 1
@@ -293,22 +306,25 @@ class Starting:
             case Refusal.CANCELLED:
                 out.news.append(ending.finished(course, OccurrenceState.CANCELLED, now, answer.by))
                 board.over(course, now, OccurrenceState.CANCELLED)
-            case Refusal.LOST | Refusal.GONE | Refusal.ALIVE:  # the last is an answer to takeovers alone
+            case Refusal.LOST | Refusal.GONE | Refusal.ALIVE:  # ALIVE answers takeovers only
                 out.log(Level.DEBUG, "occurrence.not_started", **ending.named(course), why=f"{answer.why}: {answer.by}")
                 board.over(course, now)
-            case Refusal.ILLEGAL | Refusal.UNWRITABLE | Refusal.ELSEWHERE:  # the last is never said of an occurrence
+            case Refusal.ILLEGAL | Refusal.UNWRITABLE | Refusal.ELSEWHERE:  # ELSEWHERE is never about an occurrence
                 out.log(Level.ERROR, "occurrence.unstartable", **ending.named(course), why=answer.by)
                 board.over(course, now)
             case _:
                 assert_never(answer.why)
 
     def _give_back(self, course: Course, now: int, out: Outbox) -> None:
-        """Release what was to be asked for again: a node that shuts down does not ask."""
+        """Release an occurrence whose start would be retried: a node that shuts down does not retry."""
         if course.stage is _CLAIMED:
             claiming.release(self._board, course, now, out)
 
     def go_on(self, now: int, out: Outbox, *, has_moved_on: bool) -> None:
-        """The timeline is known again: what has not started takes the version that is in force by now (R6)."""
+        """Update occurrences that have not started to the version now in force (R6), and retry the waiting starts.
+
+        `has_moved_on` is True if the index has a new revision.
+        """
         board = self._board
         if has_moved_on:
             for course in board.known.values():
@@ -322,7 +338,7 @@ class Starting:
             board.alarms.put(now, course)
 
     def _hold(self, course: Course, now: int, out: Outbox) -> None:
-        """Hold what a new pause holds, and release what a pause held that is over."""
+        """Hold an occurrence that a new pause covers, or release one whose pause has ended."""
         if course.taking is not None or course.skip is not None:
             return
         was, is_due = course.held_by, course.due_at <= now
@@ -337,12 +353,12 @@ class Starting:
 
     def _renew(self, course: Course, out: Outbox) -> None:
         if course.taking is not None:
-            return  # it has begun, and keeps its version
+            return  # it has begun and keeps its version
         if (why := self._board.why_skipped(course)) != course.skip:
             course.pass_over(why)
         plan = self._board.plan_of(course.key, course.plan.version)
         if isinstance(plan, str) or plan is course.plan:
-            return  # what is no longer in force was taken back in the store, and its start will be refused
+            return  # if no longer in force, it was withdrawn in the store, and its start will be refused
         try:
             course.refit(plan, course.overrides, course.adjustments)
         except ItineraryError as error:
@@ -354,6 +370,9 @@ def _has_priority(course: Course) -> bool:
 
 
 def _doublings(times: int) -> int:
-    """A few times a start may be a moment early. If that goes on, this node's clock is wrong: until somebody has found
-    out by how much, it asks less and less often."""
+    """Return how many times to double the delay before the retry of an early start.
+
+    A start may be a moment early a few times. If that continues, the clock of this node is wrong, so the node asks less
+    and less often until the clock is corrected.
+    """
     return min(max(times - _EARLY_OFTEN, 0), 20)

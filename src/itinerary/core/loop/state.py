@@ -1,8 +1,8 @@
-"""All that a node knows of its occurrences: the state that the loop owns, and nobody else.
+"""The scheduling state of a node, which the loop alone owns.
 
-Courses are found by their key, which makes sure that none is scheduled twice (L9), and by the number of their row. The
-line has the node's slots; the alarms say when something must be done about whom. What follows from any change of a
-course (its slot, its alarm, its leaving) is in one place, `after`.
+Occurrences are found by key, so that none is scheduled twice (L9), and by row number. The slot queue has the slots of
+the node, and the alarms say when an occurrence needs attention. `after` is the one place for the consequences of any
+change of an occurrence: its slot, its timer, its removal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Board", "Overdue"]
 
 _FORGET_LATE_MAX: Final = 5 * SECOND
-"""How long what is over may stay because others are in a hurry: somebody may always be."""
+"""How long starts may delay the removal of done occurrences from memory. There may always be starts."""
 _UNBEGUN: Final = frozenset({Stage.WANTED, Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
 
 
@@ -46,87 +46,93 @@ class Overdue(NamedTuple):
 
 
 _LAST_WRITES: Final = 2 * SECOND
-"""How long the store has, at the end of the grace period, for what ended in the last moment of it."""
+"""The time for the store, after the grace period, to write the ends from its last moment."""
 
 
 class Board:
     """The scheduling state of one node."""
 
     cuts_at: int | None = None
-    """The node shuts down: until when an occurrence with `on_shutdown = finish` may run; None after that."""
+    """During a shutdown: until when an occurrence with `on_shutdown = finish` may run; None after that."""
 
     def __init__(self, settings: Settings, here: Here) -> None:
         self.settings, self.here = settings, here
         self.revision = -1
         self.index = ScheduledRunIndex()
         self.jobs: Sequence[tuple[JobNumber, int]] = ()
-        """What the numbers of the index stand for."""
+        """The meaning of the index numbers: a job and its version."""
         self.job_numbers = np.empty(0, np.int64)
-        """The jobs alone, as a column."""
+        """The job numbers alone, as a column."""
         self.members = ALONE
-        """Who shares the work with this node."""
+        """The nodes that share the work with this node."""
         self.plans = PlanBook(Timeline())
         self.scanned_until: int | None = None
-        """Up to where the index has been gone through; None: it is another one, or another time."""
+        """The end of the scanned part of the index; None if nothing is scanned yet."""
         self.next_instant = 0
-        """The first instant of the index after what has been gone through: there is nothing before it."""
+        """The first instant of the index after the scanned part."""
         self.has_put_off = False
-        """Whether there is something to be claimed, which has been put off for starts that are due."""
+        """True if there are claims to make, which wait for due starts."""
         self.has_launched, self.launching_until = False, 0
-        """Whether the last iteration launched many, and when these have begun. Until then whatever can wait does: both
-        take the same lock, that of the interpreter, and whoever has it does not give it away for milliseconds."""
+        """True if the last iteration launched many attempts; and when they have begun.
+
+        Until then, all work that can wait does. Launches and other work share the interpreter lock, and its
+        holder keeps it for milliseconds.
+        """
         self.is_stale = True
-        """The timeline has moved on: nothing is claimed or started until the index has."""
+        """True if the timeline has changed. Claim and start nothing until the index is rebuilt."""
         self.is_in_doubt = False
-        """Nobody knows what time it is: nothing is begun until somebody does."""
+        """True if the store clock is in doubt. Start nothing until it is confirmed."""
         self.unheard_for: int | None = None
-        """The store has not heard this node for so long that others may take it for dead; None: it has."""
+        """How long the store has not heard this node, if others may declare it dead; otherwise None."""
         self.known: dict[Key, Course] = {}
         self.by_ref: dict[Ref, Course] = {}
         self.live: dict[Ref, Course] = {}
-        """What has started here, and whose end is not durable yet."""
+        """Occurrences that have started here and whose end is not durable yet."""
         self.alarms, self.forgetting = Agenda(), Agenda()
         self.line = Line(settings.max_concurrent_jobs)
         self.turns = Turns()
         self.next_up: list[Course] = []
-        """Whose time has come, and who will have a slot in the next iteration: there were enough for all of them."""
+        """Due occurrences that receive a slot in the next iteration. There were enough slots for all of them."""
         self.lacking: dict[str, list[Course]] = {}
-        """Who waits for a share of which limit."""
+        """Occurrences that wait for a share of a limit, by limit."""
         self.offers: list[OccurrenceRow] = []
-        """What anybody may start, as far as this node knows, and it has had no room for yet."""
+        """Occurrences that any node may start, as far as is known, and that this node had no slot for yet."""
         self.called: list[OccurrenceRow] = []
-        """The same, of those whose turn has just come."""
+        """Offers whose turn in the overlap queue has just come."""
         self.pace = Pace(settings.recovery_pace)
         self.more_at: int | None = None
-        """When more of a backlog is taken up, if some is there."""
+        """When to take more of a backlog, if there is one."""
         self.unwritten = 0
-        """Changes that are on their way to the store."""
+        """The number of changes in flight to the store."""
         self.asked = self.starting = 0
-        """Claims and starts that are; and starts alone."""
+        """The number of claims, starts and takeovers in flight; and of starts alone."""
         self.overloaded_at: int | None = None
-        """Since when there is more unwritten than there may be."""
+        """Since when more changes are unwritten than allowed."""
         self.ends_at: int | None = None
-        """The node shuts down: when it gives up waiting."""
+        """During a shutdown: when the node stops waiting."""
 
     def take_settings(self, settings: Settings) -> None:
-        """Go by other settings from now on. Whoever has a slot keeps it: if there are fewer, the next wait longer."""
+        """Apply new settings. Occupied slots stay occupied: if there are fewer slots, the queue waits longer."""
         self.line.free += settings.max_concurrent_jobs - self.settings.max_concurrent_jobs
         self.pace.change(settings.recovery_pace)
         self.settings = settings
 
     @property
     def takes_work(self) -> bool:
-        """Whether anything new may be begun."""
+        """True if new work may begin."""
         return self.ends_at is None and self.overloaded_at is None and not self.is_in_doubt
 
     @property
     def ready(self) -> int:
-        """How many are due for whom there is a slot."""
+        """The number of due occurrences for which a slot is free."""
         return self.line.ready + min(len(self.next_up), max(self.line.free, 0))
 
     def overdue(self, now: int) -> Overdue:
-        """Look at all runs that are due here and have not started, but for those that the node is not to start yet:
-        they wait for a limit, for a pause to end, for another run of their job, or make up for what was missed."""
+        """Return the runs that are due here and have not started.
+
+        Runs that the node must not start yet do not count: runs that wait for a limit, the end of a pause or another
+        run of their job, and recovery runs.
+        """
         oldest, count = now + 1, 0
         for course in self.known.values():
             due_at = course.due_at
@@ -134,61 +140,66 @@ class Board:
                 count += 1
                 oldest = min(oldest, due_at)
         if self.scanned_until is not None and self.takes_work:
-            oldest = min(oldest, max(self.next_instant, self.scanned_until))  # not even claimed
+            oldest = min(oldest, max(self.next_instant, self.scanned_until))  # due, and not even claimed
         return Overdue(oldest if oldest <= now else None, count)
 
     def _waits(self, course: Course) -> bool:
-        """True if the node could not start a run even if it had slots and time for all of them."""
+        """True if the node could not start the run even with enough slots and time."""
         is_held_up = bool(course.lacks or course.unsure) or course.held_by is not None or course.is_recovery
         return is_held_up or self.turns.holds(course)
 
     @property
     def is_starting(self) -> bool:
-        """Whether starts are being written, or are about to be."""
+        """True if starts are being written, or are about to be."""
         return self.starting > 0 or self.ready > 0
 
     def is_launching(self, now: int) -> bool:
-        """Whether many have been launched, and are about to begin."""
+        """True if many attempts were launched and are about to begin."""
         return self.has_launched or now < self.launching_until
 
     def is_hurried(self, now: int) -> bool:
-        """Whether starts are being written or about to begin: there is no time for anything that can wait."""
+        """True if starts are being written or are about to begin, and all work that can wait must wait."""
         return self.is_starting or self.is_launching(now)
 
     @property
     def active(self) -> list[Course]:
-        """Everything that is not over."""
+        """The occurrences that are not done."""
         return [course for course in self.by_ref.values() if course.stage is not Stage.OVER]
 
     def new(self, key: Key, plan: JobPlan, due_at: int) -> Course:
-        """One more occurrence."""
+        """Create and return an occurrence."""
         course = self.known[key] = Course(self.here, key, plan, due_at)
         return course
 
     def plan_of(self, key: Key, version: int) -> JobPlan | str:
-        """What an occurrence is started by: the version in force at its instant, or the one that it was asked for with;
-        or why there is none."""
+        """Return the plan by which an occurrence is started, or why there is none.
+
+        A scheduled occurrence takes the version in force at its instant. Another one takes the version of its request.
+        """
         if key.kind is Kind.SCHEDULED:
             return self.plans.plan_at(key.job, key.instant)
         return self.plans.plan(key.job, version)
 
     def why_skipped(self, course: Course) -> str | None:
-        """Why an occurrence is to be skipped when it is due: its job is paused, or it was named. What somebody asked
-        for by hand never is, and what answers for a window was decided about when it was made."""
+        """Return why an occurrence must be skipped when it is due, or None.
+
+        Either its job is paused, or an operator chose to skip it. A manual request is never skipped. An occurrence that
+        covers a window was decided when it was created.
+        """
         if course.key.kind is not Kind.SCHEDULED or course.window is not None:
             return None
         return self.plans.timeline.why_skipped(course.key.job, course.key.instant)
 
     def pause_holding(self, job: JobNumber, made_at: int, now: int) -> Paused | None:
-        """The pause that holds an occurrence of a job which was to run before it, and has not started."""
+        """Return the pause that holds an unstarted occurrence of a job, which was to run before the pause."""
         return held_by(self.plans.timeline, job, made_at, now)
 
     def passes_held(self, row: OccurrenceRow, now: int) -> bool:
-        """Whether an occurrence was asked for while its job is paused: it runs before what the pause holds."""
+        """True if the occurrence was requested while its job is paused. The request runs before held ones."""
         return not row.kind.is_by_schedule and held_by(self.plans.timeline, row.job, 0, now) is not None
 
     def after(self, course: Course, now: int, out: Outbox) -> None:
-        """What follows from any change of a course that has started."""
+        """Apply the consequences of a change to an occurrence that has started."""
         if self.ends_at is not None:
             shutdown.follow(self, course, now, out)
         if course.stage in LIVE:
@@ -203,19 +214,19 @@ class Board:
                 self.over(course, now)
 
     def watch(self, course: Course, now: int) -> None:
-        """Look at it again when something must be done about it."""
+        """Set the timer of an occurrence to when it next needs attention."""
         at = lifecycle.wakes_at(course)
         if at is not None and not now < course.alarm_at <= at:
             self._wake_at(course, at)
 
     def _wake_at(self, course: Course, at: int) -> None:
-        """At this time, and no longer at the one before."""
+        """Replace the timer of an occurrence."""
         self.alarms.drop(course.alarm_at, course)
         course.alarm_at = at
         self.alarms.put(at, course)
 
     def over(self, course: Course, now: int, ended_as: OccurrenceState | None = None) -> None:
-        """It is over: once its instant and the grace period have passed, it leaves memory (O6)."""
+        """Retire an occurrence, and let it leave memory after its instant and the grace period (O6)."""
         course.stage, course.ended_as = Stage.OVER, ended_as
         course.request = None
         self.alarms.drop(course.alarm_at, course)
@@ -223,11 +234,11 @@ class Board:
         self.line.leave(course)
         self.line.release(course)
         self.turns.over(course, now, self.alarms)
-        # A moment later, since the index is still asked for what is exactly that old.
+        # A microsecond later, because the index query still includes instants of exactly that age.
         self.forgetting.put(max(course.key.instant + self.settings.grace_period + 1, now), course)
 
     def _pass_on_shares(self, course: Course, now: int) -> None:
-        """Whoever waits here for a share of what it held asks for it now, the most urgent one first."""
+        """Let the most urgent occurrence that waits for a share of each freed limit ask for it now."""
         for limit in course.terms.limits:
             waiting = [one for one in self.lacking.pop(limit.name, ()) if one.stage is Stage.CLAIMED and one.lacks]
             if waiting:
@@ -236,9 +247,10 @@ class Board:
                 self.lacking[limit.name] = [one for one in waiting if one is not first]
 
     def forget(self, now: int) -> None:
-        """Let go of what is over and past its grace period; its rows stay. It may have come back meanwhile.
+        """Remove done occurrences from memory after their grace period. Their rows stay.
 
-        What is due each second is past its grace period just when the next starts have no time to lose: these go first.
+        An occurrence may have returned as a new object, which stays. The grace period of a job that is due each second
+        ends just when its next starts are urgent, so starts go first.
         """
         at = self.forgetting.next_at
         if at is None or (self.is_hurried(now) and now < at + _FORGET_LATE_MAX):
@@ -250,9 +262,9 @@ class Board:
                 del self.known[course.key]
 
     def shift(self, by: int, now: int) -> None:
-        """The clock has jumped by that much: all that is to happen after a while still does (N6)."""
+        """Move all timers by the jump of the clock, so that durations stay the same (N6)."""
         self.scanned_until, self.next_instant = None, 0
-        self.next_up = []  # whether their time has come is found out again
+        self.next_up = []  # whether they are due is decided again
         self.has_launched, self.launching_until = False, 0
         self.ends_at = None if self.ends_at is None else self.ends_at + by
         self.cuts_at = None if self.cuts_at is None else self.cuts_at + by
@@ -263,14 +275,14 @@ class Board:
                 if (at := lifecycle.wakes_at(course)) is not None:
                     self._wake_at(course, at)
             elif course.stage is Stage.LINED_UP and course.due_at > now:
-                self.line.leave(course)  # its time has not come after all
+                self.line.leave(course)  # it is not due after all
                 course.stage = Stage.CLAIMED
                 self.alarms.put(course.due_at, course)
             elif course.stage is Stage.CLAIMED:
                 self.alarms.put(max(course.due_at, now), course)
 
     def shutdown_closing(self) -> Closing:
-        """How what runs is ended when the node shuts down."""
+        """Return how running work is closed when the node shuts down."""
         return Closing(OccurrenceState.CANCELLED, SHUTDOWN, shut_down(self.here.name))
 
     @property
@@ -281,5 +293,5 @@ class Board:
         return self.ends_at + _LAST_WRITES
 
     def is_idle(self, out: Outbox) -> bool:
-        """Whether nothing runs, and nothing is on its way."""
+        """True if nothing runs and nothing is in flight."""
         return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.takings or out.wanted)

@@ -1,4 +1,4 @@
-"""What the loop did, added up: one row of statistics for each `loop_interval` (L10)."""
+"""Statistics of the loop: one row for each `loop_interval` (L10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Tally"]
 
 
 class Tally:
-    """What the loop did since the last row of statistics (L10)."""
+    """Counters of the loop since the last row of statistics (L10)."""
 
     __slots__ = ("all_iterations", "iterations", "longest", "messages", "since", "total")
 
@@ -18,7 +18,7 @@ class Tally:
         self.iterations = self.longest = self.total = self.messages = 0
 
     def add(self, now: int, messages: int, took: int) -> None:
-        """One more iteration; `took` is that of the one before."""
+        """Count one more iteration. `took` is the duration of the iteration before."""
         self.since = self.since or now
         self.iterations += 1
         self.all_iterations += 1
@@ -27,7 +27,7 @@ class Tally:
         self.total += took
 
     def row(self, board: Board, now: int, inbox_depth: int) -> StatisticsRow:
-        """All of it, as it is stored."""
+        """Return the counters as a row for the store."""
         return StatisticsRow(
             board.here.node,
             now,

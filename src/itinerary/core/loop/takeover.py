@@ -1,17 +1,17 @@
-"""Going on with an occurrence that began on a node which is gone (protocol rule 17).
+"""Takeover: resume an occurrence that began on a node that is gone (protocol rule 17).
 
-    offered, nobody's ─► CLAIMED ─► LINED_UP ─► (a slot of this node) ─► STARTING ─► taken, and read ─► on its way
-                                                                             └─────► others were quicker: over
+    offered, no owner ─► CLAIMED ─► LINED_UP ─► (a slot of this node) ─► STARTING ─► taken, and read ─► resumed
+                                                                             └─────► another node was faster: done
 
-It waits for a slot of the node like one that is to start. Then it is taken, by one write that raises its fence, and
-read as it is from then on: nobody else can write it. It goes on with the version and the frozen configuration that it
-began with. None of its attempts is in flight, whoever took it from its node has seen to that (see `rescue`), but for
-those in pods. These are adopted: launched once more, under the same number and the new fence, for their executor to
-find what is there.
+The occurrence waits for a slot of the node, like one that is to start. Then one write takes it and raises its fence, so
+that no other node can write it, and this node reads it. The occurrence continues with the version and the frozen
+configuration that it began with. The rescuer has made sure that none of its attempts is in flight (see `rescue`),
+except in pods. Pods are adopted: their attempts are launched again, with the same number and the new fence, and the
+executor looks for the existing pods.
 
-What its node knew and no row says is found out again, or done without. Requirements are looked at from the first one
-on. A hook may be told twice. If its tasks are over, and not by themselves, somebody had closed it, and the rows of its
-tasks say who.
+Facts that only the old node knew are determined again, or not used. Requirements are checked from the first one on. A
+hook may be called twice. If all tasks are done but did not all end by themselves, the occurrence was closed, and the
+rows of its tasks say why.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _CHECKING: Final = frozenset(
     }
 )
 _ERRANDS_SHIFT: Final = 20
-"""Errands are numbered, and not stored: under each fence there are numbers that no other node has used."""
+"""Checks and hook calls are numbered, and not stored. This shift gives each fence its own range of numbers."""
 
 
 def ask_for(course: Course, row: OccurrenceRow, plan: JobPlan) -> None:
-    """Make ready to take it: it begins to be this node's with that write."""
+    """Prepare the takeover write. The occurrence belongs to this node from that write on."""
     course.plan, course.found = plan, row
     course.taking = Intervention(
         row.ref,
@@ -62,7 +62,7 @@ def ask_for(course: Course, row: OccurrenceRow, plan: JobPlan) -> None:
 
 
 def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
-    """It is this node's, and goes on."""
+    """Resume an occurrence that belongs to this node now."""
     row = detail.row
     assert row.started_at is not None, "it had begun"
     assert detail.config is not None, "and was started with something"
@@ -109,7 +109,7 @@ def _restored(course: Course, detail: Detail, now: int) -> list[TaskProgress]:
 
 
 def _adopt(course: Course, detail: Detail, now: int, out: Outbox) -> None:
-    """Go on with what is in flight in pods. One that nobody has seen yet may have to be made first."""
+    """Continue the attempts in flight in pods. A pod that no node has seen yet may have to be created first."""
     row, rows = detail.row, {task.place: task for task in detail.tasks}
     assert row.started_at is not None, "it had begun"
     least = now + course.here.kill_grace
@@ -128,8 +128,10 @@ def _adopt(course: Course, detail: Detail, now: int, out: Outbox) -> None:
 
 
 def _lost_beside_pods(course: Course) -> TaskProgress | None:
-    """A task that was lost for good with its node, while pods of other tasks went on: these are ended, and then it is
-    orphaned."""
+    """Return a task that was lost for good with its node while pods of other tasks continued, or None.
+
+    In that case the pods are ended, and then the occurrence is orphaned.
+    """
     if not any(task.phase is Phase.RUNNING for task in course.tasks):
         return None
     done = (task for task in course.tasks if task.phase is Phase.DONE and task.tries)
@@ -137,15 +139,20 @@ def _lost_beside_pods(course: Course) -> TaskProgress | None:
 
 
 def _reopened(task: TaskProgress) -> TaskProgress:
-    """A task that was passed over since its node shut down waits again: that node did not come to the end of it, and
-    now the occurrence is run again."""
+    """Return the task, reset to waiting if it was skipped because its node shut down.
+
+    That node did not finish the occurrence, which now runs again.
+    """
     was_passed_over = task.status is TaskState.SKIPPED and task.reason == SHUTDOWN
     return TaskProgress(task.task, task.config) if was_passed_over else task
 
 
 def _ended_with_the_occurrence(course: Course) -> TaskProgress | None:
-    """Return a task that was skipped or cancelled because the whole occurrence was closed, by a timeout, a requirement
-    or a shutdown. Its node died in the middle of that, so the occurrence is closed again."""
+    """Return a task that was skipped or cancelled because the whole occurrence was closed, or None.
+
+    The cause was a timeout, a requirement or a shutdown. The node died while it closed the occurrence, so the
+    occurrence is closed again.
+    """
     for task in course.tasks:
         by = _by(task)
         if task.status is TaskState.SKIPPED and by in lifecycle.FAILING:
@@ -164,7 +171,7 @@ def _has_all_before_it(course: Course) -> bool:
 
 
 def _check_again(course: Course, row: OccurrenceRow, now: int, out: Outbox) -> None:
-    """Look at its requirements from the first one on; the time for that one counts from its start."""
+    """Check the requirements from the first one on. The deadline of the first one counts from the start."""
     course.stage = Stage.CHECKING
     if row.status is OccurrenceState.ACTION_PENDING:
         course.pen.step(OccurrenceState.ACTION_RUNNING, now)
@@ -174,7 +181,7 @@ def _check_again(course: Course, row: OccurrenceRow, now: int, out: Outbox) -> N
 
 
 def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
-    """How it was closed, if it was: all of its tasks are over, and it is not they that say what it came to."""
+    """Return how an occurrence was closed whose tasks are all done. Return None if its tasks decide the outcome."""
     for task in course.tasks:
         if task.tries and is_lost(task.tries[-1]):
             return _ended_by_rescue(course, task)
@@ -189,8 +196,11 @@ def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
 
 
 def _closed_by(task: TaskProgress, row: OccurrenceRow) -> Closing:
-    """What somebody made of it who cancelled or skipped this task: a requirement or its timeout, a person or a
-    shutdown; or else the rescuer, who found it before any task had begun."""
+    """Return the closing that cancelled or skipped this task.
+
+    The cause is a requirement, a timeout, a person or a shutdown. Otherwise the rescuer found the occurrence before any
+    task had begun.
+    """
     by = _by(task) or "the scheduler"
     outcome = OccurrenceState.ORPHANED
     if by in lifecycle.FAILING:
@@ -201,12 +211,12 @@ def _closed_by(task: TaskProgress, row: OccurrenceRow) -> Closing:
 
 
 def _by(task: TaskProgress) -> str | None:
-    """Return who cancelled or skipped a task."""
+    """Return the cause for which a task was cancelled or skipped."""
     return task.stop_reason.by if task.stop_reason is not None else task.reason
 
 
 def _ended_by_rescue(course: Course, task: TaskProgress) -> Closing:
-    """Its node is gone, or it was over its time: that is decided, and only its hooks have to be told."""
+    """Return the closing for a task that was lost with its node or ran too long. Only the hooks are left to call."""
     why = task.reason or "nobody knows how far it came"
     if task.status is not TaskState.TIMEOUT:
         return Closing(OccurrenceState.ORPHANED, "the scheduler", why)

@@ -1,12 +1,12 @@
-"""How far one task of an occurrence is.
+"""The progress of one task of an occurrence.
 
     WAITING ─► GATED ─► RUNNING ─► DONE
                  ▲         │  └──► STOPPING ─► DONE
                  └─ RETRYING ◄─┴──────┘
 
-GATED is the time in which an attempt's row is being written: it is launched when that is durable, and not before
-(protocol rule 8). Every try leaves an `AttemptRow` in `tries`, so that the end of the occurrence and its report need
-nothing from the store.
+GATED is the time in which the row of an attempt is being written. The attempt is launched when the row is durable, and
+not before (protocol rule 8). Each attempt leaves an `AttemptRow` in `tries`, so that the end of the occurrence and its
+report need nothing from the store.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["BEGUN", "IN_FLIGHT", "NEVER", "OVERTIME", "Phase", "StopReason", "Ta
 
 
 NEVER: Final = 2**63 - 1
-"""The instant at which an attempt without a task timeout is over its own time."""
+"""The overtime instant of an attempt that has no task timeout."""
 
 
 class Phase(IntEnum):
-    """Where a task is, as the loop sees it. A number, since those are found in sets quicker."""
+    """Phase of a task in the loop. An integer, because sets find integers faster."""
 
     WAITING = auto()
     GATED = auto()
@@ -44,7 +44,7 @@ class Phase(IntEnum):
     DONE = auto()
 
 
-# To get at a member of an enumeration takes Python 3.11 as long as to make a small object, and a herd asks often.
+# In Python 3.11, access to an enum member is as slow as the creation of a small object, and mass starts need many.
 _GATED: Final = Phase.GATED
 _RUNNING: Final = Phase.RUNNING
 _STOPPING: Final = Phase.STOPPING
@@ -53,18 +53,18 @@ _DONE: Final = Phase.DONE
 _FAILURES: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 BEGUN: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING, Phase.RETRYING})
-"""In flight: begun, and not done."""
+"""Phases of a task that has begun and is not done."""
 IN_FLIGHT: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING})
-"""An attempt is being made, or about to be."""
+"""Phases in which an attempt runs or is about to run."""
 
 
 class StopReason(NamedTuple):
-    """Why an attempt was asked to end: it was over its time, or somebody wanted it to."""
+    """The reason why an attempt was asked to end: overtime, or a request."""
 
     by: str
     is_overtime: bool = False
     why: str | None = None
-    """What happened, if `by` does not say it."""
+    """The event behind the request, if `by` does not say it."""
 
 
 OVERTIME: Final = StopReason("task timeout", is_overtime=True)
@@ -78,7 +78,7 @@ _SHOWN: Final = {
 
 
 class TaskProgress:
-    """One task of one occurrence."""
+    """A task of an occurrence, and its attempts."""
 
     __slots__ = (
         "_key",
@@ -109,36 +109,41 @@ class TaskProgress:
         self.phase = Phase.WAITING
         self.status = TaskState.PENDING
         self.number = 0
-        """Of the newest attempt; 0 before the first."""
+        """The number of the newest attempt; 0 before the first."""
         self.started_at = self.overtime_at = self.retry_at = self.kill_at = 0
         self.stop_reason: StopReason | None = None
         self.reason: str | None = None
         self.result: str | None = None
         self.moved_to: OccurrenceState | None = None
-        """What its executor says of it, where that knows more than that it runs: a pod that is being created."""
+        """The state that the executor reports, if it is more precise than running: for example, a pod in creation."""
         self.has_committed = False
-        """Its transaction has committed, and its success with it (D6)."""
+        """True if the task transaction has committed, and the success of the attempt with it (D6)."""
         self.outcome: Outcome | None = None
-        """How the attempt ended, while it is not known yet whether its transaction has committed."""
+        """The outcome of the attempt, while it is not known whether its transaction has committed."""
         self.lost_by: str | None = None
-        """Why the attempt in flight is given up as lost: nobody will see its end, and it is made again."""
+        """Why the attempt in flight is given up as lost. No component sees its end, and the task is retried."""
         self.outlives = task.outlives_its_node
-        """What it runs in goes on without this node (K4): it is seen before it is said to run, and is ended only when
-        that is durable (protocol rule 28)."""
+        """True if the attempt continues without this node, in a pod (K4).
+
+        The attempt is recorded as running only when its pod was seen, and stopped only when that decision is durable
+        (protocol rule 28).
+        """
         self.must_be_told = False
-        """It is to end, and its executor hears of that when it is written."""
+        """True if the attempt must end, and its executor is notified when that is durable."""
         self.doomed_by: str | None = None
-        """Why nothing can come of the attempt in flight, as its executor says: it is ended for that, and has failed."""
+        """Why the attempt in flight cannot succeed, as its executor says. The attempt is stopped, and has failed."""
         self.tries: list[AttemptRow] = []
         self._key: AttemptKey | None = None
-        """What its newest attempt was last called by."""
+        """The cached key of the newest attempt."""
 
     @classmethod
     def restored(
         cls, task: Task, config: EffectiveConfig, row: TaskRow | None, tries: Sequence[AttemptRow]
     ) -> TaskProgress:
-        """How far it had come on a node that is gone, from its rows. Unless it is adopted, none of its attempts is in
-        flight any more; if it had begun and is not done, it is to be tried again."""
+        """Return the progress of a task on a node that is gone, from its rows.
+
+        Unless the task is adopted, none of its attempts is in flight. A task that has begun and is not done is retried.
+        """
         found = cls(task, config)
         found.tries = sorted(
             (attempt for attempt in tries if attempt.status in TASK_FINAL), key=lambda attempt: attempt.number
@@ -153,13 +158,13 @@ class TaskProgress:
             found.stop_reason = None if row.cancelled_by is None else StopReason(row.cancelled_by)
         return found
 
-    # -- what happens to it ------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------------------------
 
     def prepare(self, ref: Ref, now: int | None) -> AttemptRow:
-        """Begin the next attempt: its row is to be written first."""
+        """Begin the next attempt. Return its row, which must be written first."""
         self.phase, self.status = Phase.GATED, TaskState.RUNNING
         self.number += 1
-        self._key = AttemptKey(ref, self.task.order, self.number)  # ahead of its instant, when there is time for it
+        self._key = AttemptKey(ref, self.task.order, self.number)  # ahead of the instant, when there is time for it
         self.started_at = 0
         self.stop_reason = self.moved_to = self.outcome = self.lost_by = self.doomed_by = None
         if self.outlives:
@@ -170,47 +175,56 @@ class TaskProgress:
     def adopt(
         self, attempt: AttemptRow, row: TaskRow | None, state: OccurrenceState, began_at: int, least: int
     ) -> None:
-        """Go on with an attempt that is in flight, and that a node began which is gone. It was in that state, as far as
-        is known; `least` is the least time that is left to see how it is by now."""
+        """Continue an attempt in flight that began on a node that is gone.
+
+        Args:
+            attempt: The row of the attempt.
+            row: The row of the task, if there is one.
+            state: The last known state of the occurrence.
+            began_at: The start of the occurrence, used if the row of the attempt has no start.
+            least: The earliest instant at which the attempt may be over its time, so that its state can be read first.
+        """
         self.phase, self.status, self.number = Phase.RUNNING, TaskState.RUNNING, attempt.number
         self.started_at = attempt.started_at or began_at
         self.overtime_at = max(self._overtime_after(self.started_at), least)
         self.moved_to = None if state is OccurrenceState.RUNNING else state
         if row is not None and row.reason == OVERTIME.by:
-            self.overtime_at = self.started_at  # it was over its time, and is asked to end once more
+            self.overtime_at = self.started_at  # it was over its time: ask it to end once more
 
     def seen(self, ref: Ref) -> AttemptRow:
-        """What its attempt runs in has been seen to be there: from now on it has begun, for whoever comes after."""
+        """Return the row of an attempt whose pod was seen: for later nodes, the attempt has begun."""
         return AttemptRow(ref, self.task.order, self.number, TaskState.RUNNING, self.started_at)
 
     def launch(self, now: int) -> None:
-        """Its row is written: it runs."""
+        """Record the launch of an attempt whose row is durable."""
         self.phase, self.started_at = _RUNNING, now
         self.overtime_at = self._overtime_after(now)
 
     def _overtime_after(self, instant: int) -> int:
-        """When an attempt that began at an instant is over its own time. Without a task timeout it never is: the
-        execution timeout ends it."""
+        """Return when an attempt that began at an instant is over its task timeout.
+
+        Without a task timeout that is `NEVER`: the execution timeout ends the attempt.
+        """
         timeout = self.config.task_timeout
         return NEVER if timeout is None else instant + timeout
 
     def shift(self, by: int) -> None:
-        """The clock has jumped: what is to happen after so long still does."""
+        """Move all timers by the jump of the clock, so that durations stay the same."""
         self.kill_at, self.retry_at = self.kill_at + by, self.retry_at + by
         self.overtime_at = NEVER if self.overtime_at == NEVER else self.overtime_at + by
 
     def stop(self, reason: StopReason, kill_at: int) -> None:
-        """It has been asked to end."""
+        """Record that the attempt was asked to end."""
         self.phase, self.stop_reason, self.kill_at = Phase.STOPPING, reason, kill_at
         self.must_be_told = self.outlives
 
     def doom(self, error: str, kill_at: int) -> None:
-        """Nothing can come of it any more: it is ended, and has failed for this."""
+        """Record that the attempt cannot succeed: it is stopped, and fails with this error."""
         self.phase, self.kill_at, self.doomed_by = Phase.STOPPING, kill_at, error
         self.must_be_told = self.outlives
 
     def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
-        """The attempt is over. Returns the names of the exception that ended it, if one did."""
+        """Record the end of the attempt. Return the names of the exception that ended it, if one did."""
         status, error, names = self._judged(outcome)
         is_uncalled = isinstance(outcome, Stopped) and not outcome.was_called
         began_at = None if is_uncalled else self.started_at or None
@@ -223,7 +237,10 @@ class TaskProgress:
         return names
 
     def _judged(self, outcome: Outcome) -> tuple[TaskState, str | None, tuple[str, ...]]:
-        """Success is success, even of one that was asked to end: what it did is done."""
+        """Return the status, the error and the exception names for an outcome.
+
+        A success counts even after a request to end, because the work is done.
+        """
         stopped = self.stop_reason
         match outcome:
             case _ if self.has_committed:
@@ -248,13 +265,13 @@ class TaskProgress:
                 return TaskState.CANCELLED, f"cancelled{_how_far(outcome)}{because}", ()
 
     def has_committed_after_all(self) -> None:
-        """It was taken for failed, and then its transaction turned out to stand: so it has succeeded."""
+        """Record the success of a task that counted as failed, because its transaction has committed."""
         self.has_committed = True
         self.tries[-1] = replace(self.tries[-1], status=TaskState.SUCCESS, error=None)
         self.finish(TaskState.SUCCESS)
 
     def may_retry(self, names: tuple[str, ...]) -> bool:
-        """Whether its policy allows another attempt after this one."""
+        """True if the retry policy allows another attempt after this one."""
         if self.status not in _FAILURES:
             return False
         if is_lost(self.tries[-1]):
@@ -263,16 +280,16 @@ class TaskProgress:
 
     @property
     def _lost_attempts(self) -> int:
-        """How many of its attempts were lost with a node."""
+        """The number of attempts that were lost with a node."""
         return sum(is_lost(attempt) for attempt in self.tries)
 
     @property
     def _uncounted(self) -> int:
-        """The number of attempts that do not count for its retry policy."""
+        """The number of attempts that do not count for the retry policy."""
         return sum(costs_no_retry(attempt) for attempt in self.tries)
 
     def wait_to_retry(self, job: str, key: Key, now: int) -> None:
-        """It will be tried again: after a while, or at once, if the last attempt costs no retry."""
+        """Plan the next attempt: after a delay, or at once if the last attempt costs no retry."""
         self.phase = Phase.RETRYING
         self.retry_at = now
         if not costs_no_retry(self.tries[-1]):
@@ -288,47 +305,47 @@ class TaskProgress:
 
     @property
     def is_interrupted(self) -> bool:
-        """True if the shutdown of its node ended its last attempt."""
+        """True if the shutdown of its node ended the last attempt."""
         return self.status is TaskState.CANCELLED and self.stop_reason is not None and self.stop_reason.why is not None
 
     def take_back(self, reason: StopReason) -> None:
-        """The attempt that was to be made is not made after all: its row was never written."""
+        """Withdraw the attempt that was about to begin. Its row was never written."""
         self.number -= 1
         self.stop_reason = reason
         self.finish(TaskState.CANCELLED if self.number else TaskState.SKIPPED, reason=reason.by)
 
     def finish(self, status: TaskState | None = None, *, reason: str | None = None) -> None:
-        """It is done, with the status of its last attempt or another."""
+        """Finish the task, with the status of its last attempt or another one."""
         self.phase = _DONE
         if status is not None:
             self.status = status
         self.reason = reason
 
-    # -- what is said of it ------------------------------------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------------------------------
 
     @property
     def shown(self) -> OccurrenceState:
-        """What it is, as a state of an occurrence (O8)."""
+        """The task as a state of an occurrence (O8)."""
         if self.moved_to is not None and (self.phase is _GATED or self.phase is _RUNNING):
             return self.moved_to
         return _SHOWN[self.phase]
 
     @property
     def is_running(self) -> bool:
-        """Whether an attempt of it runs, as far as is known."""
+        """True if an attempt of the task runs, as far as is known."""
         return (self.phase is _RUNNING or self.phase is _STOPPING) and self.outcome is None
 
     def is_at(self, key: AttemptKey) -> bool:
-        """Whether this attempt is the one that runs, and nothing else is being done about it."""
+        """True if this attempt is the one that runs, and is not being stopped or finished."""
         return self.phase is _RUNNING and key.number == self.number and self.outcome is None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has failed for good."""
+        """True if the task has failed for good."""
         return self.phase is _DONE and self.status in _FAILURES
 
     def wakes_at(self) -> int | None:
-        """When something must be done about it, if nothing happens before."""
+        """Return when the task needs attention, if nothing happens before."""
         if self.outcome is not None:
             return None
         phase = self.phase
@@ -339,17 +356,17 @@ class TaskProgress:
         return self.retry_at if phase is _RETRYING else None
 
     def key(self, ref: Ref) -> AttemptKey:
-        """Its newest attempt."""
+        """Return the key of the newest attempt."""
         key = self._key
         if key is None or key.number != self.number:
             key = self._key = AttemptKey(ref, self.task.order, self.number)
         return key
 
     def row(self, ref: Ref) -> TaskRow:
-        """The task run, as it is stored. One that will be tried again is not over, whatever became of its attempt."""
+        """Return the row of the task. A task that waits to retry is stored as running."""
         cancelled_by, reason = None, self.reason
         if self.phase is _STOPPING and self.stop_reason is not None:
-            reason = self.stop_reason.by  # who adopts it will want to know
+            reason = self.stop_reason.by  # a node that adopts the attempt needs this
         if self.status is TaskState.CANCELLED and self.stop_reason is not None and self.phase is not _RETRYING:
             cancelled_by = self.stop_reason.by
         return TaskRow(
@@ -368,7 +385,7 @@ _UNCALLED: Final = f" {BEFORE_THE_CALL}"
 
 
 def _how_far(outcome: Outcome) -> str:
-    """How far a cancelled attempt had come, as far as its executor knows."""
+    """Return how far a cancelled attempt had come, as far as its executor knows."""
     if not isinstance(outcome, Stopped):
         return ""
     if not outcome.was_called:

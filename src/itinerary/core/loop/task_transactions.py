@@ -1,7 +1,8 @@
-"""Transactions of tasks (D6): the right to make an occurrence's next write is lent, one borrower at a time.
+"""Task transactions (D6): one task at a time receives the right to make the next write of its occurrence.
 
-A task's transaction commits together with the success of its attempt. That is one write of the occurrence, with the
-next number, made by somebody else: so everything before it must be written first, and nothing is written meanwhile.
+A task transaction commits together with the success of its attempt. The transaction makes one write of the occurrence,
+with the next sequence number. So the loop writes all earlier changes first, and writes nothing else until the
+transaction ends.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ __all__ = ["Lending"]
 
 
 class Lending:
-    """Who has borrowed, and who waits for it."""
+    """Tasks that wait for a transaction, and the grants to them."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self._waiting: list[TransactionOpened] = []
 
     def opened(self, message: TransactionOpened, out: Outbox) -> None:
-        """A task wants a transaction."""
+        """Handle the request of a task for a transaction."""
         self._waiting.append(message)
         self.lend(out)
 
     def lend(self, out: Outbox) -> None:
-        """Let those have it who wait, as soon as everything before it is written."""
+        """Grant transactions to waiting tasks, as soon as all earlier changes are written."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             course, task = self._task(message.attempt)
@@ -51,7 +52,7 @@ class Lending:
                 out.reply(message.reply, _loan(course, task, message.attempt))
 
     def ended(self, message: TransactionEnded, now: int, out: Outbox) -> None:
-        """A transaction is over."""
+        """Handle the end of a transaction."""
         course, task = self._task(message.attempt)
         if course is None or task is None or course.pen.lent_to != message.attempt:
             out.log(Level.INFO, "transaction.late", attempt=tuple(message.attempt), committed=message.committed)

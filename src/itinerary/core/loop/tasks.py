@@ -1,8 +1,12 @@
-"""From the start of an occurrence to the end of its last task: the stage in which tasks run.
+"""The stage in which tasks run: from the start of an occurrence to the end of its last task.
 
-Whatever happens (an attempt ended, a time has come, somebody wants it to end), the same follows: `settle` asks what
-the failure strategies make of it, begins, stops and skips tasks accordingly, shows the state that this amounts to, and
-has it all written as one change. Which stage comes next is for `lifecycle` to say.
+After each event (an attempt ended, a timer is due, the occurrence is closed), `settle` does the same steps:
+
+- apply the failure strategies, and begin, stop and skip tasks accordingly
+- show the resulting state
+- write everything as one change
+
+`lifecycle` decides which stage is next.
 """
 
 from __future__ import annotations
@@ -35,8 +39,10 @@ _LAUNCHED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
 
 
 def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
-    """The row of its attempt is durable: it may run, unless it has been decided meanwhile that it must not. Or it is
-    durable that it is to end: what outlives its node hears of it only now (protocol rule 28)."""
+    """Launch an attempt whose row is durable, unless it was asked to end before that.
+
+    An attempt that outlives its node is asked to end here, when that decision is durable (protocol rule 28).
+    """
     if task.phase is not _GATED:
         if task.outlives and task.phase is Phase.STOPPING:
             out.stops.append(task.key(course.ref))
@@ -52,7 +58,7 @@ def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
 
 
 def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -> None:
-    """Do not launch an attempt whose row is durable: it has been decided meanwhile that it must not run here."""
+    """End an attempt whose row is durable without launching it: it must no longer run here."""
     task.withhold(course.ref, reason, now)
     if course.interruption is not None:
         task.wait_to_retry(course.plan.name, course.key, now)
@@ -62,16 +68,16 @@ def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -
 
 
 def first_state(course: Course) -> OccurrenceState:
-    """Return the state that the first tasks amount to when they begin (O8): pods alone are being created."""
+    """Return the state of the first tasks when they begin (O8): pods alone are being created."""
     begin = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None).begin
     is_creating = bool(begin) and all(task.outlives for task in begin)
     return OccurrenceState.CONTAINER_CREATING if is_creating else OccurrenceState.RUNNING
 
 
 def settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> bool:
-    """Draw the consequences of whatever has happened. True when all tasks are done.
+    """Act on the progress of the tasks. Return True when all tasks are done.
 
-    `is_shown`: the occurrence shows the state of its first tasks already, and none of them has begun.
+    `is_shown` is True if the occurrence already shows the state of its first tasks, and none of them has begun.
     """
     pen = course.pen
     gate: list[TaskProgress] = []
@@ -98,10 +104,10 @@ def settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> 
 
 
 def _show(course: Course, now: int) -> None:
-    """Show what the tasks in flight amount to (O8)."""
+    """Show the state that the tasks in flight amount to (O8)."""
     if course.interruption is not None:
         in_flight = [task.shown for task in course.tasks if task.phase in IN_FLIGHT]
-        if in_flight:  # what waits is not shown: whether it is run again is not known yet
+        if in_flight:  # waiting tasks are not shown: whether they run again is not known yet
             course.pen.show(shown_state(in_flight, more=False), now)
         return
     more = any(task.phase is Phase.WAITING for task in course.tasks)
@@ -109,7 +115,7 @@ def _show(course: Course, now: int) -> None:
 
 
 def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
-    """Skip and stop what shall not run; whether that settles something at once."""
+    """Skip and stop the tasks that must not run. Return True if this finished a task at once."""
     changed = False
     if not (decision.skip or decision.stop):
         return changed
@@ -124,7 +130,7 @@ def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> boo
                     out.stops.append(task.key(course.ref))
                 task.stop(reason, now + course.here.kill_grace)
             case Phase.GATED:
-                task.stop_reason = task.stop_reason or reason  # it is not launched when its row is written
+                task.stop_reason = task.stop_reason or reason  # so it is not launched when its row is durable
             case Phase.RETRYING:
                 task.stop_reason = reason
                 task.finish(TaskState.CANCELLED)
@@ -136,7 +142,7 @@ def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> boo
 
 
 def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
-    """Begin what may begin, and try again what has waited long enough; both when their rows are written."""
+    """Prepare the attempts that may begin or be retried now. The launch follows when their rows are durable."""
     if course.interruption is not None:
         return []
     begun = [*decision.begin]
@@ -154,8 +160,10 @@ def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
 
 
 def _end_what_outlives(course: Course) -> list[TaskProgress]:
-    """Those that are to end, and whose executors hear of it when that is durable: should this node die in between, who
-    adopts them knows that it was meant, and does not begin again what is gone."""
+    """Return the tasks that must end, and whose executors are notified when that is durable.
+
+    If this node dies in between, a node that adopts the tasks knows of the decision, and does not begin them again.
+    """
     told = [task for task in course.tasks if task.must_be_told]
     for task in told:
         task.must_be_told = False
@@ -167,11 +175,11 @@ def _blamed(task: TaskProgress | None) -> str:
     return "" if task is None else f"task {task.task.name} failed"
 
 
-# -- what happens to attempts ----------------------------------------------------------------------------------------
+# -- attempts --------------------------------------------------------------------------------------------------------
 
 
 def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
-    """An attempt is over. False if nobody waits for it any more: it came too late, and changes nothing."""
+    """Handle the end of an attempt. Return False if it came too late and changes nothing."""
     task = course.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in _LAUNCHED:
         return False
@@ -182,7 +190,7 @@ def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, o
 
 
 def transaction_ended(course: Course, task: TaskProgress, now: int, out: Outbox, *, committed: bool) -> None:
-    """An attempt's transaction is over: now it can be said what the attempt itself came to (D6)."""
+    """Handle the end of a task transaction, which decides the outcome of its attempt (D6)."""
     outcome, task.outcome = task.outcome, None
     task.has_committed = task.has_committed or committed
     if outcome is not None:
@@ -194,7 +202,7 @@ def transaction_ended(course: Course, task: TaskProgress, now: int, out: Outbox,
 
 def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Outbox) -> None:
     if course.pen.lent_to is not None and course.pen.lent_to == task.key(course.ref):
-        task.outcome = outcome  # what its transaction comes to is said in a moment, and counts for more
+        task.outcome = outcome  # the result of its transaction follows soon, and decides
         return
     names = task.end(course.ref, outcome, now)
     out.news.append(tried(course, task, now))
@@ -210,7 +218,7 @@ def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Ou
 
 
 def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
-    """Give up as lost what runs of it, by force; whether something did."""
+    """Kill the running attempts of an occurrence, and record them as lost. Return True if there were any."""
     running = [task for task in course.tasks if task.is_running and not task.outlives]
     for task in running:
         out.kills.append(task.key(course.ref))
@@ -220,8 +228,10 @@ def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
 
 
 def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
-    """What an attempt runs in is in another state: a pod is being created, runs, is being ended. People see that within
-    a second, so it is written at once."""
+    """Handle a new state of the pod of an attempt: in creation, running, or terminating.
+
+    The state is written at once, so that people see it within a second.
+    """
     key, state = report.key, report.state
     task = course.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in _LAUNCHED:
@@ -229,7 +239,7 @@ def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
     if state not in _MAY_MOVE_TO:
         why = f"a task in flight is never {state}"
         out.log(Level.WARNING, "transition.refused", **named(course), task=task.task.name, to=state, why=why)
-    elif task.phase is Phase.RUNNING:  # one that was asked to end shows as `terminating` anyway
+    elif task.phase is Phase.RUNNING:  # an attempt that was asked to end shows as `terminating` anyway
         task.moved_to = None if state is OccurrenceState.RUNNING else state
         if task.outlives:
             course.pen.note(attempt=task.seen(course.ref))
@@ -242,7 +252,7 @@ def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
 
 
 def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
-    """A time has come: an attempt is over its time, one that was asked to end has not, one may be tried again."""
+    """Stop attempts that are over their time, and abandon attempts that did not end when asked."""
     for task in course.tasks:
         wakes_at = task.wakes_at()
         if wakes_at is None or wakes_at > now:
@@ -261,10 +271,10 @@ def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
 _MAY_MOVE_TO: Final = frozenset(
     {OccurrenceState.CONTAINER_CREATING, OccurrenceState.RUNNING, OccurrenceState.TERMINATING}
 )
-"""What an executor may say of an attempt."""
+"""The states that an executor may report for an attempt."""
 
 
 def _last_line(text: str | None) -> str | None:
-    """The last line of a traceback says what it was."""
+    """Return the last line of a traceback, which has the message."""
     lines = (text or "").strip().splitlines()
     return lines[-1][:200] if lines else None

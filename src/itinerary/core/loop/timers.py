@@ -1,8 +1,7 @@
-"""Times at which something is to be done, and who waits for a slot of the node.
+"""Timers of occurrences, and the queue for slots of the node.
 
-Whoever is over leaves the agenda: an occurrence that took a millisecond is not kept for the minutes that it might have
-taken. Of the line an entry is never taken out of the middle: what has become of a course is looked at when its turn
-comes, and one that has nothing to do any more is passed over.
+Finished occurrences leave the timer queue at once instead of at their timeout. The slot queue never removes an entry
+from the middle: an entry whose occurrence no longer waits is skipped when its turn comes.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from itinerary.core.loop.occurrence import Course
 __all__ = ["Agenda", "Line"]
 
 _STALE_MAX: Final = 1_000
-"""Times of which nobody is left, before an agenda is rid of them."""
+"""The most times without occurrences that the heap keeps, before it is rebuilt."""
 
 
 class Agenda:
-    """Courses by the time at which something is to be done about them; each is woken once for each time."""
+    """Timer queue: occurrences by the time at which they need attention. Each timer fires once."""
 
     __slots__ = ("_at", "_times")
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        """A heap; of some of these times nobody is left."""
+        """A heap. Some of its times have no occurrences left."""
         self._at: dict[int, dict[Course, None]] = {}
 
     def put(self, at: int, course: Course) -> None:
-        """Wake a course at that time. Many are due at one and the same: so the heap holds times, not courses."""
+        """Wake an occurrence at that time. Many occurrences share a time, so the heap holds times."""
         courses = self._at.get(at)
         if courses is None:
             courses = self._at[at] = {}
@@ -39,7 +38,7 @@ class Agenda:
         courses[course] = None
 
     def drop(self, at: int, course: Course) -> None:
-        """Do not wake it at that time, if it was to be."""
+        """Remove the timer of an occurrence at that time, if there is one."""
         courses = self._at.get(at)
         if courses is None or course not in courses:
             return
@@ -50,7 +49,7 @@ class Agenda:
                 self._times = sorted(self._at)  # a sorted list is a heap
 
     def due(self, now: int) -> list[Course]:
-        """Those whose time has come, in order."""
+        """Remove and return the occurrences whose time has come, in order."""
         found: list[Course] = []
         while self._times and self._times[0] <= now:
             found += self._at.pop(heapq.heappop(self._times), ())
@@ -58,7 +57,7 @@ class Agenda:
 
     @property
     def next_at(self) -> int | None:
-        """The first time that is on it."""
+        """The earliest time in the queue, or None."""
         while self._times and self._times[0] not in self._at:
             heapq.heappop(self._times)
         return self._times[0] if self._times else None
@@ -68,17 +67,17 @@ class Agenda:
 
 
 class Line:
-    """The slots of a node, and who waits for one: by priority, then by instant (X1).
+    """The slots of a node, and the queue for them: by priority, then by instant (X1).
 
-    Many are due at one and the same instant, so those of one priority and instant stand behind each other, and only
-    these groups are kept in order.
+    Many occurrences share an instant. So occurrences of one priority and instant form a group in order of arrival, and
+    only the groups are sorted.
     """
 
     __slots__ = ("_groups", "_length", "_numbers", "_order", "free")
 
     def __init__(self, slots: int) -> None:
         self.free = slots
-        """Below nothing, while more are held than there are by now."""
+        """The number of free slots; negative while more are held than the settings now allow."""
         self._groups: dict[tuple[int, int], deque[tuple[int, Course]]] = {}
         self._order: list[tuple[int, int]] = []
         self._numbers = count(1)
@@ -88,7 +87,7 @@ class Line:
         return self._length
 
     def put(self, course: Course, now: int) -> None:
-        """Let a course wait."""
+        """Add an occurrence to the queue."""
         assert not course.place, "it waits already"
         course.lined_up_at, course.place = now, next(self._numbers)
         self._length += 1
@@ -100,13 +99,13 @@ class Line:
         group.append((course.place, course))
 
     def leave(self, course: Course) -> None:
-        """It does not wait any more. Its entry stays, and is passed over when its turn comes."""
+        """Remove an occurrence from the queue. Its entry stays, and is skipped when its turn comes."""
         if course.place:
             course.lined_up_at = course.place = 0
             self._length -= 1
 
     def take(self) -> Course | None:
-        """The next one, if there is a slot for it: it has it from now on."""
+        """Give a free slot to the next occurrence in the queue, and return it. Return None if there is none."""
         while self._order and self.free > 0:
             group = self._groups[self._order[0]]
             if not group:
@@ -122,16 +121,16 @@ class Line:
 
     @property
     def ready(self) -> int:
-        """How many wait for whom there is a slot."""
+        """The number of waiting occurrences for which a slot is free."""
         return max(0, min(self._length, self.free))
 
     def release(self, course: Course) -> None:
-        """Give back the slot of a course, if it has one."""
+        """Give back the slot of an occurrence, if it has one."""
         if course.holds_slot:
             course.holds_slot = False
             self.free += 1
 
     def places(self) -> list[Course]:
-        """Who waits, in order, for people to see."""
+        """Return the waiting occurrences in order, for display."""
         groups = [self._groups[order] for order in sorted(self._order)]
         return [course for group in groups for number, course in group if course.place == number]

@@ -1,22 +1,27 @@
 """Runs of one job on this node, one after another: a late run waits here for the run before it.
 
-A node that was stopped for ten seconds finds ten instants of a job that is due each second. All of them may run, since
-nothing ran when they were due (`Start.late_until`); the store would queue them behind each other, one row at a time.
-For thousands of jobs the store takes longer to queue them than to run them. So the node does not ask for a start while
-an earlier run of the same job is about to end:
+A node that was stopped for ten seconds finds ten instants of a job that is due each second. All ten may run, because
+nothing ran when they were due (`Start.late_until`). The store would queue them behind each other, one row at a time.
+For thousands of jobs, that takes the store longer than to run them. So the node does not ask for a start while an
+earlier run of the same job is about to end:
 
     instant 1    starting ─► running ─► end is written ─┐
     instant 2    waits in memory ───────────────────────┴► starting ─► …
     instant 3    waits in memory
 
-Then each batch of starts has one run of a job at most, finds its slot free, and needs no decision: it takes the bulk
-path of `ledger/beginning.py`. Instants of a job start in order, and no instant is skipped because the node itself was
-slow to write the end of the run before it.
+Then each batch of starts has at most one run of a job. That run finds the overlap slot free, needs no decision, and
+takes the bulk path of `ledger/bulk_start.py`. Instants of a job start in order. No instant is skipped because the node
+itself was slow to write the end of the run before it.
 
-A run waits only while the run before it is being started, has begun late and less than `WAIT_MAX` ago, or has ended and
-its end is being written. Otherwise the two overlap in earnest: the store is asked, and the overlap policy decides.
-A run does not wait long here for one that lacks a slot of the node, either: it is marked as `pending` like that one.
-A run that waits here is still `prerun` in the store, so another node may take it over as usual.
+A run waits only in these cases:
+
+- The run before it is being started.
+- The run before it has begun late, and less than `WAIT_MAX` ago.
+- The run before it has ended, and its end is being written.
+- The run before it waits for a slot of the node, for less than `WAIT_MAX`. After that, both are marked as `pending`.
+
+Otherwise the two runs really overlap: the store is asked, and the overlap policy decides. A run that waits here is
+still `prerun` in the store, so another node may take it over as usual.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ WAIT_MAX: Final = 2 * SECOND
 """How long a run may have waited for a slot, or may have been running, while the next run of its job waits here."""
 
 LATE_MIN: Final = SECOND // 10
-"""From which delay on a run has begun late."""
+"""The delay from which on the start of a run is late."""
 
 _CLAIMED: Final = Stage.CLAIMED
 _LINED_UP: Final = Stage.LINED_UP
@@ -56,19 +61,19 @@ class Turns:
         self._waiting: dict[JobNumber, list[Course]] = {}
         """In the order of their keys."""
         self.waiting = 0
-        """How many wait."""
+        """The number of runs that wait."""
 
     def admit(self, due: Sequence[Course], now: int, alarms: Agenda) -> list[Course]:
-        """Return those that need not wait for another run of their job. The others wait, and are woken by `alarms`."""
+        """Return the runs that need not wait for another run of their job. `alarms` wakes the others."""
         admitted: list[Course] = []
         current, waiting = self._current, self._waiting
         for course in due:
             job = course.key.job
             if course.stage is not _CLAIMED or course.fence is None or course.request is None:
-                admitted.append(course)  # a run that was taken over may hold the slot already
+                admitted.append(course)  # a run that was taken over may hold the overlap slot already
             elif course.request.overlap.is_parallel or course.skip is not None:
                 admitted.append(course)
-            elif job not in current and job not in waiting:  # nearly always
+            elif job not in current and job not in waiting:  # the usual case
                 current[job] = course
                 admitted.append(course)
             elif self.has_turn(course, now, alarms):
@@ -76,7 +81,7 @@ class Turns:
         return admitted
 
     def has_turn(self, course: Course, now: int, alarms: Agenda) -> bool:
-        """Return True if a run need not wait for another run of its job. If not, the run waits from now on."""
+        """True if a run need not wait for another run of its job. Otherwise the run waits from now on."""
         if course.fence is None or course.request is None or course.request.overlap.is_parallel:
             return True
         job = course.key.job
@@ -99,22 +104,22 @@ class Turns:
             if current.stage is _LINED_UP and course.stage is _LINED_UP:
                 self._current[job] = course  # it has a higher priority
         if self._drop(course) and (following := self.first_of(job)) is not None and current is not course:
-            alarms.put(now, following)  # looked at anew, behind this one
+            alarms.put(now, following)  # decided again, behind this one
         return True
 
     def begun(self, course: Course, now: int, alarms: Agenda) -> None:
-        """Note that a run has begun: the next run of its job waits for so long, and no longer."""
+        """Record that a run has begun. The next run of its job waits for `WAIT_MAX` at most."""
         job, course.begun_at = course.key.job, now
         if job in self._waiting and self._current.get(job) is course:
             alarms.put(now + WAIT_MAX, self._waiting[job][0])
 
     def over(self, course: Course, now: int, alarms: Agenda) -> None:
-        """Take a run out, and wake the run whose turn has come."""
+        """Remove a run, and wake the run whose turn has come."""
         job = course.key.job
         if self._current.get(job) is course:
             del self._current[job]
             if job not in self._waiting:
-                return  # nearly always
+                return  # the usual case
         elif job not in self._waiting:
             return
         self._drop(course)
@@ -122,12 +127,12 @@ class Turns:
             alarms.put(now, first)
 
     def first_of(self, job: JobNumber) -> Course | None:
-        """The first run of a job that waits."""
+        """Return the first run of a job that waits."""
         waiting = self._waiting.get(job)
         return waiting[0] if waiting else None
 
     def holds(self, course: Course) -> bool:
-        """Return True if a run waits here."""
+        """True if the run waits here."""
         return course in self._waiting.get(course.key.job, ())
 
     def _wait(self, course: Course) -> None:
@@ -137,7 +142,7 @@ class Turns:
             self.waiting += 1
 
     def _drop(self, course: Course) -> bool:
-        """Let a run wait no longer; return True if it did."""
+        """End the wait of a run. Return True if it was waiting."""
         waiting = self._waiting.get(course.key.job)
         if waiting is None or course not in waiting:
             return False
@@ -149,7 +154,7 @@ class Turns:
 
 
 def _waits_until(current: Course, course: Course) -> int:
-    """Return until when a run waits for another one of its job that is in some stage; 0: it does not wait."""
+    """Return until when a run waits for the current run of its job; 0 if it does not wait."""
     stage = current.stage
     if stage is _CLAIMED or stage is _STARTING or stage is _ENDING:
         return _UNTIL_OVER
