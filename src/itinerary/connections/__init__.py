@@ -1,13 +1,14 @@
-"""Bounds for the connections of a server: how many, from where, for how long. The web server and the health listener
-share them.
+"""Limits for the connections of a server: their number, their origin and their duration.
 
-    descriptors     the limit of open files of this process, and the share of it that a server may use
-    deadlines       how long a server waits for a client
+The web server and the health listener share these modules.
+
+    descriptors     the limit of open files of this process, and the part of it that a server may use
+    deadlines       the time limits of a server for its clients
     clients         which addresses count as one client
-    gate            how many connections there may be, in all and per client, and which one makes room
-    accepting       takes connections from a listening socket, at a bounded pace
-    refusals        counts what was refused, and logs it at most once a minute
+    gate            how many connections are allowed, in all and per client, and which one to close for a new one
+    accept          accepts connections from a listening socket, at a limited rate
+    refusals        counts refused connections, and logs them at most once a minute
 
-The engine opens files and starts processes in the same process as these servers. So a server that could use every
-descriptor would make runs fail. Nothing in here knows HTTP.
+The scheduler opens files and starts processes in the same process as these servers. A server that used every file
+descriptor would therefore make runs fail. No module here knows HTTP.
 """

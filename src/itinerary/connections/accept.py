@@ -1,11 +1,11 @@
-"""Takes connections from a listening socket, at a bounded pace, and hands them to a protocol.
+"""Accept connections from a listening socket at a limited rate, and hand them to a protocol.
 
-The event loop can do this by itself, but not with limits: at the limit of open files it logs a traceback for each
-connection in the backlog, again and again. Here a connection that finds no room is closed before any object is made for
-it, and a failure to accept is one refusal and a pause.
+The event loop can accept connections itself, but without limits. At the limit of open files it logs a traceback for
+every connection in the backlog, repeatedly. This module closes a connection that finds no room before it creates any
+object for it. A failure to accept counts as one refusal and causes a pause.
 
-The pace is bounded since the engine shares the interpreter with this loop: 500 connections a second, and 100 while
-there are as many as there may be, so that each new one closes another.
+The rate is limited because the scheduler shares the interpreter with this loop. The limit is 500 connections a second,
+and 100 while the gate is full, when every new connection closes another one.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ __all__ = ["accept_connections"]
 _AT_ONCE: Final = 5
 _INTERVAL: Final = 0.01
 _FULL_INTERVAL: Final = 0.05
-"""Seconds in which at most `_AT_ONCE` connections are taken: the second one while the gate is full."""
+"""Seconds in which the server accepts at most `_AT_ONCE` connections. The second value holds while the gate is full."""
 _RETRY_AFTER: Final = 1.0
-"""Seconds until the next try where a connection could not be taken."""
+"""Seconds to wait after a failure to accept."""
 _SEND_BUFFER: Final = 262_144
-"""Bytes that the kernel keeps for a client that does not read."""
+"""Bytes that the kernel buffers for a client that does not read."""
 _USER_TIMEOUT: Final[int | None] = getattr(socket, "TCP_USER_TIMEOUT", None)
-"""An option of Linux: how long bytes may stay unsent or unacknowledged, in milliseconds. A client that
-does not read then loses its connection while all that waits for it is still with the kernel."""
+"""A Linux option: how long bytes may stay unsent or unacknowledged, in milliseconds. The kernel then closes the
+connection of a client that does not read, even if all remaining bytes are in kernel buffers."""
 
 
 async def accept_connections(
     listening: socket.socket, gate: Gate, refusals: Refusals, new_protocol: Callable[[], asyncio.Protocol]
 ) -> None:
-    """Take connections until cancelled.
+    """Accept connections until cancelled.
 
     Args:
-        listening: A socket that listens.
-        gate: Decides whether there is room. The protocol enters each connection there, and has it leave.
+        listening: A listening socket.
+        gate: Decides whether there is room. The protocol adds each connection to the gate and removes it.
         refusals: Counts every failure to accept.
-        new_protocol: Makes the protocol of a connection.
+        new_protocol: Creates the protocol of a connection.
     """
     loop = asyncio.get_running_loop()
     listening.settimeout(0.0)
@@ -67,11 +67,11 @@ async def accept_connections(
 
 
 async def _hand_over(accepted: socket.socket, new_protocol: Callable[[], asyncio.Protocol]) -> None:
-    """Set the limits of the socket, and give it to a protocol."""
+    """Set the limits of the socket, and pass it to a new protocol."""
     try:
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         if _USER_TIMEOUT is not None:
             accepted.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, round(deadlines.READ_TIMEOUT * 1_000))
         await asyncio.get_running_loop().connect_accepted_socket(new_protocol, accepted)
-    except OSError:  # the client has left meanwhile
+    except OSError:  # the client has already disconnected
         accepted.close()

@@ -1,4 +1,4 @@
-"""Which addresses count as one client."""
+"""The key under which the server counts the connections of a client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 __all__ = ["client_key"]
 
 _NETWORK: Final = 64
-"""Of an IPv6 address the part that its owner cannot choose."""
+"""The bits of an IPv6 address that its owner cannot choose."""
 
 
 @lru_cache(1_024)
 def client_key(address: str | None) -> str:
-    """Return the name under which an address is counted: an IPv4 address, or an IPv6 network of 64 bits.
+    """Return the key under which an address is counted: an IPv4 address, or a 64-bit IPv6 network.
 
-    The owner of such a network has more addresses than can be counted.
+    The owner of such a network can use any number of addresses in it.
     """
     try:
         ip = ipaddress.ip_address((address or "").partition("%")[0])

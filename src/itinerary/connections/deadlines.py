@@ -1,4 +1,4 @@
-"""How long a server waits for a client, in seconds."""
+"""The time limits of a server for its clients, in seconds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 __all__ = ["BODY_TIMEOUT", "HEAD_TIMEOUT", "READ_TIMEOUT"]
 
 HEAD_TIMEOUT: Final = 10.0
-"""In this time the line and the headers of a request must arrive."""
+"""The time limit for the request line and the headers."""
 BODY_TIMEOUT: Final = 30.0
-"""In this time the body of a request must arrive."""
+"""The time limit for the body of a request."""
 READ_TIMEOUT: Final = 30.0
-"""In this time a client must take some of what is sent to it."""
+"""The time limit for a client to read some of the data sent to it."""

@@ -1,4 +1,4 @@
-"""The open files of this process: how many there may be, and which share of them connections may use."""
+"""The limit of open files of this process, and the part of it that connections may use."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 __all__ = ["connections_max", "raise_file_limit"]
 
 _UNLIMITED_MEANS: Final = 65_536
-"""The soft limit that is asked for where the hard limit is infinite: some systems refuse an infinite soft limit."""
+"""The soft limit to request if the hard limit is infinite: some systems refuse an infinite soft limit."""
 _LEAST: Final = 8
-"""The fewest connections that a server allows, however low the limit of open files is."""
+"""The fewest connections that a server allows, even if the limit of open files is very low."""
 
 
 def raise_file_limit() -> int:
@@ -20,18 +20,23 @@ def raise_file_limit() -> int:
     Processes that are started later inherit the raised limit.
 
     Returns:
-        The soft limit from now on. It is the old one if the system refuses a higher one.
+        The new soft limit. If the system refuses a higher limit, this is the old one.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _UNLIMITED_MEANS if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # the old limit stands then, and every bound is derived from it
+        with suppress(ValueError, OSError):  # the old limit then stays, and every bound is derived from it
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def connections_max(share: int, at_most: int) -> int:
-    """Return how many connections a server may have: one in `share` of all open files, and at most `at_most`."""
+    """Return the most connections that a server may have.
+
+    Args:
+        share: A server may use one in `share` of all open files.
+        at_most: The upper bound of the result.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return at_most

@@ -1,15 +1,15 @@
-"""How many connections a server has, in all and per client, and which one makes room for a new one.
+"""The connections of a server, limited in all and per client, and the choice of which one to close for a new one.
 
-    waiting      the server waits for the client: for a request's head, or for its body
-    working      the server works on a request, or sends its answer
+    waiting      the server waits for the client: for the head or the body of a request
+    working      the server handles a request, or sends its answer
 
     a new connection ──► below both limits ──────────────────────────────────► enters
-                    └──► at a limit: the connection that has waited longest
-                           (of this client, or of all) is closed ────────────► enters
-                    └──► at a limit, and every one is working ───────────────► refused
+                    └──► at a limit: the gate closes the connection that
+                           has waited longest (of this client, or of all) ───► enters
+                    └──► at a limit, and every connection is working ────────► refused
 
-Closing the longest wait means that silent connections never lock out a client that speaks: a request that follows its
-connection at once finds room, however many silent ones there are.
+The gate closes the longest wait first, so silent connections never lock out an active client. A request that follows
+its connection at once finds room, even among any number of silent connections.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """The connections of one server. Used on one loop."""
+    """The connections of one server. Use it on one event loop."""
 
     def __init__(
         self,
@@ -34,29 +34,30 @@ class Gate:
         *,
         is_shared: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Open a gate.
+        """Create a gate without connections.
 
         Args:
             in_all: The most connections at a time.
             per_client: The most connections of one client at a time.
-            on_refused: Receives the client of each connection that is refused, or closed to make room.
-            is_shared: True of the address of a proxy, which has many clients: only the limit in all holds for it.
+            on_refused: Receives the client of every connection that is refused, or closed to make room.
+            is_shared: True for the address of a proxy, which serves many clients. Only `in_all` limits such an address.
         """
         self.in_all, self.per_client = in_all, per_client
         self._on_refused, self._is_shared = on_refused, is_shared
         self.is_full = False
-        """Whether the last connection found no room at once."""
+        """True if the last new connection found the gate at a limit."""
         self._clients: dict[asyncio.Transport, str] = {}
         self._counts: Counter[str] = Counter()
         self._waiting: dict[asyncio.Transport, None] = {}
-        """In the order in which they began to wait, as are those of each client."""
+        """The waiting connections, in the order in which they began to wait. `_waiting_of` has the same order per
+        client."""
         self._waiting_of: defaultdict[str, dict[asyncio.Transport, None]] = defaultdict(dict)
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def make_room(self, address: str) -> bool:
-        """Prepare for a connection from an address: at a limit, close the one that has waited longest.
+        """Prepare for a connection from an address. At a limit, close the connection that has waited longest.
 
         Returns:
             False if there is no room: the connection is refused.
@@ -78,7 +79,7 @@ class Gate:
         return True
 
     def enter(self, transport: asyncio.Transport) -> None:
-        """Count a connection, which waits for its first request."""
+        """Count a new connection. The server now waits for its first request."""
         peer = transport.get_extra_info("peername")
         client = client_key(peer[0] if peer else None)
         self._clients[transport] = client
@@ -86,14 +87,14 @@ class Gate:
         self.wait(transport)
 
     def wait(self, transport: asyncio.Transport) -> None:
-        """Note that the server waits for the client, from now on."""
+        """Mark a connection as waiting: the server waits for the client."""
         self.work(transport)
         client = self._clients.get(transport)
         if client is not None:
             self._waiting[transport] = self._waiting_of[client][transport] = None
 
     def work(self, transport: asyncio.Transport) -> None:
-        """Note that the server works on a request: the connection makes no room."""
+        """Mark a connection as working. The gate does not close a working connection to make room."""
         client = self._clients.get(transport)
         self._waiting.pop(transport, None)
         if client is not None and (waiting := self._waiting_of.get(client)) is not None:
@@ -102,7 +103,7 @@ class Gate:
                 del self._waiting_of[client]
 
     def leave(self, transport: asyncio.Transport) -> None:
-        """Remove a connection from the counts. Without effect on one that has left."""
+        """Remove a connection from the counts. Do nothing if it was already removed."""
         self.work(transport)
         client = self._clients.pop(transport, None)
         if client is None:

@@ -1,9 +1,9 @@
 """The refusals of a server: counted for the metrics at once, and logged at most once a minute.
 
-    first refusal      a line, at once
-    those that follow  counted, and logged together in one line a minute after the last line
+    first refusal      logged at once
+    later refusals     counted, and logged together one minute after the last log line
 
-So an attack of a million requests is one line a minute, and a single refusal is not hidden.
+An attack with a million requests therefore writes one log line a minute, and a single refusal is still visible.
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ from typing import Any, Final
 __all__ = ["LOG_INTERVAL", "Refusals"]
 
 LOG_INTERVAL: Final = 60.0
-"""Seconds between two lines."""
+"""Seconds between two log lines."""
 _CLIENTS_MAX: Final = 10
-"""The most addresses that a line names."""
+"""The most addresses that a log line names."""
 
 
 class Refusals:
-    """The refusals of one server. Used on one loop."""
+    """The refusals of one server. Use it on one event loop."""
 
     def __init__(self, server: str, log: Any, count: Callable[[str, str], None]) -> None:
-        """`server` is `web` or `health`. `count` receives the server and the status of each refusal."""
+        """Create a log of refusals.
+
+        Args:
+            server: `web` or `health`.
+            log: Receives the log lines.
+            count: Receives the server and the status of every refusal.
+        """
         self._server, self._log, self._count = server, log, count
         self._reasons: Counter[str] = Counter()
         self._clients: Counter[str] = Counter()
@@ -33,7 +39,7 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, reason: str, client: str, status: int | None = None) -> None:
-        """Count a refusal, and log it with others.
+        """Count a refusal, and log it together with others.
 
         Args:
             reason: A short code, the same for the same cause.
@@ -44,7 +50,7 @@ class Refusals:
         self.note(reason, client)
 
     def note(self, reason: str, client: str) -> None:
-        """Log a refusal with others, and do not count it: its answer is counted where it is sent."""
+        """Log a refusal together with others, but do not count it. The sender of the answer counts it."""
         self._reasons[reason] += 1
         if client in self._clients or len(self._clients) < _CLIENTS_MAX:
             self._clients[client] += 1
@@ -55,11 +61,11 @@ class Refusals:
             self._timer = loop.call_at(self._next_at, self._write)
 
     def count(self, status: int | None) -> None:
-        """Count an answer for the metrics, and do not log it: a page that was not found, say."""
+        """Count an answer for the metrics, but do not log it: for example, a page that was not found."""
         self._count(self._server, "none" if status is None else str(status))
 
     def close(self) -> None:
-        """Log what is left."""
+        """Log the remaining refusals."""
         if self._reasons:
             self._write()
         if self._timer is not None:

@@ -1,19 +1,18 @@
-"""Executors: what runs attempts, each kind behind the same small protocol (`itinerary.ports.Executor`).
+"""Executors: components that run attempts, all behind the same small protocol (`itinerary.ports.Executor`).
 
-    router          sends each attempt to the one that can run it; `standard_router` has all of them
-    functions       where a function belongs ─ coroutines, threads, processes (and worker, which runs in them)
-    shell, http     commands and calls
-    guarded         what other packages bring, through entry points
+    router          sends each attempt to the executor that can run it; `standard_router` has all of them
+    functions       chooses where a function runs ─ coroutines, threads, processes (and worker, which runs in them)
+    shell, http     commands and HTTP calls                   pods                     pods in Kubernetes
+    plugin          executors of other packages, found through entry points
+    definitions     the allowed content of a task             registry, task_function  names, and their functions
+    context         the argument of a task function           transactions             statements of a task in the store
+    outcomes, output, secrets, address_policy                 results and errors, printed output, secrets, hosts
 
-    definitions     what a task's definition may say          registry, calling   names, and the functions behind them
-    context         what a task is told                       transactions        its own statements in the store
-    outcomes, output, references, addresses                   results and errors, what was printed, secrets, hosts
+No module here decides when a task runs, or whether it is retried. An executor begins, stops and kills attempts on
+command, and reports exactly one end for each attempt.
 
-Nothing here decides when something runs, or whether it is tried again. An executor is told to begin, stop and kill, and
-reports one end for each attempt.
-
-The names below are for those who write tasks and definitions. What runs them is imported from its own module: a worker
-process imports this package too, and should not have to wait for a router.
+The names below are for authors of tasks and definitions. The executors are imported from their own modules, because a
+worker process imports this package too, and should not have to load a router.
 """
 
 from itinerary.executors.cancellation import TaskCancelled

@@ -1,12 +1,12 @@
-"""Which addresses an HTTP call may reach, and to which one it goes (Q5).
+"""The addresses that an HTTP call may reach, and the one that it connects to (Q5).
 
-Whoever may write a definition must not be able to reach what only the node can: its own loopback, the cloud's metadata
-service, the database next door. So the host is resolved once; every address that comes back is checked, whichever way
-it was written; and the connection goes to what was checked, not to what a second look-up may say.
+The author of a definition must not reach addresses that only the node can reach: its loopback, the cloud's metadata
+service, a database in its network. The executor therefore resolves the host once, and checks every returned address in
+any notation. The connection then goes to the checked address, not to the result of a second lookup.
 
-    resolve ──► [check each] ──► Pinned, which is all the resolver that the connection has
+    resolve ──► [check each] ──► Pinned, the only resolver of the connection
 
-A host that the operator allows by name is not checked, but pinned all the same.
+A host that the operator allows by name is not checked, but still pinned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["AddressRefused", "HostLookup", "Pinned", "checked_addresses", "refus
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 HostLookup: TypeAlias = Callable[[str, int], Awaitable[Collection[str]]]
-"""From a host and a port to its addresses, as text."""
+"""A function from a host and a port to its addresses, as text."""
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _KINDS: Final = (
@@ -54,15 +54,15 @@ _OTHERS: Final = tuple(
         ("fec0::/10", "private (site-local)"),
     )
 )
-"""What `ipaddress` does not tell, or not in every version of Python."""
+"""Networks that `ipaddress` does not classify, or not in every version of Python."""
 
 
 class AddressRefused(ItineraryError):
-    """A host that leads to an address which calls may not reach."""
+    """A host that resolves to an address which calls may not reach."""
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    """What the system's resolver says."""
+    """Look up a host with the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -70,7 +70,18 @@ async def system_lookup(host: str, port: int) -> list[str]:
 async def checked_addresses(
     host: str, port: int, allowed: Collection[str], lookup: HostLookup = system_lookup
 ) -> list[str]:
-    """The addresses of a host, every one of which may be reached. Raises AddressRefused or OSError."""
+    """Return the addresses of a host, after a check that calls may reach all of them.
+
+    Args:
+        host: The host name or address.
+        port: The port.
+        allowed: The hosts that the operator allows.
+        lookup: Resolves the host.
+
+    Raises:
+        AddressRefused: If a call may not reach one of the addresses.
+        OSError: If the host has no address.
+    """
     addresses = list(await lookup(host, port))
     if not addresses:
         raise OSError(f"{host} has no address")
@@ -87,7 +98,7 @@ async def checked_addresses(
 
 
 def refusal(text: str) -> str | None:
-    """Why an address may not be reached; None if it may. What is no address may not."""
+    """Return why a call may not reach an address; None if it may. Text that is not an address is refused."""
     try:
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -112,7 +123,7 @@ def _kind(address: Address) -> str | None:
 
 
 class Pinned(AbstractResolver):
-    """A resolver that knows one host, and was told its addresses."""
+    """A resolver that knows one host and its addresses."""
 
     def __init__(self, host: str, addresses: Collection[str]) -> None:
         self._host = host
@@ -138,4 +149,4 @@ class Pinned(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""

@@ -1,17 +1,16 @@
-"""`async for ctx in handle`: the occurrences that this node won, one after the other (S11).
+"""`async for ctx in handle`: the occurrences that this node runs, one after the other (S11).
 
     ticks = app.job("ticks", every("1s"))        a job without tasks of its own
-
     async for ctx in ticks:                      the body of the loop is the task
         ...
 
-Such a job has one task, `loop`, and one attempt of it is what the loop is given. It runs from the moment the loop takes
-it, and **has succeeded when the loop asks for the next one**. A loop that is left while it has one, by `break`, by
-`return` or by an exception, fails that attempt: nobody can tell those apart from here, and what was not finished must
-not count as done. What is claimed while nobody iterates waits, and is over its time after `task_timeout`, like any
-task; so is what a loop sits on for too long.
+Such a job has one task, `loop`, and every turn of the user's loop gets one attempt of it. The attempt runs from the
+moment when the loop takes it, and **has succeeded when the loop asks for the next one**. A loop may end in the middle
+of an attempt, by `break`, `return` or an exception. The attempt then fails: the three cases look the same from here,
+and unfinished work must not count as done. An attempt without a loop waits, and times out after `task_timeout` like any
+task. An attempt that the loop holds for too long times out as well.
 
-The loop has to run on the loop that the program's coroutines run on, inside `async with app.running()`.
+The loop has to run on the event loop of the program's coroutines, inside `async with app.running()`.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from itinerary.executors import ExecutionContext
 __all__ = ["ITERATED", "Channels", "LoopLeft"]
 
 ITERATED: Final = "itinerary.executors.async_iteration:iterated"
-"""The name that definitions of such jobs have for their task."""
+"""The task name in the definitions of such jobs."""
 
 
 class LoopLeft(ItineraryError):
-    """The loop over a job's occurrences was left while it had one of them."""
+    """The error when a loop over a job's occurrences ends in the middle of one."""
 
 
 class _Offer(msgspec.Struct, eq=False):
-    """An attempt that waits to be taken by a loop, or is being worked on by one."""
+    """An attempt that waits for a loop, or that a loop is working on."""
 
     context: ExecutionContext
     over: asyncio.Future[None]
@@ -45,25 +44,25 @@ class _Offer(msgspec.Struct, eq=False):
 
 
 class Channels:
-    """Attempts on their way to the loops that iterate over their jobs."""
+    """The attempts that wait for the loops over their jobs."""
 
     def __init__(self) -> None:
         self.open()
 
     def open(self) -> None:
-        """A node starts: whatever an earlier one left is forgotten."""
+        """Start without attempts: a new node does not use those of an earlier one."""
         self._offers: dict[str, deque[_Offer]] = {}
         self._bells: dict[str, asyncio.Event] = {}
         self._is_closed = False
 
     def close(self) -> None:
-        """The node has ended: so do the loops that wait for more. Called on the loop that they run on."""
+        """End the loops that wait for more attempts. Call this on their event loop, when the node has ended."""
         self._is_closed = True
         for bell in self._bells.values():
             bell.set()
 
     async def iterated(self, ctx: ExecutionContext) -> None:
-        """The task of all jobs without tasks: wait for a loop to take it, and until that is done with it."""
+        """Run the task of a job without tasks: wait until a loop has taken the attempt and finished it."""
         offer = _Offer(ctx, asyncio.get_running_loop().create_future())
         line = self._offers.setdefault(ctx.job, deque())
         line.append(offer)
@@ -75,7 +74,7 @@ class Channels:
                 line.remove(offer)
 
     async def iterate(self, job: str) -> AsyncIterator[ExecutionContext]:
-        """What `async for` goes through, until the node ends."""
+        """Yield the contexts of a job's attempts until the node ends."""
         while (offer := await self._next(job)) is not None:
             offer.is_taken = True
             try:

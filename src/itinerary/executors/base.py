@@ -1,12 +1,12 @@
-"""What executors have in common: who is in flight, and one `Ended` for each of them.
+"""The common part of all executors: the attempts in flight, and one `Ended` for each of them.
 
-    begin ──► in flight ──► taken out, by exactly one of these, which then reports
-                              ├─ the attempt itself, when it is over
-                              ├─ kill, when it is given up
+    begin ──► in flight ──► removed, by exactly one of these, which then reports
+                              ├─ the attempt itself, when it has ended
+                              ├─ kill, when it is abandoned
                               └─ close
 
-Taking out of a dictionary happens once, whichever threads try it at the same time: that is the whole of the promise
-that there is one `Ended` for each assignment. What comes too late is logged, and changes nothing.
+A key can be removed from a dictionary only once, even if several threads try at the same time. This alone guarantees
+one `Ended` for each assignment. A later result is logged, and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 class InFlight(Standing):
-    """An attempt that has begun and is not over.
+    """An attempt that has begun and not ended.
 
-    Its function may be in a queue. `was_called` says so truthfully: who is about to call it sets `was_called` first and
-    then looks at `is_stop_asked`; who stops it sets `is_stop_asked` first and then looks at `was_called`. So if the
-    second finds that it was not called, it never will be, in whatever threads the two are.
+    Its function may still be in a queue, and `was_called` is reliable about that. The caller of the function sets
+    `was_called` first and then reads `is_stop_asked`. A stop sets `is_stop_asked` first and then reads `was_called`. If
+    the stop reads False, the function is never called, in whatever threads the two run.
     """
 
     __slots__ = ("assignment", "was_called")
@@ -51,7 +51,7 @@ A = TypeVar("A", bound=InFlight)
 
 
 class BaseExecutor(ABC, Generic[A]):
-    """An executor that keeps an `A` of each attempt in flight."""
+    """An executor that keeps an `A` for each attempt in flight."""
 
     def __init__(self) -> None:
         self._in_flight: dict[AttemptKey, A] = {}
@@ -102,7 +102,7 @@ class BaseExecutor(ABC, Generic[A]):
             self._say(Ended(assignment.key, could_not_begin(error)))
 
     def _end(self, key: AttemptKey, outcome: Outcome) -> bool:
-        """Report the end of an attempt, unless that was done already. From any thread."""
+        """Report the end of an attempt, unless it was already reported. Callable from any thread."""
         if self._in_flight.pop(key, None) is None:
             return False
         self._say(Ended(key, outcome))
@@ -114,7 +114,7 @@ class BaseExecutor(ABC, Generic[A]):
 
     @staticmethod
     def _came_back(assignment: Assignment, outcome: Outcome) -> None:
-        """Take note of an attempt that ended after it was given up."""
+        """Log an attempt that ended after it was abandoned."""
         _log.warning(
             "attempt.ended_after_it_was_given_up",
             job=assignment.facts.job,
@@ -124,24 +124,24 @@ class BaseExecutor(ABC, Generic[A]):
         )
 
     async def _prepare(self) -> None:
-        """Get ready, on the engine's loop."""
+        """Prepare, on the node's loop."""
 
     @abstractmethod
     async def _shut_down(self) -> None:
-        """End by force what still runs. What is in flight after that is given up."""
+        """Kill the running attempts. Attempts that are still in flight afterwards are abandoned."""
 
     @abstractmethod
     def _accept(self, assignment: Assignment) -> A:
-        """What to keep of an attempt. May raise: then it cannot begin."""
+        """Return the state to keep for an attempt. An exception means that the attempt cannot begin."""
 
     @abstractmethod
     def _launch(self, attempt: A) -> None:
-        """Begin. May raise: then it cannot begin."""
+        """Begin an attempt. An exception means that the attempt cannot begin."""
 
     @abstractmethod
     def _stop(self, attempt: A) -> None:
-        """Ask it to end, unless that was done already."""
+        """Ask an attempt to end, unless it was already asked."""
 
     @abstractmethod
     def _kill(self, attempt: A) -> None:
-        """End it by force, or give it up."""
+        """Kill an attempt, or abandon it."""

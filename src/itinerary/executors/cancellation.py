@@ -1,9 +1,9 @@
-"""How a task learns that it should end, and how others learn that it was given up.
+"""The two flags of an attempt: whether it was asked to end, and whether it was abandoned.
 
-    stop    is_stop_asked      the task is told: `ctx.cancelled`, CancelledError, SIGTERM
-    kill    is_given_up        nobody listens to it any more: what it still does counts for nothing
+    stop    is_stop_asked      the task is notified: `ctx.cancelled`, CancelledError, SIGTERM
+    kill    is_given_up        the attempt is abandoned: its later results are ignored
 
-Both only ever go from False to True, and are read from several threads.
+Both flags only change from False to True, and are read from several threads.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ __all__ = ["Standing", "TaskCancelled"]
 
 
 class TaskCancelled(ItineraryError):
-    """A task was asked to end, and noticed: raised by `ctx.raise_if_cancelled()`, and in a worker process by SIGTERM.
+    """The error by which a task ends after a request to stop.
 
-    Let it through: the attempt is then `Stopped`. A task that catches it should clean up and raise it again.
+    `ctx.raise_if_cancelled()` raises it, as does SIGTERM in a worker process. Do not suppress it: the attempt is then
+    `Stopped`. A task that catches it should clean up and raise it again.
     """
 
 
 class Standing:
-    """Whether an attempt was asked to end, and whether it was given up."""
+    """The flags of an attempt: asked to end, and abandoned."""
 
     __slots__ = ("is_given_up", "is_stop_asked")
 

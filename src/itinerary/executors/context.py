@@ -1,7 +1,6 @@
-"""What a task is told: `ctx`, the one argument that a function may take (X9).
+"""The context of a task: `ctx`, the only argument that a function may take (X9).
 
-Everything in it is made when it is asked for: ten thousand tasks that never look at their ids should not pay for
-hashing them.
+All values are computed on first use: ten thousand tasks that never read their ids should not pay for hashing them.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from itinerary.schedules.zones import UTC, UTC_NAME, Zone
 __all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants", "arguments_of"]
 
 TRANSACTION_TIMEOUT: Final = 30.0
-"""How long a task's transaction may take if it does not say, in seconds."""
+"""The default limit for a task's transaction, in seconds."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_TIME)
 
 
 class Instants:
-    """The instants that a run answers for: its own, or all of a compressed run's window (R5)."""
+    """The instants that a run covers: its own, or all instants in the window of a compressed run (R5)."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -55,13 +54,13 @@ class Instants:
 
     @property
     def start(self) -> datetime:
-        """The first instant, or the beginning of the window."""
+        """The first instant, or the start of the window."""
         window = self._facts.window
         return _datetime(self._facts.key.instant if window is None else window.start)
 
     @property
     def end(self) -> datetime:
-        """The end of the window, which is not in it."""
+        """The end of the window, exclusive."""
         window = self._facts.window
         return _datetime(self._facts.key.instant + MICROSECONDS if window is None else window.end)
 
@@ -70,7 +69,7 @@ class Instants:
 
 
 def _zone(span: ZoneSpan, name: str) -> Zone:
-    """A zone as it was told, since this process may have other zone data."""
+    """Return a zone from the tables of the run, because this process may have other zone data."""
     if name == UTC_NAME:
         return UTC
     if name not in span.tables:
@@ -79,7 +78,7 @@ def _zone(span: ZoneSpan, name: str) -> Zone:
 
 
 class ExecutionContext:
-    """One attempt, as its task sees it. Instants are aware datetimes in UTC."""
+    """An attempt, as its task sees it. Instants are aware datetimes in UTC."""
 
     def __init__(
         self, key: AttemptKey, facts: Facts, standing: Standing, transactions: Transactions | None = None
@@ -106,32 +105,32 @@ class ExecutionContext:
 
     @property
     def node(self) -> str:
-        """The node that runs it."""
+        """The node that runs the attempt."""
         return self._facts.node
 
     @cached_property
     def occurrence_id(self) -> OccurrenceId:
-        """The same for everybody who asks about this occurrence, for ever: good as an idempotency key."""
+        """The permanent id of this occurrence, suitable as an idempotency key."""
         return self._facts.occurrence_id
 
     @cached_property
     def task_run_id(self) -> TaskRunId:
-        """The same for all attempts of this task: good as an idempotency key of what it does."""
+        """The id that all attempts of this task share, suitable as an idempotency key for the work of the task."""
         return self._facts.task_run_id
 
     @cached_property
     def attempt_id(self) -> AttemptId:
-        """Of this attempt alone."""
+        """The id of this attempt."""
         return self._facts.attempt_id
 
     @property
     def attempt(self) -> int:
-        """Which try this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._facts.attempt
 
     @property
     def scheduled_at(self) -> datetime:
-        """The instant that it is for."""
+        """The due instant of this run."""
         return _datetime(self._facts.key.instant)
 
     @property
@@ -147,23 +146,26 @@ class ExecutionContext:
 
     @cached_property
     def window(self) -> Instants:
-        """Every instant that this run answers for."""
+        """The instants that this run covers."""
         return Instants(self._facts)
 
     @property
     def is_recovery(self) -> bool:
-        """Whether it makes up for an instant that was missed."""
+        """True if this run recovers a missed instant."""
         return self._facts.is_recovery
 
     @property
     def is_replay(self) -> bool:
-        """Whether a person asked for it to be done again."""
+        """True if a user asked to run this occurrence again."""
         return self._facts.is_replay
 
     @cached_property
     def log(self) -> Any:
-        """A logger that says with each event whose it is. Any: what it can do is up to structlog's configuration."""
-        import structlog  # noqa: PLC0415 - takes a while to import, and most tasks in worker processes never log
+        """A logger that adds the job, task, run and attempt to every event.
+
+        The type is Any, because the configuration of structlog decides what the logger can do.
+        """
+        import structlog  # noqa: PLC0415 - slow to import, and most tasks in worker processes never log
 
         facts = self._facts
         run = f"{facts.job}:{facts.key.instant // MICROSECONDS}"
@@ -171,18 +173,24 @@ class ExecutionContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was asked to end. Look at it now and then, if you are a plain function that takes long."""
+        """True if the attempt was asked to end. A long plain function should check this regularly."""
         return self._standing.is_stop_asked
 
     def raise_if_cancelled(self) -> None:
-        """Raise TaskCancelled if it was asked to end."""
+        """Raise TaskCancelled if the attempt was asked to end."""
         if self._standing.is_stop_asked:
             raise TaskCancelled(f"task {self.task!r} of job {self.job!r} was asked to end")
 
     def transaction(self, *, timeout: float = TRANSACTION_TIMEOUT) -> TransactionScope:
-        """A transaction of the store that commits with this attempt's success, or not at all (D6).
+        """Return a store transaction that commits together with this attempt's success, or not at all (D6).
 
-        `async with` in a coroutine, `with` in a plain function. Raises TransactionError where there is none.
+        Use `async with` in a coroutine, and `with` in a plain function.
+
+        Args:
+            timeout: The limit for the transaction, in seconds.
+
+        Raises:
+            TransactionError: If the executor or the store offers no transaction.
         """
         if self._transactions is None:
             raise TransactionError(
@@ -198,8 +206,10 @@ class ExecutionContext:
 def arguments_of(
     function: Function, assignment: Assignment, standing: Standing, transactions: Transactions | None
 ) -> tuple[object, ...]:
-    """What a function is called with: a hook with what the assignment brings along, a task with its context, if it
-    takes one."""
+    """Return the arguments for a function.
+
+    A hook gets the argument of its assignment. A task gets its context, if it takes one.
+    """
     if assignment.argument is not None:
         return (assignment.argument,)
     if not function.takes_context:

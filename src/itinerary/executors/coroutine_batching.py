@@ -1,17 +1,16 @@
-"""Coroutines one after another in one task of asyncio, as long as none of them waits for anything.
+"""A batch of coroutines in one asyncio task, as long as none of them waits.
 
-A task costs several times as much as a coroutine that has little to do, and of ten thousand that are due in the same
-second most have. So a runner, which is a task, calls one after another. One that returns before it has waited needed
-no task of its own. The first that waits keeps the runner, which is its own from then on and ends with it, and those
-behind it get another.
+A task costs several times as much as a short coroutine, and most of ten thousand simultaneous coroutines are short. A
+runner, which is a task, therefore calls one coroutine after another. A coroutine that returns without waiting needs no
+task of its own. The first one that waits keeps the runner until it ends, and the following ones get another runner.
 
     runner 1   a  b  c ……waits……………… ends
     runner 2           d  e  f ……waits………
     runner 3                    g  h
 
-Nobody can tell the difference. What a coroutine could leave behind for the next one is a context variable that it has
-set, or a wish that the task be cancelled: then too the next gets a runner of its own. And a runner takes so many and no
-more, so that whatever else is on the loop has its turn.
+The coroutines cannot notice the difference. A coroutine could leave two things to the next one: a context variable that
+it has set, or a pending cancellation of the task. In both cases the next one gets a new runner. A runner calls a
+limited number of coroutines, so that other callbacks of the loop have their turn.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 __all__ = ["Relay", "Runs"]
 
 TURN_MAX: Final = 1_000
-"""The most that one runner calls."""
+"""The most coroutines that one runner calls."""
 
 
 class Runs(Protocol):
-    """What is run: it knows its task while it does."""
+    """An item to run. Its `task` is set while it runs."""
 
     task: asyncio.Task[None] | None
 
@@ -38,39 +37,39 @@ R = TypeVar("R", bound=Runs)
 
 
 class Relay(Generic[R]):
-    """Runs what it is given, and begins in this order. All calls are made on `loop`."""
+    """A queue of coroutines that begin in order. All calls are made on `loop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, run: Callable[[R], Coroutine[Any, Any, None]]) -> None:
-        """`run` must not raise."""
+        """Create a batch. `run` must not raise."""
         self._loop, self._run = loop, run
         self._waiting: deque[R] = deque()
         self._runner: asyncio.Task[None] | None = None
-        """Who takes the next one."""
+        """The runner that takes the next item."""
 
     def add(self, batch: Iterable[R]) -> None:
-        """Run these, soon."""
+        """Queue items to run."""
         self._waiting.extend(batch)
         self._hand_on()
 
     def take_back(self) -> list[R]:
-        """Those that have not been begun, and will not be."""
+        """Remove and return the items that have not begun."""
         waiting, self._waiting = list(self._waiting), deque()
         return waiting
 
     def _hand_on(self) -> None:
         if self._waiting and self._runner is None:
-            # A context of its own: what the engine has set is not for it.
+            # An empty context: the context variables of the node are not for tasks.
             self._runner = self._loop.create_task(self._call_each(), context=Context())
             self._runner.add_done_callback(self._replace)
 
     def _replace(self, runner: asyncio.Task[None]) -> None:
-        """Somebody may have cancelled all tasks of the loop, and this one before it had begun."""
+        """Replace a runner that was cancelled before it began, for example with all tasks of the loop."""
         if self._runner is runner:
             self._runner = None
             self._hand_on()
 
     def _keep(self) -> None:
-        """The one that the runner calls waits: so the runner is its own, and others are another's."""
+        """Leave the runner to the coroutine that waits, and start another runner for the rest."""
         self._runner = None
         self._hand_on()
 
@@ -99,7 +98,7 @@ class Relay(Generic[R]):
 
 
 class _Rest:
-    """Awaits a coroutine that has begun, and waits for something."""
+    """An awaitable for the rest of a coroutine that has begun and waits."""
 
     __slots__ = ("_awaited", "_coroutine")
 
@@ -111,7 +110,7 @@ class _Rest:
         while True:
             try:
                 yield awaited
-            except BaseException as error:  # noqa: BLE001 - it is for the coroutine
+            except BaseException as error:  # noqa: BLE001 - the error is for the coroutine
                 try:
                     awaited = coroutine.throw(error)
                 except StopIteration:

@@ -1,15 +1,15 @@
-"""Coroutine functions, on a loop that is not the engine's.
+"""Coroutine functions, on an event loop that is not the node's loop.
 
-    engine's loop                                        worker loop
-    begin(ten thousand)  ── one call_soon_threadsafe ──► ten thousand coroutines, in as few tasks as will do (`relay`)
+    node's loop                                          worker loop
+    begin(ten thousand)  ── one call_soon_threadsafe ──► ten thousand coroutines, in few tasks (`coroutine_batching`)
     report(batch)        ◄── once for all that ended in a turn of the loop
 
-The worker loop is the embedding program's, if it is given, or one in a thread of its own. A coroutine that forgets to
-await blocks that loop and everything on it, but not the engine: other executors start on time, `blocked_for` says who
-it is, and `kill` gives up at once, on the engine's side, whether or not the loop ever answers again.
+The worker loop is the loop of the embedding program, if given, or a loop in its own thread. A coroutine that does not
+await blocks that loop and all coroutines on it, but not the node. Other executors start on time, `blocked_for` names
+the task, and `kill` abandons it at once on the node's side, even if the loop never answers again.
 
-Given the engine's own loop everything happens there, in the order of calls and without threads: that is what the
-simulator and the tests with a clock use.
+If the given loop is the node's own loop, everything happens there, in the order of calls and without threads. The
+simulator and tests with a clock use this.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from itinerary.ports import Clock
 __all__ = ["Blocked", "CoroutineExecutor"]
 
 _BATCH_MAX: Final = 1_000
-"""More ends than this are not held back until the turn of the loop is over."""
+"""More ends than this are reported at once, before the turn of the loop ends."""
 _CLOSING_TIMEOUT: Final = 1.0
-"""How long cancelled coroutines have to end when the executor is closed, in seconds."""
+"""Seconds that cancelled coroutines have to end when the executor closes."""
 
 _log: Final = structlog.stdlib.get_logger()
 
 
 class Blocked(NamedTuple):
-    """For how long a worker loop has not answered, in microseconds, and what it was busy with."""
+    """The time for which a worker loop has not answered, in microseconds, and what it runs."""
 
     blocked_for: int
     what: str | None
@@ -55,19 +55,19 @@ _FREE: Final = Blocked(0, None)
 
 
 class _Running(InFlight):
-    """An attempt. It has a task from when it begins on the worker loop until it ends there."""
+    """An attempt. Its task is set while it runs on the worker loop."""
 
     __slots__ = ("task",)
 
     def __init__(self, assignment: Assignment) -> None:
-        # What the class above does, without calling it: ten thousand of these are made in a hurry.
+        # Repeats the base class instead of calling it, for speed: ten thousand of these are created at once.
         self.is_stop_asked = self.is_given_up = self.was_called = False
         self.assignment = assignment
         self.task: asyncio.Task[None] | None = None
 
 
 class CoroutineExecutor(BaseExecutor[_Running]):
-    """Runs coroutine functions. `loop`: where; none for one in a thread of its own."""
+    """The executor of coroutine functions, on `loop` or on a loop in its own thread."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class CoroutineExecutor(BaseExecutor[_Running]):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where coroutines run, once it is open."""
+        """The loop of the coroutines, once the executor is open."""
         return self._loop
 
-    # -- on the engine's loop ------------------------------------------------------------------------------------------
+    # -- on the node's loop --------------------------------------------------------------------------------------------
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
         if self._is_closed or self._report is None:
@@ -121,7 +121,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             batch.append(running)
         try:
             self._post(self._launch_all, batch)
-        except RuntimeError as error:  # the loop was closed, by the program that it belongs to
+        except RuntimeError as error:  # the embedding program has closed its loop
             for assignment in assignments:
                 self._end(assignment.key, could_not_begin(error))
 
@@ -136,24 +136,24 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             attempt.is_stop_asked = True
             if attempt.was_called:
                 self._tell(self._cancel, attempt)
-            else:  # nor will it be, whether or not the worker loop answers
+            else:  # it never will be, even if the worker loop does not answer
                 self._end(attempt.key, Stopped(was_called=False))
 
     def _kill(self, attempt: _Running) -> None:
         key = attempt.key
         attempt.is_stop_asked = True
         attempt.is_given_up = True
-        self._given_up[key] = attempt  # nobody else may hold its task, and a task that is not held is collected
+        self._given_up[key] = attempt  # keeps a reference, because asyncio may collect a task without one
         if self._end(key, Stopped(abandoned=True, was_called=attempt.was_called)):
             self._tell(self._cancel, attempt)
         else:
             self._given_up.pop(key, None)
-        self._hand_over()  # what ended just before a coroutine blocked the loop
+        self._hand_over()  # reports attempts that ended just before the loop was blocked
 
     def blocked_for(self) -> Blocked:
-        """Whether the worker loop answers; to be asked now and then, on the engine's loop.
+        """Return how long the worker loop has not answered, and what it runs. Call this regularly on the node's loop.
 
-        The loop is pinged, and for as long as it owes an answer, this says since when, and what it is busy with.
+        Every call sends a ping to the loop, unless one is still unanswered.
         """
         self._hand_over()
         if self._is_closed or self._is_engine_loop or not (self._in_flight or self._given_up):
@@ -168,7 +168,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
 
     @property
     def given_up(self) -> int:
-        """How many coroutines still run though nobody waits for them."""
+        """The number of abandoned coroutines that still run."""
         return len(self._given_up)
 
     def _busy_with(self) -> str | None:
@@ -261,18 +261,18 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Report what has ended. Taking from a deque happens once, so both sides may do this at the same time."""
+        """Report ended attempts. Both sides may do this at the same time, because an item leaves a deque only once."""
         reports, waiting = [], self._reports
         try:
             while waiting:
                 reports.append(waiting.popleft())
         except IndexError:
-            pass  # the other side was quicker
+            pass  # the other side was faster
         if reports:
             self._say(*reports)
 
     def _cancel(self, running: _Running) -> None:
-        if running.task is not None:  # else it sees for itself, when it begins, that it was asked to end
+        if running.task is not None:  # otherwise it sees the request itself when it begins
             running.task.cancel()
 
     async def _cancel_all(self, running: Sequence[_Running]) -> None:

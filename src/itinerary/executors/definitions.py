@@ -1,16 +1,16 @@
-"""What a task runs, read from its definition and checked as far as that can be done without running it.
+"""Task definitions: read, and checked as far as possible without running the task.
 
     {"python": "package.module:function"}                                      PythonCall
     {"shell": ["gzip", "-9", "out.csv"], "env": {…}, "cwd": "data"}            ShellCommand
-                                                                               (`input` is what it reads)
+                                                                               (`input` is its standard input)
     {"http": "https://…", "method": "POST", "headers": {…}, "body": …}         HttpCall
     {"pod": {"image": "local/train:1", "command": ["train"]}}                  PodTask
     {"python": "package.module:function", "pod": {"image": …}}                 PodTask, which runs a function
     {"<kind>": …}                                                              ForeignTask, of an entry point
 
-`read_task` is for whoever registers a job: what it lets through can still fail, but not because it was misspelt.
-Unknown keys are errors (Q7). Errors begin with the key and say what is allowed; they quote no value that may be a
-secret. Whom a task runs as is no key of any definition: that is a setting of the node.
+`read_task` checks the tasks of a job at its registration. A definition that passes can still fail, but not because of a
+spelling mistake. Unknown keys are errors (Q7). Errors begin with the key, list the allowed values, and quote no value
+that may be a secret. The user that a task runs as is not part of any definition: it is a setting of the node.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 FUNCTION_EXECUTORS: Final = ("auto", "async", "thread", "process")
-"""Where a function may run; `auto`: a coroutine function as async, a plain one in a thread."""
+"""Where a function may run. `auto` runs a coroutine function as async, and a plain function in a thread."""
 
 BUILT_IN: Final = (*FUNCTION_EXECUTORS, "shell", "http", "pod")
-"""The executors that come with Itinerary. With these, the keys of a task say what runs; any other is an entry point."""
+"""The executors of Itinerary. For these, the keys of a task name what runs. Any other name is an entry point."""
 
 TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("python",),
@@ -59,7 +59,7 @@ TASK_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "http": HTTP_KEYS,
     "pod": ("pod",),
 }
-"""The keys that a task may have, by the one that says what kind it is."""
+"""The allowed keys of a task, by the key that names its kind."""
 
 _KINDS: Final = tuple(TASK_KEYS)
 _ARGUMENTS_MAX: Final = 1_000
@@ -69,25 +69,25 @@ _INPUT_MAX: Final = 100_000
 
 
 class PythonCall(msgspec.Struct, frozen=True):
-    """A function to be called."""
+    """A function to call."""
 
     name: str
     executor: str
 
 
 class ShellCommand(msgspec.Struct, frozen=True):
-    """A program to be run, or, if `use_shell`, one line for /bin/sh."""
+    """A program to run, or a command line for /bin/sh with `use_shell`."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, Value]
     cwd: str | None
     inherit_env: bool
     input: Value | None = None
-    """What it reads on standard input; None: nothing."""
+    """The standard input; None for no input."""
 
 
 class ForeignTask(msgspec.Struct, frozen=True):
-    """Something for an executor that is found through an entry point."""
+    """A task for an executor that is found through an entry point."""
 
     executor: str
 
@@ -96,7 +96,16 @@ TaskDefinition: TypeAlias = PythonCall | ShellCommand | HttpCall | PodTask | For
 
 
 def read_task(run: object, executor: str = "auto", registry: Registry | None = None) -> TaskDefinition:
-    """What a definition says. Raises ConfigError, which begins with the key."""
+    """Read a task definition.
+
+    Args:
+        run: The table of the task.
+        executor: The name of the executor.
+        registry: The known functions, for more checks.
+
+    Raises:
+        ConfigError: If the definition is wrong. The message begins with the key.
+    """
     if not isinstance(run, Mapping):
         raise ConfigError(f"a task is a table with one of the keys {', '.join(_KINDS)}, not {shown(run)}")
     if executor not in BUILT_IN:
@@ -120,7 +129,7 @@ def read_task(run: object, executor: str = "auto", registry: Registry | None = N
 
 
 def read_python(run: JsonObject, executor: str = "auto", registry: Registry | None = None) -> PythonCall:
-    """A function; where it is known, also whether it can run there."""
+    """Read a function call. If the function is known, also check that it can run on the executor."""
     check_keys("task", run, TASK_KEYS["python"])
     registry = Registry() if registry is None else registry
     name = registry.check(run["python"])
@@ -140,7 +149,7 @@ def read_python(run: JsonObject, executor: str = "auto", registry: Registry | No
 
 
 def _read_function_in_pod(run: JsonObject, executor: str, registry: Registry | None) -> PodTask:
-    """A function that runs in a pod, whose image holds the code (K6)."""
+    """Read a function that runs in a pod, whose image contains the code (K6)."""
     if executor not in ("pod", "auto"):
         raise ConfigError(f"executor: {shown(executor)} runs no pods; say pod, or leave out what the pod is")
     check_keys("task", run, (*TASK_KEYS["python"], *TASK_KEYS["pod"]))
@@ -154,7 +163,7 @@ def _read_function_in_pod(run: JsonObject, executor: str, registry: Registry | N
 
 
 def check_place(name: str, executor: str, *, is_coroutine: bool) -> None:
-    """Raise ConfigError where a function cannot run."""
+    """Raise ConfigError if a function cannot run on an executor."""
     if executor == "async" and not is_coroutine:
         raise ConfigError(
             f"executor: {name} is a plain function, which would block its loop; make it async, or say thread"
@@ -164,7 +173,7 @@ def check_place(name: str, executor: str, *, is_coroutine: bool) -> None:
 
 
 def read_shell(run: JsonObject) -> ShellCommand:
-    """A command: a list is run as it is; text goes through /bin/sh, and only if that is asked for."""
+    """Read a command. A list runs as it is. Text runs through /bin/sh, and only with `use_shell`."""
     check_keys("task", run, TASK_KEYS["shell"])
     use_shell = _switch(run, "use_shell", default=False)
     command = run["shell"]

@@ -3,9 +3,9 @@
     [project.entry-points."itinerary.executors"]
     lambda = "acme.executors:LambdaExecutor"
 
-The name is the kind: the key in a task's definition, or what `executor` says. The object is called without arguments
-and gives an `Executor`. If it has a `check`, that is called with each definition when a job is registered, and raises
-ConfigError where the definition is wrong; only it can know which keys are right.
+The name is the kind: the key in a task's definition, or the value of `executor`. The object is called without arguments
+and returns an `Executor`. If the object has a `check`, a job's registration calls it with each definition. `check`
+raises ConfigError if the definition is wrong. Only the plugin can know which keys are right.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ GROUP: Final = "itinerary.executors"
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the executors that other packages bring."""
+    """Return the names of the executors of other packages."""
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
 def is_installed(name: object) -> bool:
-    """Whether some package brings an executor of that name."""
+    """True if a package offers an executor with that name."""
     return isinstance(name, str) and _entry_point(name) is not None
 
 
 def load(name: str) -> Any:
-    """What the entry point of that name leads to. Raises ConfigError."""
+    """Load the object of an entry point. Raises ConfigError if that is not possible."""
     point = _entry_point(name)
     if point is None:
         known = ", ".join(installed()) or "none"
@@ -47,7 +47,7 @@ def load(name: str) -> Any:
 
 
 def check_foreign(name: str, run: JsonObject) -> None:
-    """Raise ConfigError if the executor of that name is not there, or does not want this definition."""
+    """Raise ConfigError if the executor is not installed, or rejects this definition."""
     check = getattr(load(name), "check", None)
     if check is None:
         return

@@ -1,13 +1,13 @@
-"""The environment of the processes that a node starts: it holds no variable of the node itself.
+"""The environment of the processes that a node starts, without the variables of the node itself.
 
     inherited      every variable of the node's process except `ITINERARY_…` and `PG…`
-    on purpose     added afterwards: the `env` of a task, and variables that the node sets for a task
+    added          the `env` of a task, and variables that the node sets for a task
 
-The node's own variables hold the password of its store, and the values of its secrets. A command or a function in a
-worker process needs neither. A task that needs one of them names it in its own `env`.
+The node's own variables hold the password of its store and the values of its secrets. A command, or a function in a
+worker process, needs neither. A task that needs one of them names it in its own `env`.
 
-A worker process imports the program that declares the jobs, and that program may check its jobs against settings of the
-node (`ITINERARY_LIMITS`). So a worker gets the settings that hold no secret, and only while it imports.
+A worker process imports the program that declares the jobs. That program may check its jobs against settings of the
+node (`ITINERARY_LIMITS`). A worker therefore gets the settings that hold no secret, and only during the import.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from itinerary.model.settings import Settings
 __all__ = ["import_variables", "inherited_variables", "variables_set"]
 
 _NODE_PREFIXES: Final = ("ITINERARY_", "PG")
-"""The beginnings of the names of a node's variables: its settings and secrets, and the variables of libpq."""
+"""The prefixes of a node's variables: its settings and secrets, and the variables of libpq."""
 _IMPORT_VARIABLES: Final = frozenset(
     f"ITINERARY_{key.upper()}" for key in ("config", "name", "timezone", *Settings.__struct_fields__)
 )
-"""Settings that a program may need when it is imported. None of them holds a secret."""
+"""Settings that a program may need during its import. None of them holds a secret."""
 
 
 def inherited_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def import_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for as long as the block lasts."""
+    """Set environment variables for the duration of the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

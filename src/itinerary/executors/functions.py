@@ -1,7 +1,7 @@
-"""Functions, each where it belongs: coroutine functions on a loop, plain ones in threads, or in processes if asked for.
+"""Functions, sent to the right executor: coroutine functions to a loop, plain ones to threads or processes.
 
-Where a function belongs is known when it is known. One that was never imported is looked up first, in a helper thread,
-since importing runs somebody's code; from then on its attempts go straight to where it runs.
+The right executor depends on the function itself. A function that was never imported is first imported in a helper
+thread, because the import runs user code. Later attempts go directly to their executor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from itinerary.ports import Executor
 __all__ = ["FunctionExecutor"]
 
 _LOOKING_THREADS: Final = 4
-"""An import that hangs must not be in the way of the others."""
+"""Several threads, so that an import that hangs does not block the others."""
 
 
 class FunctionExecutor(BaseExecutor[InFlight]):
-    """Sends functions to one of three executors. In flight here is only what is being looked up."""
+    """An executor that passes functions to one of three executors.
+
+    Only attempts during an import are in flight here.
+    """
 
     def __init__(self, registry: Registry, coroutines: Executor, threads: Executor, processes: Executor) -> None:
         super().__init__()
@@ -103,7 +106,7 @@ class FunctionExecutor(BaseExecutor[InFlight]):
         self._stop(attempt)
 
     def _look_up(self, attempt: InFlight) -> None:
-        """In a helper thread."""
+        """Import a function, in a helper thread."""
         assignment = attempt.assignment
         found: Function | Exception
         if attempt.is_stop_asked:
@@ -112,16 +115,16 @@ class FunctionExecutor(BaseExecutor[InFlight]):
             found = self._registry.find(assignment.run["python"])
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             found = error
-        except BaseException as error:  # noqa: BLE001 - a module that calls sys.exit ends its attempt, and nothing else
+        except BaseException as error:  # noqa: BLE001 - a module that calls sys.exit ends only its attempt
             found = ImportError(f"{assignment.run['python']} could not be imported: {type(error).__name__}: {error}")
         try:
             self._loop.call_soon_threadsafe(self._looked_up, assignment, found)
         except RuntimeError:
-            return  # the loop is closed, and the attempt was ended long ago
+            return  # the loop is closed, and the attempt has already ended
 
     def _looked_up(self, assignment: Assignment, found: Function | Exception) -> None:
         if assignment.key not in self._in_flight:
-            return  # stopped meanwhile
+            return  # stopped during the import
         if isinstance(found, Exception):
             self._end(assignment.key, could_not_begin(found))
             return

@@ -1,10 +1,10 @@
-"""HTTP calls: one request, one answer, and a range of statuses that is a success.
+"""HTTP calls: one request, one answer, and a range of statuses that counts as success.
 
-    begin ──► address checked and pinned (see `addresses`) ──► request ──► status, body
+    begin ──► address checked and pinned (see `address_policy`) ──► request ──► status, body
     stop, kill ──► the request is cancelled
 
-Redirects are not followed: where one leads was never checked. Of the body the first megabyte is read and kept as
-output; the connection is closed after that. Nothing is sent that the definition does not hold: no cookies, no proxy
+The executor follows no redirects, because their targets were never checked. The first megabyte of the body is kept as
+output, and then the connection is closed. A request contains only the content of its definition: no cookies, no proxy
 from the environment, no credentials from a file.
 """
 
@@ -36,10 +36,10 @@ from itinerary.model.text import clean_text
 __all__ = ["CONNECT_TIMEOUT", "HttpExecutor"]
 
 CONNECT_TIMEOUT: Final = 30.0
-"""How long a connection may take to be made, in seconds. How long the answer may take is the task's timeout."""
+"""The limit for opening a connection, in seconds. The limit for the answer is the task's timeout."""
 
 _CLOSING_TIMEOUT: Final = 2.0
-"""How long cancelled requests have to end when the executor is closed, in seconds."""
+"""Seconds that cancelled requests have to end when the executor closes."""
 _CHUNK: Final = 65_536
 _ERROR_MAX: Final = 2_000
 
@@ -47,7 +47,7 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 class _Running(InFlight):
-    """An attempt."""
+    """An attempt with its call and its asyncio task."""
 
     __slots__ = ("call", "task")
 
@@ -58,7 +58,7 @@ class _Running(InFlight):
 
 
 class HttpExecutor(BaseExecutor[_Running]):
-    """Makes HTTP calls on the engine's loop. `allowed_hosts` may be reached though their addresses are not public."""
+    """The executor of HTTP calls, on the node's loop. Calls may reach `allowed_hosts` even at non-public addresses."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class HttpExecutor(BaseExecutor[_Running]):
 
 
 async def _body(response: aiohttp.ClientResponse, secrets: dict[str, str]) -> str | None:
-    """The beginning of an answer; the rest is never read."""
+    """Return the beginning of an answer. The rest is never read."""
     kept = Tail(2 * OUTPUT_MAX)
     async for chunk in response.content.iter_chunked(_CHUNK):
         kept.write(chunk[: OUTPUT_MAX - len(kept)])

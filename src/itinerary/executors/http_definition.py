@@ -25,11 +25,11 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}", re.ASCII)
 _HEADERS_MAX: Final = 100
 _URL_MAX: Final = 8_192
 _FRAMING: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
-"""Headers by which one request could be made to look like two, or like one for another host."""
+"""Headers that could make one request look like two, or like a request to another host."""
 
 
 class HttpCall(msgspec.Struct, frozen=True):
-    """A request, and the range of statuses, both ends included, that is a success."""
+    """A request, and the range of statuses that counts as success, both ends included."""
 
     url: str
     host: str
@@ -41,12 +41,12 @@ class HttpCall(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """As messages may name it: a query string often holds what should not be read."""
+        """The call as messages may show it. The query string is left out, because it often holds confidential data."""
         return f"{self.method} {self.url.partition('?')[0]}"
 
 
 def read_http(run: JsonObject) -> HttpCall:
-    """The request that a definition describes. Raises ConfigError, which begins with the key."""
+    """Read an HTTP call from a definition. Raises ConfigError, which begins with the key."""
     check_keys("task", run, HTTP_KEYS)
     url, host, port = _address(run["http"])
     body, kind = _body(run.get("body"))
@@ -94,7 +94,7 @@ def _headers(given: object) -> dict[str, Value]:
 
 
 def check_header(name: str, value: str) -> None:
-    """Raise ConfigError, without the value, if it cannot stand in a header."""
+    """Raise ConfigError, without the value, if a header may not contain it."""
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
         raise ConfigError(f"headers.{name}: has a line break or control character in it, which no header may have")
 

@@ -1,4 +1,4 @@
-"""An event loop in a daemon thread of its own: where tasks run that must not be in the engine's way."""
+"""An event loop in its own daemon thread, for tasks that must not block the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["LoopThread"]
 
 
 class LoopThread:
-    """Started and stopped from another loop."""
+    """The thread of an event loop. Another loop starts and stops it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -17,14 +17,14 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> asyncio.AbstractEventLoop:
-        """The loop, which runs."""
+        """Start the thread, and return its running loop."""
         starter = asyncio.get_running_loop()
         runs = starter.create_future()
         loop = asyncio.new_event_loop()
         self._loop = loop
 
         def say_so() -> None:
-            if not runs.done():  # else the start was cancelled meanwhile
+            if not runs.done():  # otherwise the start was cancelled
                 runs.set_result(None)
 
         def live() -> None:
@@ -36,14 +36,21 @@ class LoopThread:
             finally:
                 loop.close()
 
-        # A daemon: a task that never returns must not keep the program from ending.
+        # A daemon thread: a task that never returns must not stop the program from exiting.
         self._thread = threading.Thread(target=live, name=self._name, daemon=True)
         self._thread.start()
         await runs
         return loop
 
-    async def stop(self, timeout: float) -> bool:  # noqa: ASYNC109 - it bounds a thread, which cannot be cancelled
-        """End the loop and its thread. False if it is still busy after so many seconds, and is left behind."""
+    async def stop(self, timeout: float) -> bool:  # noqa: ASYNC109 - limits a thread, which cannot be cancelled
+        """Stop the loop and its thread.
+
+        Args:
+            timeout: How long to wait, in seconds.
+
+        Returns:
+            False if the loop is still busy after the timeout. The thread is then left behind.
+        """
         assert self._thread is not None, "stopped before it was started"
         assert self._loop is not None, "stopped before it was started"
         if not self._loop.is_closed():

@@ -1,13 +1,13 @@
-"""From what a function did to an outcome: a value, and text that people can read.
+"""The outcome of a function: a value, and text that people can read.
 
-    returned something     Succeeded, with it as JSON; what is not JSON is not kept, and the log says so
+    returned a value       Succeeded, with the value as JSON; other values are dropped, and the log says so
     raised                 Failed, with the traceback from the task's own code on, at most ERROR_MAX characters
-    gave in to a stop      Stopped
+    ended after a stop     Stopped
 
-A value or an exception of any size costs no more than what is kept of it: both are measured before they are encoded or
-written out (`model.json_size`, `tracebacks`), where the task ran and never on the engine's loop.
+The cost of a value or an exception depends only on the part that is kept. Both are measured before they are encoded or
+formatted (`model.json_size`, `tracebacks`), where the task ran and never on the node's loop.
 
-This is the one place where everything is caught (`except BaseException`): an attempt ends here, and becomes a value.
+Only this module handles every exception (`except BaseException`): an attempt ends here, and becomes a value.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from itinerary.model.text import MESSAGE_MAX, clean_text
 __all__ = ["ERROR_MAX", "could_not_begin", "failure", "raised", "returned"]
 
 ERROR_MAX: Final = MESSAGE_MAX
-"""The longest error that is kept, in characters: of a longer one the beginning and the end."""
+"""The longest error that is kept, in characters. A longer one is cut in the middle."""
 
 _NOTHING: Final = Succeeded()
 _OURS: Final = str(Path(__file__).parent)
 
 
 def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
-    """What comes of a function that returned."""
+    """Return the outcome of a function that returned."""
     if value is None:
         return _NOTHING if output is None else Succeeded(output=output)
     if inspect.iscoroutine(value):
@@ -47,26 +47,26 @@ def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
     try:
         return Succeeded(result_json(value), output)
     except RecordError as error:
-        import structlog  # noqa: PLC0415 - takes a while to import, and worker processes hardly ever need it
+        import structlog  # noqa: PLC0415 - slow to import, and worker processes hardly ever need it
 
         structlog.stdlib.get_logger().warning("task.result_not_kept", job=facts.job, task=facts.task, why=str(error))
         return Succeeded(output=output)
 
 
 def raised(error: BaseException, standing: Standing, output: str | None = None) -> Outcome:
-    """What comes of a function that raised."""
+    """Return the outcome of a function that raised."""
     if standing.is_stop_asked and isinstance(error, asyncio.CancelledError | TaskCancelled):
         return Stopped(output=output)
     return failure(error, output)
 
 
 def failure(error: BaseException, output: str | None = None) -> Failed:
-    """An exception as a person should read it, and by the names that `never_retry` knows."""
+    """Return an exception as text for people, with the names that `never_retry` compares."""
     return Failed(clean_text(without_hidden(_traceback(error)), ERROR_MAX), exception_names(type(error)), output)
 
 
 def could_not_begin(error: Exception) -> Failed:
-    """An attempt that could not even be begun. Our own errors say all there is to say; others come with a traceback."""
+    """Return the outcome of an attempt that could not begin. Only errors of other packages need a traceback."""
     if isinstance(error, ItineraryError):
         return Failed(without_hidden(message_of(error)), exception_names(type(error)))
     return failure(error)
@@ -80,7 +80,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _without_ours(at: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame that is not this package's; all of it if there is none."""
+    """Return the traceback from the first frame outside this package; the whole traceback if there is none."""
     first = at
     while first is not None and first.tb_frame.f_code.co_filename.startswith(_OURS):
         first = first.tb_next

@@ -1,7 +1,7 @@
-"""What a task printed: text, never control (Q7), and of too much of it the end.
+"""The output of a task: text without control characters (Q7), and only the end of a long output.
 
-A command may print ten gigabytes. Twice OUTPUT_MAX is the most that is ever held, and what is left of it says how much
-is missing. Bytes that are no UTF-8, and characters that a terminal would obey, become U+FFFD.
+A command may print ten gigabytes. The node holds at most twice OUTPUT_MAX, and the kept text says how much is missing.
+Bytes that are not UTF-8, and characters that would control a terminal, become U+FFFD.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from itinerary.model.text import clean_text
 __all__ = ["OUTPUT_MAX", "Tail", "when_text_is_made"]
 
 OUTPUT_MAX: Final = 1_048_576
-"""What is kept of a task's output, in bytes (Q4)."""
+"""The limit for the kept output of a task, in bytes (Q4)."""
 
 _BLOCK: Final = 65_536
-"""How much is made text of at a time, in bytes."""
+"""Bytes that are decoded at a time."""
 _NOTE_MAX: Final = 100
 _ENDING_MAX: Final = 1_000
-"""How far from the end something is looked for that is not the task's, in bytes."""
+"""Bytes at the end in which to search for text that is not the task's."""
 
 
 class Tail:
@@ -35,29 +35,30 @@ class Tail:
         self._dropped = 0
 
     def __len__(self) -> int:
-        """How many bytes have come, kept or not."""
+        """Return how many bytes were written, kept or not."""
         return self._dropped + len(self._kept)
 
     def write(self, chunk: bytes) -> None:
-        """Add to the end. What falls out at the beginning is moved once for each time the limit is filled."""
+        """Append bytes. Old bytes are removed only once each time the limit is filled."""
         self._kept += chunk
         if len(self._kept) > 2 * self._limit:
             self._drop(len(self._kept) - self._limit)
 
     def cut(self, ending: re.Pattern[bytes]) -> None:
-        """Forget the end of it, if that is not the task's: the pattern says what it looks like, to the last byte."""
+        """Remove the end of the output if it matches a pattern, and is therefore not the task's own output."""
         if found := ending.search(self._kept, max(0, len(self._kept) - _ENDING_MAX)):
             del self._kept[found.start() :]
 
     def clear(self) -> None:
-        """Forget what came: it comes once more."""
+        """Remove all bytes: the same output will be written again."""
         self._kept.clear()
         self._dropped = 0
 
     def text(self, secrets: Mapping[str, str] | None = None) -> str | None:
-        """What came, as text of at most the limit, in bytes of UTF-8; None if nothing did.
+        """Return the output as text of at most the limit, in bytes of UTF-8; None if there is no output.
 
-        `secrets` are values, by name, that must not be seen: where one was printed, its name stands instead.
+        Args:
+            secrets: Values by name that must not be shown. In the text, the name replaces the value.
         """
         if not len(self):
             return None
@@ -67,7 +68,7 @@ class Tail:
             data = data.replace(value, f"[secret {name}]".encode())
         room = self._limit - _NOTE_MAX
         if dropped and hidden:
-            data = data[max(map(len, hidden)) - 1 :]  # the first of it may be the end of a secret
+            data = data[max(map(len, hidden)) - 1 :]  # the first bytes may be the end of a secret
         text = "".join(_cleaned(data))
         encoded = text.encode()
         if not dropped and len(encoded) <= self._limit:
@@ -77,7 +78,7 @@ class Tail:
 
     @property
     def takes_long(self) -> bool:
-        """True if making text of it takes so long that a loop should leave that to a thread."""
+        """True if `text` is slow and should run in a thread instead of the loop."""
         return len(self._kept) > _BLOCK
 
     def _drop(self, count: int) -> None:
@@ -86,33 +87,33 @@ class Tail:
 
 
 def when_text_is_made(tail: Tail, secrets: Mapping[str, str], then: Callable[[str | None], None]) -> None:
-    """Call `then` with the text of a tail, on the running loop: at once if it is short, else when a thread has made it.
+    """Call `then` with the text of a tail, on the running loop.
 
-    Nothing may be written to the tail any more.
+    A short text is made at once, and a long one in a thread. Write nothing more to the tail.
     """
     if not tail.takes_long:
         then(tail.text(secrets))
         return
     try:
         made = asyncio.get_running_loop().run_in_executor(None, tail.text, secrets)
-    except RuntimeError:  # the loop is being closed, and starts no thread any more
+    except RuntimeError:  # the loop is closing, and starts no threads
         then(tail.text(secrets))
         return
     made.add_done_callback(lambda _: None if made.cancelled() else then(_text_of(made)))
 
 
 def _text_of(made: asyncio.Future[str | None]) -> str | None:
-    """Return the text that a thread has made. An attempt must end, whatever became of its text."""
+    """Return the text from a thread. An attempt must end even if its text could not be made."""
     error = made.exception()
     return made.result() if error is None else f"the output could not be kept: {type(error).__name__}: {error}"
 
 
 def _cleaned(data: bytes) -> Iterator[str]:
-    """Bytes as clean text, block by block: no other thread of the process runs while one of them is looked at."""
+    """Yield bytes as clean text, in blocks: while one block is decoded, no other thread of the process runs."""
     decoder, held = getincrementaldecoder("utf-8")("replace"), ""
     for start in range(0, max(len(data), 1), _BLOCK):
         text = held + decoder.decode(data[start : start + _BLOCK], final=start + _BLOCK >= len(data))
         held = ""
         if text.endswith("\r") and start + _BLOCK < len(data):
-            text, held = text[:-1], "\r"  # it may be half of a line's end
+            text, held = text[:-1], "\r"  # it may be the first half of a line ending
         yield clean_text(text, len(text))

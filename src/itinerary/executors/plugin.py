@@ -1,14 +1,15 @@
-"""An executor that somebody else wrote, held to its contract.
+"""A wrapper around an executor of another package, which enforces the contract.
 
-    it raises in open          each of its attempts is Failed, with the reason
+    it raises in open          its attempts are Failed, with the reason
     it raises in begin         that attempt is Failed
-    it reports an end twice    the second is logged, and goes no further
-    its result is too long     it is not kept, and the log says so
-    it raises in kill          the attempt is given up
-    it raises in close         what it had is given up
+    it reports an end twice    the second end is logged and ignored
+    its result is too long     the result is dropped, and the log says so
+    it raises in kill          the attempt is abandoned
+    it raises in close         its attempts are abandoned
     its close takes too long   the same
 
-So a broken one costs its own tasks and nobody else's. It is given one attempt at a time, to know which one it refused.
+A broken executor therefore harms only its own tasks. The wrapper passes on one attempt at a time, so that an error
+belongs to one attempt.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from itinerary.ports import Executor
 __all__ = ["CLOSE_TIMEOUT", "GuardedExecutor"]
 
 CLOSE_TIMEOUT: Final = 5.0
-"""How long it may take to close, in seconds."""
+"""The limit for closing, in seconds."""
 
 _log: Final = structlog.stdlib.get_logger()
 
 
 class GuardedExecutor(BaseExecutor[InFlight]):
-    """Another package's executor. `make` gives it, and may raise."""
+    """An executor of another package. `make` creates it, and may raise."""
 
     def __init__(self, name: str, make: Callable[[], Executor]) -> None:
         super().__init__()
@@ -48,7 +49,7 @@ class GuardedExecutor(BaseExecutor[InFlight]):
         try:
             executor = self._make()
             await executor.open(self._reported)
-        except Exception as error:  # noqa: BLE001 - somebody else's code
+        except Exception as error:  # noqa: BLE001 - code of another package
             self._why_not = f"executor {self._name!r} could not be opened: {type(error).__name__}: {message_of(error)}"
             _log.exception("executor.could_not_be_opened", executor=self._name)
         else:
@@ -59,7 +60,7 @@ class GuardedExecutor(BaseExecutor[InFlight]):
             closing = asyncio.get_running_loop().create_task(self._executor.close())
             done, _ = await asyncio.wait([closing], timeout=CLOSE_TIMEOUT)
             if not done:
-                closing.cancel()  # it may ignore that, so nothing waits for it
+                closing.cancel()  # it may ignore the cancellation, so nothing waits for it
                 _log.error("executor.not_closed", executor=self._name, waited_for=CLOSE_TIMEOUT)
             elif not closing.cancelled() and (error := closing.exception()) is not None:
                 _log.error("executor.could_not_be_closed", executor=self._name, exc_info=error)
@@ -76,19 +77,19 @@ class GuardedExecutor(BaseExecutor[InFlight]):
         assert self._executor is not None, "nothing is in flight without it"
         try:
             self._executor.stop((attempt.key,))
-        except Exception:  # noqa: BLE001 - somebody else's code; kill will follow
+        except Exception:  # noqa: BLE001 - code of another package; kill follows
             _log.exception("executor.could_not_stop", executor=self._name, attempt=attempt.key)
 
     def _kill(self, attempt: InFlight) -> None:
         assert self._executor is not None, "nothing is in flight without it"
         try:
             self._executor.kill((attempt.key,))
-        except Exception:  # noqa: BLE001 - somebody else's code
+        except Exception:  # noqa: BLE001 - code of another package
             _log.exception("executor.could_not_kill", executor=self._name, attempt=attempt.key)
             self._end(attempt.key, Stopped(abandoned=True))
 
     def _reported(self, reports: Sequence[Report]) -> None:
-        """From any thread."""
+        """Handle reports, from any thread."""
         for report in reports:
             if not isinstance(report, Ended):
                 self._say(report)
@@ -96,7 +97,7 @@ class GuardedExecutor(BaseExecutor[InFlight]):
                 _log.error("executor.reported_an_end_twice", executor=self._name, attempt=report.key)
 
     def _bounded(self, ended: Ended) -> Outcome:
-        """Drop a result that is too long; texts are cut when they are written."""
+        """Drop a result that is too long. Texts are cut when they are written."""
         outcome = ended.outcome
         if not isinstance(outcome, Succeeded) or outcome.result is None or len(outcome.result) < RESULT_MAX:
             return outcome

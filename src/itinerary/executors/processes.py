@@ -1,11 +1,11 @@
-"""Functions in worker processes: for what computes long, may crash, or must be ended by force.
+"""Functions in worker processes: for long computations, code that may crash, or code that must be killable.
 
-    begin ──► an idle worker, or a new one; at `workers_max` it waits in line
+    begin ──► an idle worker, or a new one; with `workers_max` workers the attempt waits in the queue
     stop  ──► SIGTERM to the worker's process group       kill ──► SIGKILL to the worker's process group
 
-A worker is a fresh interpreter, never a fork: a copy of a process with threads, an event loop and an open database is
-broken from its first breath. It has the module path of this process and imports what it is told by name. One that
-dies, or was sent a signal, is replaced; the others are used again. When this process dies, all of them do.
+A worker is a new interpreter, never a fork: a copy of a process with threads, an event loop and an open database does
+not work. A worker has the module path of this process, and imports functions by name. A worker that died, or received a
+signal, is replaced. The others are used again. All workers end together with this process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from itinerary.model.text import shown
 __all__ = ["FORCE_TIMEOUT", "ProcessExecutor", "main_module_path"]
 
 FORCE_TIMEOUT: Final = 5.0
-"""How long a process may take to die of SIGKILL before it is given up, in seconds: it hangs in the kernel."""
+"""Seconds to wait for a process to die after SIGKILL before it is abandoned. Such a process hangs in the kernel."""
 
 _SPAWNING_THREADS: Final = 2
 
@@ -49,7 +49,7 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 class _Running(InFlight):
-    """An attempt; it has a worker when one was free."""
+    """An attempt. Its worker is set once one was free."""
 
     __slots__ = ("is_answered", "name", "worker")
 
@@ -58,11 +58,11 @@ class _Running(InFlight):
         self.name = name
         self.worker: _Worker | None = None
         self.is_answered = False
-        """Its worker has answered or is gone: nothing is left to stop."""
+        """True if the worker has answered or is gone, so there is nothing to stop."""
 
 
 class _Worker:
-    """A worker process, and the attempt that it has."""
+    """A worker process, and its current attempt."""
 
     def __init__(self, pool: ProcessExecutor, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -72,17 +72,17 @@ class _Worker:
         self.child = Child(loop, process, lambda status: pool._exited(self, status))  # noqa: SLF001 - one class in two halves
 
     def end(self) -> None:
-        """By force, with everything that its functions left running."""
+        """Kill the process, and everything that its functions left running."""
         self.was_signalled = True
         self.child.kill()
 
 
 class ProcessExecutor(BaseExecutor[_Running]):
-    """Runs functions in at most `workers_max` processes, by default one for each core; those beyond wait in line.
+    """The executor of functions in at most `workers_max` processes, by default one per core. Other attempts queue.
 
-    `paths` are modules that are files: what was given by its path, or is the program's main module, has no name by
-    which another process could import it. `supervision` has the workers end with their
-    node; the executors of one node share it.
+    `paths` are modules that are files: a module that was given by its path, and the program's main module. Another
+    process cannot import these by name. `supervision` ends the workers together with their node. The executors of a
+    node share it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
-        """The processes there are."""
+        """The pids of the current workers."""
         return tuple(worker.child.pid for worker in self._workers)
 
     # -- an attempt and its worker -------------------------------------------------------------------------------------
@@ -130,14 +130,14 @@ class ProcessExecutor(BaseExecutor[_Running]):
         self._bear()
 
     def _bear(self) -> None:
-        """One worker more, if somebody waits for one that is not on its way."""
+        """Start a worker, if an attempt waits for which no worker is being started."""
         there = len(self._workers) + self._being_born
         if there < self._workers_max and len(self._waiting) > self._being_born and not self._is_closed:
             self._being_born += 1
             self._spawners.submit(self._spawn)
 
     def _give(self, worker: _Worker, attempt: _Running) -> None:
-        worker.child.read_now()  # what a process that an earlier function left behind has printed
+        worker.child.read_now()  # discards the output of a process that an earlier function left behind
         worker.child.output = Tail()
         worker.attempt, attempt.worker = attempt, worker
         assignment = attempt.assignment
@@ -150,7 +150,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
             self._rest(worker)
 
     def _rest(self, worker: _Worker) -> None:
-        """A worker has nothing to do."""
+        """Give a free worker the next attempt, or make it idle."""
         while self._waiting:
             attempt = self._waiting.popleft()
             if attempt.key in self._in_flight:
@@ -170,7 +170,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
     def _kill(self, attempt: _Running) -> None:
         if attempt.is_answered:
-            return  # only its text is still being made
+            return  # only its output text is still being made
         attempt.is_stop_asked = True
         if attempt.worker is None:
             self._leave_the_line(attempt)
@@ -186,7 +186,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
     def _give_up(self, key: AttemptKey) -> None:
         self._end(key, Stopped(abandoned=True))
 
-    # -- what workers do -----------------------------------------------------------------------------------------------
+    # -- events of workers ---------------------------------------------------------------------------------------------
 
     def _answered(self, worker: _Worker, answer: Answer | Called) -> None:
         if isinstance(answer, Called):
@@ -195,15 +195,15 @@ class ProcessExecutor(BaseExecutor[_Running]):
             return
         attempt, worker.attempt = worker.attempt, None
         if attempt is None:
-            worker.end()  # it answers what nobody asked
+            worker.end()  # an answer without a request
             return
         worker.child.read_now()
-        attempt.worker, attempt.is_answered = None, True  # the worker may be given another attempt before this one ends
+        attempt.worker, attempt.is_answered = None, True  # the worker may get another attempt before this one ends
         was_asked = attempt.is_stop_asked
         text, made = worker.child.output, lambda output: self._ended(attempt, answer, output, was_asked=was_asked)
         when_text_is_made(text, {}, made)
         if worker.was_signalled or answer.ending is Ending.STOPPED:
-            worker.end()  # who knows where the signal found it
+            worker.end()  # the signal may have interrupted it anywhere
         else:
             self._rest(worker)
 
@@ -219,7 +219,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
     def _exited(self, worker: _Worker, status: int | None) -> None:
         self._supervision.forget(worker.child.pid)
-        worker.line.read_now()  # it may have answered with its last breath
+        worker.line.read_now()  # the worker may have answered just before its end
         worker.line.close()
         self._workers.pop(worker, None)
         if worker in self._idle:
@@ -243,10 +243,10 @@ class ProcessExecutor(BaseExecutor[_Running]):
         if not self._end(attempt.key, outcome):
             self._came_back(attempt.assignment, outcome)
 
-    # -- their birth and their end -------------------------------------------------------------------------------------
+    # -- start and end of workers --------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
-        """In a helper thread."""
+        """Start a worker process, in a helper thread."""
         ours, its = socket.socketpair()
         path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109 - text is needed
         born: subprocess.Popen[bytes] | Exception
@@ -255,12 +255,12 @@ class ProcessExecutor(BaseExecutor[_Running]):
                 arguments = [sys.executable, "-u", "-P", "-c", BOOTSTRAP, str(its.fileno()), json.dumps(path)]
                 env = inherited_variables(os.environ)
                 born = self._supervision.spawn(arguments, env=env, at_once=True, pass_fds=[its.fileno()])
-        except Exception as error:  # noqa: BLE001 - it becomes the end of an attempt
+        except Exception as error:  # noqa: BLE001 - becomes the end of an attempt
             ours.close()
             born = error
         try:
             self._loop.call_soon_threadsafe(self._born, born, ours)
-        except RuntimeError:  # the loop is closed: without its pool the worker ends by itself
+        except RuntimeError:  # the loop is closed: a worker without its pool ends by itself
             ours.close()
 
     def _born(self, process: subprocess.Popen[bytes] | Exception, connection: socket.socket) -> None:
@@ -271,7 +271,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
             return
         try:
             worker = _Worker(self, process, connection)
-        except OSError as error:  # no more handles, say: without its pool the worker ends by itself
+        except OSError as error:  # for example, no more file descriptors: a worker without its pool ends by itself
             process.kill()
             process.communicate()
             self._supervision.forget(process.pid)
@@ -306,7 +306,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
 
 
 def main_module_path() -> dict[str, str]:
-    """Where the program's own main module is, if it is a file."""
+    """Return the path of the program's main module, if it is a file."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return {} if path is None else {"__main__": str(Path(path).resolve())}
 

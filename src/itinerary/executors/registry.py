@@ -1,19 +1,19 @@
-"""Code by its name: what is registered, and what may be imported.
+"""Functions by name: the registered ones, and those that may be imported.
 
-A definition holds `package.module:function` and never code (D9). Decorators register functions under that name; what
-is not registered is imported, and only from modules that the operator allows (Q3):
+A definition holds `package.module:function` and never code (D9). Decorators register functions under that name. An
+unregistered function is imported, and only from modules that the operator allows (Q3):
 
-    a module of which something is registered        `etl.reports`, because `etl.reports:daily` is
-    a prefix that the node was configured with       `etl` allows `etl`, `etl.reports`, `etl.reports.daily`
+    a module with a registered function              `etl.reports`, because `etl.reports:daily` is registered
+    a prefix in the configuration of the node        `etl` allows `etl`, `etl.reports`, `etl.reports.daily`
 
-A function that the program made, as a factory does, is registered under its name and the place that it is declared in,
+A function that the program creates in a factory is registered under its name and its place of declaration, such as
 `sync:make.<locals>.pull@sync-eu/pull`. No import finds it, so only a program that declares it can run it.
 
-So a definition cannot name `os:system`, nor reach it through a module that imports `os` (see `resolving`). An import
-runs code and may take long: the executor that runs a function imports it, never the reader of a definition.
+A definition therefore cannot name `os:system`, nor reach it through a module that imports `os` (see `resolve`). An
+import runs code and may take long. The executor of a function imports it, never the reader of a definition.
 
-A definition that comes over HTTP names registered functions only: those that the program declares, and those that its
-job file names. The registry counts these apart from what was merely imported.
+A definition that arrives over HTTP may name only registered functions: those that the program declares, and those in
+its job file. The registry keeps these apart from functions that were only imported.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _QUALNAME: Final = re.compile(r"(?:[^\W\d]\w*|<lambda>)(?:\.(?:[^\W\d]\w*|<locals>|<lambda>))*")
 _DUNDER: Final = re.compile(r"(?<=[:.])__\w+__(?=\.|$)")
 _PLACE: Final = "@"
-"""Between a name and the place that a function is declared in."""
+"""The separator between a name and the place of declaration."""
 _NAME_MAX: Final = 512
 _PLACE_MAX: Final = 600
-"""A place has the name of a job and the name of a task."""
+"""The limit for a place, which has the name of a job and the name of a task."""
 
 
 class Registry:
-    """The functions that definitions may name. Reading it from any thread is safe."""
+    """The functions that definitions may name. Reading is safe from any thread."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         self._prefixes = tuple(_prefix(one) for one in allowed)
@@ -51,16 +51,23 @@ class Registry:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The prefixes that the node was configured with."""
+        """The prefixes in the configuration of the node."""
         return self._prefixes
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """What may be imported: the prefixes, and the modules of which something is registered."""
+        """The modules that may be imported: the prefixes, and the modules with registered functions."""
         return (*self._prefixes, *self._modules)
 
     def register(self, function: Callable[..., Any], name: str | None = None) -> str:
-        """Make a function known under its `module:qualname`, or another name of that form. Returns the name."""
+        """Register a function under its `module:qualname`, or under another name of that form.
+
+        Returns:
+            The name.
+
+        Raises:
+            ConfigError: If another function has that name.
+        """
         if name is None:
             name = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
         module, _ = split_name(name)
@@ -75,24 +82,24 @@ class Registry:
         return name
 
     def register_internal(self, function: Callable[..., Any], name: str) -> str:
-        """Make a function of Itinerary known, and neither its module nor its name to requests. Return the name."""
+        """Register a function of Itinerary, without its module, and not for requests. Return the name."""
         self._functions[name] = function_of(name, function)
         return name
 
     def register_name(self, name: str) -> None:
-        """Count a function as registered that a job file names; import nothing. Raise ConfigError if it may not."""
+        """Register a name from a job file without an import. Raises ConfigError if the name is not allowed."""
         self._registered[self.check(name)] = None
 
     def is_registered(self, name: str) -> bool:
-        """True if the program declares this function, or its job file names it: then a request may name it, too."""
+        """True if the program declares this function, or its job file names it. Requests may then name it too."""
         return name in self._registered
 
     def known(self, name: str) -> Function | None:
-        """The function, if it is registered or was found before; imports nothing."""
+        """Return a function that is registered or was imported before; otherwise None. Imports nothing."""
         return self._functions.get(name)
 
     def check(self, name: object) -> str:
-        """The name itself, if it may be named here; imports nothing. Raises ConfigError."""
+        """Return the name if a definition may use it; otherwise raise ConfigError. Imports nothing."""
         if not isinstance(name, str):
             raise ConfigError(f"python: {shown(name)} is not a name; write 'package.module:function'")
         if name in self._functions:
@@ -114,7 +121,11 @@ class Registry:
         return name
 
     def find(self, name: str) -> Function:
-        """The function of that name, imported if need be. Raises ConfigError, or what its module raises."""
+        """Return the function of that name, and import it if necessary.
+
+        Raises:
+            ConfigError: If the name is not allowed, or names no function. An error of the module itself is not wrapped.
+        """
         function = self._functions.get(name)
         if function is None:
             function = self._imported(self.check(name))
@@ -122,7 +133,7 @@ class Registry:
         return function
 
     def allows(self, module: str) -> bool:
-        """Whether functions of a module may be named."""
+        """True if definitions may name functions of a module."""
         return module in self._modules or any(
             module == prefix or module.startswith(prefix + ".") for prefix in self._prefixes
         )
@@ -139,7 +150,7 @@ class Registry:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """The module and the qualified name in `package.module:function`. Raises ConfigError."""
+    """Return the module and the qualified name in `package.module:function`. Raises ConfigError for other text."""
     path, _, place = name.partition(_PLACE)
     module, colon, qualname = path.partition(":")
     is_short = len(path) <= _NAME_MAX and len(place) <= _PLACE_MAX
@@ -149,7 +160,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def is_importable(name: str) -> bool:
-    """True if a function of that name may be found by importing its module: in another process, or in a pod."""
+    """True if an import of the module can find the function, in another process or in a pod."""
     return "<" not in name and _PLACE not in name
 
 

@@ -1,12 +1,13 @@
-"""From a name to the function that it names, and no further (Q3).
+"""The lookup of a function by its name, limited to allowed modules (Q3).
 
 An allowed module imports other modules, so a chain of attributes could leave it: `reports:os.environ.copy` would reach
-every secret of the node. Each step is therefore checked, and so is the function at the end.
+every secret of the node. The lookup therefore checks every step, and the function at the end.
 
     a step      a class, or an object of a class, of an allowed module; never a module, a function or a builtin
-    the end     a function that an allowed module defines: its own `__module__` decides, not the place it was found in
+    the end     a function that an allowed module defines: its own `__module__` decides, not the module it was found in
 
-A function that another module imports is named by its own module. A builtin is named by no definition: wrap it.
+A definition names a function by the module that defines it, not by one that imports it. A definition cannot name a
+builtin: wrap it in a function.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from itinerary.errors import ConfigError
 __all__ = ["MAIN", "MAIN_HERE", "Allows", "resolve_function"]
 
 Allows = Callable[[str], bool]
-"""True if code of a module may be named."""
+"""A function that returns True if definitions may name code of a module."""
 
 MAIN: Final = "__main__"
 MAIN_HERE: Final = "__itinerary_main__"
-"""The name under which a worker loads a program's main module, so that its `if __name__ == "__main__"` stays out."""
+"""The module name of a program in a worker, so that its `if __name__ == "__main__"` block does not run."""
 _BUILTINS: Final = (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -49,15 +50,15 @@ def resolve_function(name: str, module: ModuleType, qualname: str, allows: Allow
 
     Args:
         name: The whole name, for errors.
-        module: The module that the name begins with. It is allowed.
+        module: The allowed module that the name begins with.
         qualname: The part of the name after the colon.
-        allows: True for each other module that is allowed.
+        allows: True for every other module that is allowed.
 
     Returns:
-        The object that the name leads to. The caller refuses a class, and an object that cannot be called.
+        The object with that name. The caller refuses a class, and an object that cannot be called.
 
     Raises:
-        ConfigError: The name leads nowhere, or out of the allowed modules.
+        ConfigError: If the object does not exist, or is outside the allowed modules.
     """
     found: Any = module
     for part in qualname.split("."):
@@ -76,7 +77,7 @@ def resolve_function(name: str, module: ModuleType, qualname: str, allows: Allow
 
 
 def _check_step(name: str, step: object, module: ModuleType, allows: Allows) -> None:
-    """Raise ConfigError if the way to a function leads through something that an allowed module does not define."""
+    """Raise ConfigError if a step to a function is an object that no allowed module defines."""
     if isinstance(step, ModuleType):
         raise ConfigError(
             f"python: {name}: leads through the module {step.__name__}, which {module.__name__} imports; name the "
@@ -103,7 +104,7 @@ def _home_of(found: object) -> str | None:
         found = found.func if isinstance(found, functools.partial) else found.__func__
     if isinstance(found, _BUILTINS):
         return None
-    # A wrapper copies the module of what it wraps. Any other object runs the code of its class.
+    # A wrapper copies the module of the wrapped function. Any other object runs the code of its class.
     owner = found if inspect.isroutine(found) or hasattr(found, "__wrapped__") else type(found)
     home = getattr(owner, "__module__", None)
     return home if isinstance(home, str) else None

@@ -1,12 +1,13 @@
-"""The executor that owns the others: each attempt goes to the one that can run it.
+"""The router: an executor that sends each attempt to the executor that can run it.
 
     {"python": …}    functions: async, thread or process          {"shell": …}    shell
     {"http": …}      http                                         {"pod": …}      pods
-    anything else    an entry point of that name
+    other keys       an entry point of that name
 
-`executor` chooses among those of a function; one that names an installed executor sends the task there, whatever it is.
-Stop and kill go to all of them, since whoever does not know an attempt leaves it alone: that costs less than to
-remember, for each of ten thousand attempts, where it went.
+`executor` selects one of the function executors. The name of an installed executor sends any task there.
+
+Stop and kill go to all executors, because an executor ignores unknown attempts. This costs less than remembering the
+executor of each of ten thousand attempts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["ExecutorOptions", "Router", "standard_router"]
 
 
 class Router:
-    """An executor of executors. `by_kind`: by the key of a definition; others come from entry points."""
+    """An executor of executors. `by_kind` has the built-in ones by definition key; others come from entry points."""
 
     def __init__(self, registry: Registry, by_kind: Mapping[str, Executor]) -> None:
         self._registry = registry
@@ -58,7 +59,7 @@ class Router:
         if self._is_closed or self._report is None:
             return
         self._is_closed = True
-        # All at the same time: one that takes long must not keep the others from ending what they run.
+        # At the same time: a slow executor must not stop the others from ending their attempts.
         await asyncio.gather(*(executor.close() for executor in self._by_kind.values()))
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
@@ -82,7 +83,7 @@ class Router:
             executor.kill(attempts)
 
     async def left_behind(self) -> Sequence[Leftover]:
-        """What its executors have left behind."""
+        """Return the leftovers of all executors."""
         found: list[Leftover] = []
         for executor in self._by_kind.values():
             if isinstance(executor, LeavesBehind):
@@ -90,7 +91,7 @@ class Router:
         return found
 
     async def remove(self, leftovers: Sequence[Leftover]) -> None:
-        """Have these removed; whoever has left something else behind knows nothing of them."""
+        """Remove these leftovers. An executor ignores the leftovers of other executors."""
         for executor in self._by_kind.values():
             if isinstance(executor, LeavesBehind):
                 await executor.remove(leftovers)
@@ -98,7 +99,7 @@ class Router:
     def _kind(self, assignment: Assignment) -> str:
         run = assignment.run
         if len(run) == 1 and "python" in run and assignment.executor in FUNCTION_EXECUTORS:
-            return "python"  # nearly all of them; read again, in full, by who runs it
+            return "python"  # nearly all tasks; the executor reads the definition again in full
         definition = read_task(run, assignment.executor, self._registry)
         if isinstance(definition, ForeignTask):
             return definition.executor
@@ -110,29 +111,29 @@ class Router:
 
 
 class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of a node decides about its executors. No definition can change it."""
+    """The operator's settings for the executors of a node. No definition can change them."""
 
     secrets: SecretResolver = environment_secret
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts that HTTP calls may reach though their addresses are not public: `name`, or `name:port`."""
+    """Hosts that HTTP calls may reach even at non-public addresses: `name`, or `name:port`."""
     policy: TaskPolicy = TaskPolicy()
-    """Which hosts a secret may be sent to, and which pods may be created."""
+    """The hosts that may receive a secret, and the pods that may be created."""
     threads_max: int = THREADS_MAX
     workers_max: int | None = None
-    """None: one for each core, and at least two."""
+    """The most worker processes; None for one per core, and at least two."""
     paths: Mapping[str, str] | None = None
-    """Modules that are files, for worker processes; None: the program's main module."""
+    """Modules that are files, for worker processes; None for the program's main module."""
     user: str | int | None = None
-    """Whom commands run as; None: whom the node runs as."""
+    """The user that commands run as; None for the user of the node."""
     group: str | int | None = None
     node: str | None = None
-    """An id that no other start of any node has; None: one is made up."""
+    """A unique id of this start of the node; None to create one."""
     kill_grace: float = 10.0
-    """From the stop of an attempt to its kill, in seconds: the grace of a pod is less."""
+    """The time from the stop of an attempt to its kill, in seconds. The grace period of a pod is shorter."""
     uses_pods: bool = False
-    """Whether some job has pods: then those that were left behind are looked for from the beginning."""
+    """True if a job uses pods. The node then looks for leftover pods from the beginning."""
     pod_namespace: str | None = None
-    """The namespace of pods that name none; None: the one of the credentials."""
+    """The namespace of pods whose definition has none; None for the namespace of the credentials."""
 
 
 def standard_router(
@@ -143,9 +144,20 @@ def standard_router(
     transaction: TransactionFactory | None = None,
     clock: Clock | None = None,
 ) -> tuple[Router, CoroutineExecutor]:
-    """All executors that come with Itinerary; and again the one that runs coroutines, for its `blocked_for`."""
+    """Create a router with all executors of Itinerary.
+
+    Args:
+        registry: The functions that definitions may name.
+        options: The operator's settings.
+        loop: The loop for coroutines; None for one in its own thread.
+        transaction: Opens store transactions for tasks.
+        clock: The clock that measures blocked loops.
+
+    Returns:
+        The router, and its executor of coroutines, for its `blocked_for`.
+    """
     from itinerary.executors.http import HttpExecutor  # noqa: PLC0415 - aiohttp takes longer to import than the rest
-    from itinerary.executors.pods.executor import PodExecutor  # noqa: PLC0415 - so does this
+    from itinerary.executors.pods.executor import PodExecutor  # noqa: PLC0415 - slow to import, too
 
     options = ExecutorOptions() if options is None else options
     supervision = Supervision()

@@ -1,15 +1,15 @@
 """The user and group that commands run as: the settings `user` and `group` of a node (Q7).
 
-No definition of a task can change them:
+No task definition can change them:
 
-    user                 the command has its uid, its own group, and its HOME, USER and LOGNAME
-    group                the command has this gid in place of the user's own
+    user                 the command has its uid, its primary group, and its HOME, USER and LOGNAME
+    group                the command has this gid instead of the user's primary group
     neither              the command runs as the node
 
-Supplementary groups are dropped in both cases: a command of `user` has none of the groups of the node, nor of the user.
+Supplementary groups are dropped in both cases: a command has none of the groups of the node or the user.
 
-Only a process with the capabilities CAP_SETUID and CAP_SETGID may do that: root, mostly. To end such a command a node
-also needs CAP_KILL. Whether it can be done is checked when the node starts, and not when the first command is due.
+Only a process with the capabilities CAP_SETUID and CAP_SETGID may do this, usually root. To end such a command, a node
+also needs CAP_KILL. The node checks this when it starts, not when the first command is due.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Account(msgspec.Struct, frozen=True):
 
 
 def account_of(user: str | int | None, group: str | int | None) -> Account | None:
-    """Find the account that commands run as; None: that of the node.
+    """Return the account that commands run as; None for the account of the node.
 
     Raises:
-        ConfigError: There is no such user or group, or this process may not run commands as another user.
+        ConfigError: If the user or group does not exist, or this process may not run commands as another user.
     """
     if user is None and group is None:
         return None
@@ -71,7 +71,7 @@ def account_of(user: str | int | None, group: str | int | None) -> Account | Non
 
 
 def _user(user: str | int) -> pwd.struct_passwd | None:
-    """Find a user; None for a number that is in no list, which files may belong to all the same."""
+    """Return a user; None for a number without an entry, which can still own files."""
     try:
         return pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
     except KeyError:
@@ -88,7 +88,7 @@ def _group(group: str | int) -> int:
 
 
 def _may_switch() -> bool:
-    """True if this process may change its user and its groups. A container may have taken that from root."""
+    """True if this process may change its user and groups. In a container, even root may lack this right."""
     try:
         found = next(line for line in _STATUS.read_text("ascii").splitlines() if line.startswith("CapEff:"))
     except (OSError, StopIteration, UnicodeDecodeError):

@@ -1,10 +1,10 @@
 """Secrets in files: `ITINERARY_SECRET_X_FILE` names the file that holds the secret X.
 
-A secret in a file is in no environment that another process could read, and it can be replaced while the node runs: the
-file is read each time the secret is used. Container platforms and systemd hand secrets over this way.
+A secret in a file is not in any environment that another process could read. An operator can replace it while the node
+runs, because the file is read at every use. Container platforms and systemd provide secrets in this form.
 
-One newline at the end is removed, since editors add one. Only a regular file of at most 64 KiB is read: a pipe would
-make a task wait, and a device has no end. Errors name the variable and the file, never what is in the file.
+One newline at the end is removed, because editors add one. Only a regular file of at most 64 KiB is read: a pipe would
+make a task wait, and a device has no end. Errors name the variable and the file, never the content of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_secret_file(variable: str, path: str) -> str:
         path: The file.
 
     Raises:
-        ConfigError: The file cannot be read, is no regular file, is too large, is empty, or is not UTF-8.
+        ConfigError: If the file cannot be read, is not a regular file, is too large, is empty, or is not UTF-8.
     """
     content = _read(variable, path)
     if len(content) > SECRET_FILE_MAX:
@@ -44,7 +44,7 @@ def read_secret_file(variable: str, path: str) -> str:
 
 
 def _decoded(content: bytes) -> str | None:
-    """Decode a secret; None if it is not UTF-8. The exception that says so has the secret in it, and ends here."""
+    """Decode a secret; return None if it is not UTF-8. The exception contains the secret, so it is not passed on."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -53,7 +53,7 @@ def _decoded(content: bytes) -> str | None:
 
 def _read(variable: str, path: str) -> bytes:
     try:
-        # Without O_NONBLOCK, opening a pipe would wait for a process that writes into it.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise ConfigError(

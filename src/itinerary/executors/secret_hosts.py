@@ -1,8 +1,8 @@
-"""Which hosts a secret may be sent to: the setting `secret_hosts = { API = ["api.example.com"] }`.
+"""The hosts that may receive a secret: the setting `secret_hosts = { API = ["api.example.com"] }`.
 
-A secret that the setting names goes to its hosts and to no other. Any other secret goes to the
-host that its task names. The rule is checked when a task is declared, and again before a call looks the secret up. An
-HTTP call follows no redirect, so no other host sees its headers.
+A secret in this setting is sent only to its hosts. Any other secret is sent to the host that its task names. The rule
+is checked when a task is declared, and again before a call looks up the secret. An HTTP call follows no redirect, so no
+other host sees its headers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HOSTS_MAX: Final = 1_000
 
 
 class SecretHosts(msgspec.Struct, frozen=True):
-    """The hosts of each secret that is bound to some: `name`, or `name:port`."""
+    """The hosts of each restricted secret: `name`, or `name:port`."""
 
     hosts: Mapping[str, frozenset[str]] = {}
 
     def check(self, call: HttpCall) -> None:
-        """Raise ConfigError if a call would send a secret to a host that the secret is not bound to."""
+        """Raise ConfigError if a call would send a restricted secret to another host."""
         for header, value in call.headers.items():
             if not isinstance(value, Secret) or (allowed := self.hosts.get(value.name)) is None:
                 continue
@@ -43,7 +43,7 @@ class SecretHosts(msgspec.Struct, frozen=True):
 
 
 ANY_HOST: Final = SecretHosts()
-"""No secret is bound."""
+"""No secret is restricted."""
 
 
 def read_secret_hosts(given: object) -> dict[str, tuple[str, ...]]:

@@ -1,9 +1,9 @@
-"""Secrets by reference: a definition says `{"secret": "NAME"}`, and the value is looked up at the last moment (Q7).
+"""Secrets by reference: a definition has `{"secret": "NAME"}`, and the value is looked up at the last moment (Q7).
 
-A value is never in a definition, and so never in the store, on a page or in a log. Errors here name the reference and
-what to do, never the value. By default `{"secret": "API_TOKEN"}` is the environment variable ITINERARY_SECRET_API_TOKEN
-of the node, or the file that ITINERARY_SECRET_API_TOKEN_FILE names (`secret_files`). Commands inherit no such variable,
-only what their own `env` refers to.
+A value is never in a definition, and so never in the store, on a page or in a log. Errors name the reference and the
+remedy, never the value. By default `{"secret": "API_TOKEN"}` is the node's environment variable
+ITINERARY_SECRET_API_TOKEN, or the file that ITINERARY_SECRET_API_TOKEN_FILE names (`secret_files`). Commands inherit no
+such variable. A command gets only the secrets in its own `env`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = [
     "resolve_values",
 ]
 
-SECRET_PREFIX: Final = "ITINERARY_SECRET_"  # noqa: S105 - the name of variables, not a secret
+SECRET_PREFIX: Final = "ITINERARY_SECRET_"  # noqa: S105 - the prefix of variable names, not a secret
 FILE_SUFFIX: Final = "_FILE"
-"""What the variable of a secret that is in a file ends with."""
+"""The suffix of a variable that names the file of a secret."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
@@ -46,16 +46,19 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 Value: TypeAlias = str | Secret
-"""Text as it stands, or a reference to text that must not."""
+"""Plain text, or a reference to a secret text."""
 
 SecretResolver: TypeAlias = Callable[[str], str]
-"""From a name to the value. Raises ConfigError or LookupError where there is none."""
+"""A function from a name to the value. Raises ConfigError or LookupError if there is no such secret."""
 
 
 def environment_secret(name: str) -> str:
-    """Look up a secret: in the node's environment, or in the file that the environment names.
+    """Return a secret from the node's environment, or from the file that the environment names.
 
-    This may read a file, so a coroutine calls it in a thread.
+    This may read a file, so a coroutine must call it in a thread.
+
+    Raises:
+        ConfigError: If the secret is missing, or cannot be read.
     """
     variable = SECRET_PREFIX + name
     if name.endswith(FILE_SUFFIX):
@@ -76,7 +79,7 @@ def environment_secret(name: str) -> str:
 
 
 def read_value(key: str, given: object) -> Value:
-    """Text, or `{"secret": "NAME"}`. Raises ConfigError, and quotes nothing that may be a secret."""
+    """Read text, or `{"secret": "NAME"}`. Raises ConfigError, without any value that may be a secret."""
     match given:
         case str():
             if "\0" in given:
@@ -96,7 +99,11 @@ def has_secrets(values: Mapping[str, Value]) -> bool:
 
 
 def resolve_values(values: Mapping[str, Value], resolver: SecretResolver) -> tuple[dict[str, str], dict[str, str]]:
-    """The values as text, and the secrets among them by their own names, so that they can be hidden."""
+    """Replace references by their values.
+
+    Returns:
+        The values as text, and the secrets among them by name, so that they can be hidden in output.
+    """
     resolved: dict[str, str] = {}
     secrets: dict[str, str] = {}
     for key, value in values.items():
@@ -112,8 +119,8 @@ def _resolved(name: str, resolver: SecretResolver) -> str:
         value = resolver(name)
     except ConfigError:
         raise
-    except Exception as error:  # noqa: BLE001 - somebody else's code, and its own words are not to be trusted here
-        # Not chained, and not quoted: what a resolver says when it fails may hold what it was about to give.
+    except Exception as error:  # noqa: BLE001 - code of another package, whose message is not safe to show
+        # Neither chained nor quoted: the message of a failed resolver may contain the secret.
         raise ConfigError(f"secret {name}: cannot be resolved, {type(error).__name__}") from None
     if not isinstance(value, str) or "\0" in value:
         raise ConfigError(f"secret {name}: the resolver gave no text that can be passed on")

@@ -1,11 +1,11 @@
-"""Commands: argv, an environment, a working directory, and what they print.
+"""Commands: arguments, an environment, a working directory, and their output.
 
     begin ──► parsed, secrets looked up, spawned in a helper thread ──► Child ──► exit status, output
     stop  ──► SIGTERM to its process group          kill ──► SIGKILL to its process group
 
-Exit status 0 is a success. One that was asked to end is `Stopped`, however it ends: a program that catches SIGTERM and
-exits with 0 has not done its work. Nothing that came from a request reaches a shell, unless the definition says
-`use_shell` (Q3). Output is kept up to its limit, as text, with the values of secrets replaced by their names.
+Exit status 0 is a success. A command that was asked to end is always `Stopped`: a program that catches SIGTERM and
+exits with 0 has not done its work. No content of a request reaches a shell, unless the definition has `use_shell` (Q3).
+Output is kept as text up to its limit, with the values of secrets replaced by their names.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from itinerary.model.text import clean_text
 __all__ = ["FORCE_TIMEOUT", "ShellExecutor"]
 
 FORCE_TIMEOUT: Final = 5.0
-"""How long a process may take to die of SIGKILL before it is given up, in seconds: it hangs in the kernel."""
+"""Seconds to wait for a process to die after SIGKILL before it is abandoned. Such a process hangs in the kernel."""
 
 _SPAWNING_THREADS: Final = 4
-"""Starting a program may hang, on a file system that is away: that must not be in the way of the others."""
+"""Several threads: the start of a program may hang on an unreachable file system, and must not block the others."""
 
 
 class _Running(InFlight):
-    """An attempt; it has a child when it was spawned."""
+    """An attempt. Its child is set once the command was spawned."""
 
     __slots__ = ("child", "command", "secrets")
 
@@ -53,10 +53,10 @@ class _Running(InFlight):
 
 
 class ShellExecutor(BaseExecutor[_Running]):
-    """Runs commands on the engine's loop, which may be in any thread.
+    """The executor of commands, on the node's loop, which may be in any thread.
 
-    `user` and `group`: whom commands run as, a setting of the node and of no definition (see `accounts`).
-    `supervision`: what has the commands end with the node; executors of one node share it.
+    `user` and `group` are the account of the commands, a setting of the node and not of a definition (see `run_as`).
+    `supervision` ends the commands together with the node. The executors of a node share it.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ShellExecutor(BaseExecutor[_Running]):
         attempt.is_stop_asked = True
         if attempt.child is not None:
             attempt.child.terminate()
-        elif not attempt.was_called:  # nor will it be, even if those before it hang
+        elif not attempt.was_called:  # it never will be, even if earlier commands hang
             self._over_uncalled(attempt)
 
     def _kill(self, attempt: _Running) -> None:
@@ -131,7 +131,7 @@ class ShellExecutor(BaseExecutor[_Running]):
                 made = could_not_begin(error)
         try:
             self._loop.call_soon_threadsafe(self._spawned, attempt, made)
-        except RuntimeError:  # the loop is closed, and the attempt was given up long ago
+        except RuntimeError:  # the loop is closed, and the attempt was already abandoned
             if isinstance(made, subprocess.Popen):
                 self._end_at_once(made)
 
@@ -160,7 +160,7 @@ class ShellExecutor(BaseExecutor[_Running]):
             given=given,
         )
 
-    # -- on the engine's loop again ------------------------------------------------------------------------------------
+    # -- on the node's loop again --------------------------------------------------------------------------------------
 
     def _spawned(self, attempt: _Running, made: subprocess.Popen[bytes] | Outcome) -> None:
         if isinstance(made, Stopped):
@@ -171,7 +171,7 @@ class ShellExecutor(BaseExecutor[_Running]):
             return
         try:
             attempt.child = child = Child(self._loop, made, lambda status: self._exited(attempt, made, status))
-        except OSError as error:  # no more handles, say
+        except OSError as error:  # for example, no more file descriptors
             self._end_at_once(made)
             self._over(attempt, could_not_begin(error))
             return
@@ -183,7 +183,7 @@ class ShellExecutor(BaseExecutor[_Running]):
     def _exited(self, attempt: _Running, process: subprocess.Popen[bytes], status: int | None) -> None:
         assert attempt.child is not None, "it has exited"
         self._supervision.forget(process.pid)
-        was_asked = attempt.is_stop_asked  # a request that comes while the text is made did not end it
+        was_asked = attempt.is_stop_asked  # a later request, while the text is made, did not end it
         text, made = attempt.child.output, lambda output: self._ended(attempt, status, output, was_asked=was_asked)
         when_text_is_made(text, attempt.secrets, made)
 
@@ -208,7 +208,7 @@ def _output(attempt: _Running) -> str | None:
 
 
 def _not_started(command: ShellCommand, error: OSError) -> Failed:
-    """Why a program did not start. What the system says does not tell a missing program from a missing directory."""
+    """Describe why a program did not start. The system's error is the same for a missing program and a missing cwd."""
     if command.cwd is not None and not Path(command.cwd).is_dir():
         text = f"cwd: {command.cwd}: there is no such directory on this node"
     else:

@@ -1,17 +1,17 @@
-"""A process of ours, with everything it starts: spawned, listened to, ended.
+"""A child process with everything that it starts: its start, its output and its end.
 
-    spawn (in a helper thread) ──► Child (on the engine's loop) ──► ended(status)
-                                     ├─ its output, read as it comes, into a Tail
-                                     ├─ its end, by pidfd or a thread that waits
+    spawn (in a helper thread) ──► Child (on the node's loop) ──► ended(status)
+                                     ├─ its output, read as it arrives, into a Tail
+                                     ├─ its end, by pidfd or a waiting thread
                                      └─ signals to its whole group
 
-It leads a session and a process group of its own, so a signal reaches what it forked as well; what moves into a session
-of its own is out of reach. The end of the leader is the end: somebody whom it left behind may hold the pipe for ever.
-What of the group is left then is left alone, unless the end was asked for: then it gets the time until `kill`, and is
-killed with it.
+The child leads its own session and process group, so a signal also reaches the processes that it forked. A process that
+moves into another session is out of reach. The end of the leader counts as the end, because a process that it left
+behind may hold the pipe open without limit. Remaining processes of the group are left alone, unless the child was asked
+to end. In that case they have time until `kill`, and are then killed.
 
-The leader stays a zombie until its group is dealt with. Its number cannot be given to another process so long, and no
-signal can hit a stranger.
+The leader stays a zombie until its group is handled. Its pid cannot be reused during that time, so no signal can hit
+another process.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Child", "describe_status", "spawn"]
 
 _CHUNK: Final = 65_536
 _DRAIN_MAX: Final = 64
-"""Chunks read when the leader is gone: all that a pipe holds, and no more of a survivor that goes on printing."""
+"""Chunks to read after the leader has ended: all that a pipe holds, but not the later output of remaining processes."""
 _LINGER_FIRST: Final = 0.01
 _LINGER_MAX: Final = 0.25
 _LINGER_ROUNDS: Final = 120
-"""About half a minute: if nobody kills what ignores SIGTERM until then, we do."""
+"""Rounds of about half a minute in all. Remaining processes that ignore SIGTERM are then killed."""
 
 _log: Final = structlog.stdlib.get_logger()
 
@@ -54,15 +54,24 @@ def spawn(
     pass_fds: Sequence[int] = (),
     given: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that leads its own session, and writes both streams into one pipe. It reads `given` on standard
-    input, from a file without a name: a process that reads slowly, or not at all, keeps no writer waiting."""
+    """Start a process that leads its own session and writes both output streams into one pipe.
+
+    Args:
+        arguments: The program and its arguments.
+        env: The environment; None for that of the node.
+        cwd: The working directory; None for that of the node.
+        user: The user of the process; None for that of the node.
+        group: The group of the process; None for that of the node.
+        pass_fds: File descriptors that the process inherits.
+        given: The standard input, as an unnamed file, so that a process that reads slowly blocks no writer.
+    """
     with ExitStack() as opened:
         stdin: int | IO[bytes] = subprocess.DEVNULL
         if given is not None:
             stdin = opened.enter_context(tempfile.TemporaryFile())
             stdin.write(given.encode("utf-8", "surrogateescape"))
             stdin.seek(0)
-        process = subprocess.Popen(  # noqa: S603 - argv, checked where the definition was read
+        process = subprocess.Popen(  # noqa: S603 - an argument list, checked where the definition was read
             arguments,
             env=env,
             cwd=cwd,
@@ -82,7 +91,7 @@ def spawn(
 
 
 def describe_status(status: int | None) -> str:
-    """How a process ended, in words; None where somebody else took its status."""
+    """Describe how a process ended. The status is None if other code has collected it."""
     if status is None:
         return "ended, but something else in this program has collected its exit status"
     if status >= 0:
@@ -94,7 +103,7 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A spawned process. `ended` is called once, with its status, negative for a signal."""
+    """A spawned process. `ended` is called once, with the exit status, which is negative for a signal."""
 
     def __init__(
         self,
@@ -121,20 +130,20 @@ class Child:
         return self._process.pid
 
     def terminate(self) -> None:
-        """Ask the group to end; whoever of it ignores that has time until `kill`."""
+        """Ask the process group to end. Processes that ignore this have time until `kill`."""
         if not self._was_asked:
             self._was_asked = True
             self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the whole group by force."""
+        """Kill the whole process group."""
         self._was_killed = True
         self._signal(signal.SIGKILL)
         if self._is_gone:
             self._finish()
 
     def read_now(self) -> None:
-        """Take in what has been written up to now."""
+        """Read the output that has been written up to now."""
         for _ in range(_DRAIN_MAX):
             if not self._read():
                 return
@@ -145,12 +154,12 @@ class Child:
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            pass  # all of it is gone
+            pass  # the whole group is gone
         except PermissionError:
             _log.warning("process.cannot_be_signalled", pid=self.pid, signal=number.name, note="it changed its user")
 
     def _read(self) -> bool:
-        """Read one chunk; whether there may be more."""
+        """Read one chunk. Return True if there may be more."""
         if self._pipe.closed:
             return False
         try:
@@ -168,14 +177,14 @@ class Child:
             self._loop.remove_reader(self._pipe.fileno())
             self._pipe.close()
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- end of the process --------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if hasattr(os, "pidfd_open"):
             try:
                 handle = os.pidfd_open(self.pid)
             except ProcessLookupError:
-                self._loop.call_soon(self._gone)  # it has ended, and something else in this program has collected it
+                self._loop.call_soon(self._gone)  # it has ended, and other code in this program has collected it
                 return
             self._loop.add_reader(handle, self._gone_by_handle, handle)
         else:
@@ -184,7 +193,7 @@ class Child:
     def _wait(self) -> None:
         with suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed, and nothing waits for the result
             self._loop.call_soon_threadsafe(self._gone)
 
     def _gone_by_handle(self, handle: int) -> None:
@@ -193,7 +202,7 @@ class Child:
         self._gone()
 
     def _gone(self) -> None:
-        """The leader has ended, and is a zombie."""
+        """Handle the end of the leader, which is now a zombie."""
         self._is_gone = True
         try:
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -208,10 +217,10 @@ class Child:
             self._finish()
 
     def _linger(self, wait: float, rounds: int) -> None:
-        """The leader has obeyed; wait for the rest of its group."""
+        """Wait for the rest of the group after the leader has ended on request."""
         if self._is_over:
             return
-        # In a thread: on a machine with thousands of processes this takes a while.
+        # In a thread, because this is slow on a machine with thousands of processes.
         looked = self._loop.run_in_executor(None, _others_in_group, self.pid)
         looked.add_done_callback(lambda _: self._looked(looked, wait, rounds))
 
@@ -229,12 +238,12 @@ class Child:
         self._is_over = True
         self.read_now()
         self._close_pipe()
-        self._process.wait()  # it is a zombie, or somebody else's: this returns at once
+        self._process.wait()  # returns at once: the process is a zombie, or was collected by other code
         self._ended(self._status)
 
 
 def _others_in_group(leader: int) -> bool:
-    """Whether somebody alive is in the group of a leader that is not. Where there is no /proc: as if nobody were."""
+    """True if a process of a dead leader's group is alive. Without /proc, always False."""
     proc = Path("/proc")
     for entry in proc.iterdir() if proc.is_dir() else ():
         if not entry.name.isdigit():
@@ -242,7 +251,7 @@ def _others_in_group(leader: int) -> bool:
         try:
             stat = (entry / "stat").read_text("ascii", "replace")
         except OSError:
-            continue  # gone while we looked
+            continue  # the process has just ended
         state, _, group, *_ = stat.rpartition(")")[2].split()
         if int(group) == leader and state not in "ZX":
             return True

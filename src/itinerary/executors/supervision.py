@@ -1,21 +1,21 @@
 """Supervision of a node's children: they end with the node, even if the node is killed with SIGKILL.
 
     spawn ──► wait for the children of killed nodes ──► record in the table ──► start ──► add the process group
-    forget ─► clear the record: the child has ended, and what it left running on purpose is left alone
+    forget ─► clear the record: the child has ended, and processes that it left running on purpose are left alone
 
-The first child starts the supervisor, one for each node (see `supervisor`, which also explains the table and its
-locks). All tables of a user are in one directory, so a node sees those of other nodes on its machine. Before it starts
-a child it looks at them:
+The first child starts the supervisor, one per node (see `supervisor`, which also explains the table and its locks). All
+tables of a user are in one directory, so a node sees the tables of other nodes on its machine. A node reads them before
+it starts a child:
 
     byte 0 is locked           the node of this table is alive
-    only byte 1 is locked      the node is dead, and its supervisor is ending its children: wait until it has
+    only byte 1 is locked      the node is dead, and its supervisor is ending its children: wait for that
     no byte is locked          both are dead (a supervisor can be killed, too): end the children here, by their mark
 
-So a command that is run again on the same machine never starts before the first copy is gone, however soon that is. On
-another machine the time until a node is declared dead is far longer than the supervisor needs.
+A command that runs again on the same machine therefore never starts before the first copy is gone. On another machine,
+the time until a node is declared dead is far longer than the supervisor needs.
 
-What can go wrong: the directory cannot be written, or no interpreter can be started (a frozen program has none). Then
-children run without a supervisor, and the log says so once.
+There are two possible failures: the directory is not writable, or no interpreter can be started (a frozen program has
+none). Children then run without a supervisor, and the log says so once.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from itinerary.executors.supervisor import (
 __all__ = ["Supervision", "directory"]
 
 _READY_TIMEOUT: Final = 30.0
-"""How long a supervisor may take to start, in seconds: the machine may be busy."""
+"""Seconds that a supervisor may take to start: the machine may be busy."""
 _NEIGHBOURS_TIMEOUT: Final = 40.0
-"""How long a start waits for the children of a killed node, in seconds: longer than a supervisor tries."""
+"""Seconds that a start waits for the children of a killed node: longer than a supervisor tries."""
 _LOOK_INTERVAL: Final = 0.01
 _COARSE: Final = 2_000_000_000
 _RECORDS_AT_FIRST: Final = 4_096
-"""Space for so many children is taken at the start, so that a disk that fills up later stops none of them."""
+"""Records that are allocated at the start, so that a full disk later does not stop the start of children."""
 _RESTARTS_MAX: Final = 10
-"""How often a supervisor that dies is replaced: something kills it, or it cannot run here."""
+"""The most replacements of a dead supervisor. After more deaths, supervision is not possible on this machine."""
 _END_TIMEOUT: Final = 5.0
 
 _log: Final = structlog.stdlib.get_logger()
@@ -69,7 +69,7 @@ _own: Final[set[str]] = set()
 
 
 class Supervision:
-    """Starts the children of a node, and has them end with it. Its methods may be called from any thread."""
+    """The start of a node's children, which then end with the node. Its methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,9 +83,13 @@ class Supervision:
     def spawn(
         self, arguments: Sequence[str], *, env: Mapping[str, str] | None = None, at_once: bool = False, **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start a child as `children.spawn` does. Call `forget` when it has ended.
+        """Start a child like `subprocesses.spawn`. Call `forget` when it has ended.
 
-        With `at_once` it gets SIGKILL when the node dies, otherwise SIGTERM and a second of grace before.
+        Args:
+            arguments: The program and its arguments.
+            env: The environment; None for that of the node.
+            at_once: True to send SIGKILL when the node dies, without SIGTERM and a second of grace before.
+            options: Other arguments of `subprocesses.spawn`.
         """
         table = self._ready()
         if table is None:
@@ -103,18 +107,18 @@ class Supervision:
         return process
 
     def forget(self, pid: int) -> None:
-        """Take note that a child has ended, before its process id can be used again."""
+        """Clear the record of an ended child, before its pid can be reused."""
         table = self._table
         if table is not None:
             table.ended(pid)
 
     def open(self) -> None:
-        """Take note of one more executor that starts children here."""
+        """Count one more executor that starts children here."""
         with self._lock:
             self._users += 1
 
     def close(self) -> None:
-        """End the supervisor, if no executor uses it any more. What still runs of the children ends with it."""
+        """End the supervisor, if no other executor uses it. Remaining children end with it."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -126,10 +130,10 @@ class Supervision:
             table.close()
 
     def _ready(self) -> _Table | None:
-        """The table, with a supervisor that watches over it; None if there can be none."""
+        """Return the table with a running supervisor; None if supervision is not possible."""
         with self._lock:
             if self._users <= 0:
-                return None  # the executor was closed meanwhile, and ends this child at once
+                return None  # the executor was closed, and ends this child at once
             if self._supervisor is None and not self._is_broken:
                 self._start()
             return None if self._is_broken else self._table
@@ -144,7 +148,7 @@ class Supervision:
             _log.warning("children.unsupervised", error=str(error), hint="if the node is killed, its commands go on")
 
     def _died(self, which: _Supervisor) -> None:
-        """A supervisor was killed: the children that run now need another one."""
+        """Replace a supervisor that was killed, because the running children need one."""
         with self._lock:
             if self._supervisor is not which:
                 return
@@ -164,7 +168,7 @@ class Supervision:
 
 
 class _Table:
-    """Which children are running, in a file that outlives this process."""
+    """The running children, in a file that outlives this process."""
 
     def __init__(self) -> None:
         self.name = uuid4().hex
@@ -178,9 +182,9 @@ class _Table:
         self._last = self._size = 0
         self._free: list[int] = []
         self._places: dict[int, int] = {}
-        """Which record a child has, by its number."""
+        """The record of each child, by its number."""
         self._numbers: dict[int, int] = {}
-        """Which number a child has, by its process group."""
+        """The number of each child, by its process group."""
         try:
             os.pwrite(file, bytes(_RECORDS_AT_FIRST * RECORD.size), 0)
             lock(file, NODE_BYTE)
@@ -191,7 +195,7 @@ class _Table:
             raise
 
     def reserve(self, flag: int = 0) -> int:
-        """Write the record of a child that is about to be started. Returns its number."""
+        """Write the record of a child before its start, and return its number."""
         with self._lock:
             self._last += 1
             if self._free:
@@ -203,7 +207,7 @@ class _Table:
             return self._last
 
     def started(self, number: int, group: int, flag: int = 0) -> None:
-        """Add the process group of a child, which has the number of the child's process."""
+        """Add the process group of a child, which is the pid of the child."""
         with self._lock:
             self._numbers[group] = number
             self._write(self._places[number], number, group | flag)
@@ -221,7 +225,7 @@ class _Table:
             self._clear(number)
 
     def close(self) -> None:
-        """Let go. The supervisor has removed the file, unless it was killed."""
+        """Close the file. The supervisor has removed it, unless the supervisor was killed."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
@@ -239,10 +243,10 @@ class _Table:
 
 
 class _Supervisor:
-    """The supervisor's process."""
+    """The process of the supervisor."""
 
     def __init__(self, table: _Table, died: Callable[[_Supervisor], None]) -> None:
-        """`died` is called in a thread of its own when the process has ended without having been asked to."""
+        """Start the process. `died` is called in another thread if the process ends without a request."""
         script = Path(supervisor.__file__)
         if getattr(sys, "frozen", False) or not sys.executable or not script.is_file():
             raise OSError("this program has no Python interpreter that could run a supervisor")
@@ -250,7 +254,7 @@ class _Supervisor:
         try:
             with its:
                 arguments = [sys.executable, "-I", "-S", str(script), str(table.path), str(os.getpid())]
-                self._process = subprocess.Popen(  # noqa: S603 - our own
+                self._process = subprocess.Popen(  # noqa: S603 - our own script
                     [*arguments, str(its.fileno())],
                     env={},
                     cwd="/",
@@ -279,11 +283,11 @@ class _Supervisor:
 
     def _watch(self, died: Callable[[_Supervisor], None]) -> None:
         with suppress(OSError):
-            self._pipe.recv(1)  # it says nothing more: this returns when one of the two ends is closed
+            self._pipe.recv(1)  # no message follows: this returns when one side closes
         died(self)
 
     def end(self) -> None:
-        """Close the pipe: it ends what still runs, and then itself."""
+        """Close the pipe: the supervisor then ends the remaining children and itself."""
         with suppress(OSError):
             self._pipe.shutdown(socket.SHUT_RDWR)
         with suppress(subprocess.TimeoutExpired):
@@ -292,7 +296,10 @@ class _Supervisor:
 
 
 def directory() -> Path:
-    """The directory of this user's tables, made if it does not exist. Raises OSError if it is not safe to use."""
+    """Return the directory of this user's tables, and create it if necessary.
+
+    Raises OSError if it is not safe to use.
+    """
     path = _place()
     with suppress(FileExistsError):
         path.mkdir(0o700)
@@ -321,7 +328,7 @@ class _Neighbours:
         try:
             names = self._names(tables)
         except OSError:
-            return  # something has removed the directory
+            return  # the directory was removed
         deadline = time.monotonic() + _NEIGHBOURS_TIMEOUT
         for name in names:
             while not _is_settled(Path(tables, name)):
@@ -332,11 +339,11 @@ class _Neighbours:
                 time.sleep(_LOOK_INTERVAL)
 
     def _names(self, tables: str) -> list[str]:
-        changed_at = os.stat(tables).st_mtime_ns  # noqa: PTH116 - for each child, so quickly
+        changed_at = os.stat(tables).st_mtime_ns  # noqa: PTH116 - for speed: this runs for every child
         if changed_at == self._none_since:
             return []
-        found = [name for name in os.listdir(tables) if name not in _own and "." not in name]  # noqa: PTH208 - quickly
-        # A file system's clock is coarse: what was changed just now may be changed again at the same time.
+        found = [name for name in os.listdir(tables) if name not in _own and "." not in name]  # noqa: PTH208 - speed
+        # The file system's clock is coarse: a recent change and a later one can have the same time.
         is_certain = not found and time.time_ns() - changed_at > _COARSE
         self._none_since = changed_at if is_certain else None
         return found
@@ -349,7 +356,7 @@ def _is_settled(path: Path) -> bool:
             return True
         if not lock(file, SUPERVISOR_BYTE):
             return False
-        # No other process looks after them: both the node and its supervisor were killed.
+        # Both the node and its supervisor were killed, so this process has to end the children.
         if not end_children(path.name, running(file), trust_groups=False):
             return False
         path.unlink(missing_ok=True)
@@ -361,7 +368,7 @@ def _opened(path: Path) -> Iterator[int | None]:
     try:
         file = os.open(path, os.O_RDWR)
     except OSError:
-        yield None  # it was removed in this moment
+        yield None  # the file has just been removed
         return
     try:
         yield file

@@ -1,26 +1,26 @@
 """The supervisor: a small process beside a node that ends the node's children when the node dies.
 
     node ── a pipe ──► supervisor        the pipe closes, or the node's process ends: the supervisor ends the children
-      └──── a table (a file) ────┘       which children are running: one record each, written by the node
+      └──── a table (a file) ────┘       the running children: one record each, written by the node
 
-A node that is killed with SIGKILL cannot end its commands and worker processes. Without a supervisor they would go on,
-while another node, or the next start, already runs the same work again (`on_orphan = "rerun"`).
+A node that is killed with SIGKILL cannot end its commands and worker processes. Without a supervisor they would
+continue to run, while another node or the next start already runs the same work again (`on_orphan = "rerun"`).
 
-The table. The node writes a record before it starts a child, adds the child's process group as soon as that is known,
-and clears the record when the child has ended. The supervisor reads the table only when the node is dead, so starting a
-child costs two small writes and wakes no other process.
+The table. The node writes a record before it starts a child. The node adds the child's process group once it is known,
+and clears the record when the child has ended. The supervisor reads the table only when the node is dead. The start of
+a child therefore costs two small writes and wakes no other process.
 
-Locks. The node holds a lock on byte 0 of the table, the supervisor one on byte 1, both for as long as they live. A new
-node can therefore tell, without process ids, whether the owner of a table is alive (byte 0 is locked), or dead with
-children that are being ended (byte 1 is locked). See `guard`.
+Locks. The node holds a lock on byte 0 of the table, and the supervisor one on byte 1, until they end. A new node can
+therefore check the owner of a table without pids. The owner is alive if byte 0 is locked. If only byte 1 is locked, the
+owner is dead, and its supervisor is ending the children. See `supervision`.
 
-Which processes. Everything in a recorded process group or session; and, where there is a /proc, everything whose
-environment has the mark of a recorded child. The mark is inherited, so it also finds a grandchild in a session of its
-own, and a child that the node was just starting when it died. A process that has left the session and has cleared its
-environment, or that runs as another user, is not found. Nor is a node that a command has started in a session of its
-own: the environment of a node is for root only.
+The processes to end. The supervisor ends all processes in a recorded process group or session. With /proc, it also ends
+all processes whose environment has the mark of a recorded child. Processes inherit the mark, so it also finds a
+grandchild in its own session, and a child that the node was starting when it died. The supervisor does not find a
+process that has left the session and cleared its environment, or that runs as another user. The supervisor also does
+not find a node that a command has started in its own session: only root can read the environment of a node.
 
-This file is run as a script, with nothing but the standard library: it must start quickly and stay small. For the same
+This file runs as a script with only the standard library, because it must start quickly and stay small. For the same
 reason it does not log: its only effect is that processes end.
 """
 
@@ -43,24 +43,24 @@ MARK = "_ITINERARY_CHILD"
 RECORD = struct.Struct("=QQ")
 """A child's number, which is never 0, and its process group, which is 0 until it is known."""
 AT_ONCE = 1 << 63
-"""Added to a process group that gets SIGKILL at once: that of a worker, which no other end would suit better."""
+"""The flag of a process group that gets SIGKILL at once: that of a worker, which needs no grace period."""
 NODE_BYTE, SUPERVISOR_BYTE = 0, 1
 
 _GRACE = 1.0
 """Seconds from SIGTERM to SIGKILL."""
 _ROUND = 0.02
 _SETTLE, _SETTLE_STARTING = 0.05, 0.5
-"""Seconds for which no process must have been found; more if the node died while it was starting a child."""
+"""Seconds without any found process before the end is certain; the longer if the node died while starting a child."""
 _GIVE_UP_AFTER = 30.0
-"""Seconds after which a process that does not die of SIGKILL is left alone: it hangs in the kernel."""
+"""Seconds after which a process that survives SIGKILL is left alone: it hangs in the kernel."""
 _LOOK_INTERVAL = 0.2
-"""Seconds between two looks at the parent, where the kernel cannot notify of its end."""
+"""Seconds between two checks of the parent, if the kernel cannot report its end."""
 _GROUP, _SESSION = 1, 2
-"""Where /proc/<pid>/stat has them, after the state."""
+"""The positions in /proc/<pid>/stat, after the state."""
 
 
 def lock(file: int, byte: int, *, shared: bool = False) -> bool:
-    """Lock a byte of a table without waiting. False if another process holds it."""
+    """Lock a byte of a table without waiting. Return False if another process holds the lock."""
     try:
         fcntl.lockf(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1, byte)
     except (BlockingIOError, PermissionError):
@@ -69,19 +69,19 @@ def lock(file: int, byte: int, *, shared: bool = False) -> bool:
 
 
 def running(file: int) -> dict[int, int]:
-    """Read the process group of each running child, by the child's number."""
+    """Return the process group of each running child, by the child's number."""
     table = os.pread(file, os.fstat(file).st_size, 0)
     whole = table[: len(table) - len(table) % RECORD.size]
     return {number: group for number, group in RECORD.iter_unpack(whole) if number}
 
 
 def end_children(name: str, children: Mapping[int, int], *, trust_groups: bool = True) -> bool:
-    """End these children with all that they have started: SIGTERM, and SIGKILL after a short grace.
+    """End these children and everything that they have started: SIGTERM, and SIGKILL after a short grace.
 
     Args:
         name: The name of their node's table.
         children: The process group of each child, by its number; 0 if it is not known.
-        trust_groups: False if the node died long ago, so that a process group may be that of a stranger by now.
+        trust_groups: False if the node died long ago, so that another process may have the process group number.
 
     Returns:
         True if all of them are gone.
@@ -100,7 +100,7 @@ def end_children(name: str, children: Mapping[int, int], *, trust_groups: bool =
         if found is None:  # there is no /proc: only groups can be signalled
             found, groups = {}, {group for group in groups if _signal_group(group, 0)}
         else:
-            # A group that was seen to be empty is gone, and its number may be that of a stranger from now on.
+            # An empty group is gone, and its number may be reused from then on.
             groups &= set(found.values())
         if found or groups:
             clean_since = now
@@ -120,18 +120,18 @@ def end_children(name: str, children: Mapping[int, int], *, trust_groups: bool =
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group. False if the group is gone."""
+    """Send a signal to a process group. Return False if the group is gone."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # no process of it may be signalled; on macOS, also if only zombies are left
+    except PermissionError:  # no process of the group may be signalled; on macOS, also if only zombies are left
         return sys.platform != "darwin"
     return True
 
 
 def _signal_process(pid: int, number: int, marks: set[bytes], groups: set[int]) -> None:
-    """Send a signal to a process that was found, unless its number is that of another process by now."""
+    """Send a signal to a process, unless its pid now belongs to another process."""
     with suppress(OSError):
         if not hasattr(os, "pidfd_open"):
             os.kill(pid, number)
@@ -145,7 +145,7 @@ def _signal_process(pid: int, number: int, marks: set[bytes], groups: set[int]) 
 
 
 def _find(marks: set[bytes], groups: set[int]) -> dict[int, int] | None:
-    """Find the living processes that belong to the children: the group or session of each. None without a /proc."""
+    """Return the living processes of the children, with the group or session of each; None without /proc."""
     try:
         if os.readlink("/proc/self") != str(os.getpid()):  # noqa: PTH115 - no import of pathlib
             return None  # the /proc of another process namespace
@@ -157,31 +157,31 @@ def _find(marks: set[bytes], groups: set[int]) -> dict[int, int] | None:
 
 
 def _belongs(pid: int, marks: set[bytes], groups: set[int]) -> int | None:
-    """The group or session by which a living process belongs to a child; 0 if by its mark; None if it does not."""
+    """Return the group or session that links a living process to a child; 0 for its mark; None without a link."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - many, and quickly
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - many files, so for speed
             state, *fields = stat.read().rpartition(b")")[2].split()
         if state in b"ZX":
             return None
         for place in (_GROUP, _SESSION):
             if (number := int(fields[place])) in groups:
                 return number
-        with open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123 - many, and quickly
+        with open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123 - many files, so for speed
             return 0 if marks.intersection(environment.read().split(b"\0")) else None
     except (OSError, ValueError, IndexError):
-        return None  # it has ended meanwhile, or is another user's
+        return None  # the process has ended, or belongs to another user
 
 
 def main(path: str, node: int, pipe: int) -> None:
     """Wait until the node is dead or closes the pipe, end its children, and remove the table."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)  # a signal to all of a service must not leave its children unsupervised
+        signal.signal(number, signal.SIG_IGN)  # a signal to a whole service must not leave its children unsupervised
     file = os.open(path, os.O_RDWR)
     if not lock(file, SUPERVISOR_BYTE):
         return
     is_dead = _death_of(node)
     with suppress(OSError):
-        os.write(pipe, b"r")  # ready: from now on children may be started
+        os.write(pipe, b"r")  # ready: children may now be started
     is_dead(pipe)
     if end_children(os.path.basename(path), running(file)):  # noqa: PTH119 - no import of pathlib
         with suppress(OSError):
@@ -190,9 +190,9 @@ def main(path: str, node: int, pipe: int) -> None:
 
 
 def _death_of(node: int) -> Callable[[int], None]:
-    """Begin to watch the parent. Returns what waits until it is dead, or the pipe is closed.
+    """Begin to watch the parent. Return a function that waits until the parent is dead, or the pipe is closed.
 
-    The pipe alone is not enough: a process that the node has forked, and that never called exec, holds it open too.
+    The pipe alone is not enough: a process that the node has forked without exec holds it open too.
     """
     poll = select.poll()
     try:

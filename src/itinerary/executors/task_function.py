@@ -1,10 +1,10 @@
-"""A function as a task: is it a coroutine function, and does it want its context?
+"""A function as a task: whether it is a coroutine function, and whether it takes the context.
 
-Both are decided once, from its signature, when it is registered or found. A task takes `ctx` or nothing:
+Both are decided once, from its signature, when the function is registered or imported. A task takes `ctx` or nothing:
 
     async def report(ctx): ...        def report(ctx): ...        def report(): ...        def report(limit=10): ...
 
-Whatever else a function needs, nobody would give it, so it is refused before it is due and not at five in the morning.
+A function that requires another argument is refused at once, and not first at its due instant.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Function(msgspec.Struct, frozen=True):
     """A function that can be a task."""
 
     name: str
-    """`package.module:function`."""
+    """The name, `package.module:function`."""
     call: Callable[..., Any]
     is_coroutine: bool
     takes_context: bool
 
 
 def function_of(name: str, found: object) -> Function:
-    """What stands under that name, if it can be a task; raises ConfigError, which says why it cannot."""
+    """Return the task function for an object. Raises ConfigError if the object cannot be a task."""
     if not callable(found):
         raise ConfigError(f"python: {name} is a {type(found).__name__}, not a function")
     if isinstance(found, type):
@@ -50,14 +50,14 @@ def function_of(name: str, found: object) -> Function:
 
 
 def _call_of(found: object) -> object:
-    """Of `functools.partial` what it wraps, of any other object its `__call__`."""
+    """Return the wrapped function of a `functools.partial`, or the `__call__` of any other object."""
     wrapped = getattr(found, "func", None)
     return wrapped if callable(wrapped) else type(found).__call__
 
 
 def _takes_context(name: str, found: Callable[..., Any]) -> bool:
     try:
-        # A partial may look like what it calls, by `update_wrapper`; some of those arguments are given already.
+        # `update_wrapper` can give a partial the signature of its function, but some arguments are already set.
         signature = inspect.signature(found, follow_wrapped=not isinstance(found, functools.partial))
         parameters = [one for one in signature.parameters.values() if one.kind not in _GATHERING]
     except (TypeError, ValueError):

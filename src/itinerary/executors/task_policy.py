@@ -1,8 +1,8 @@
-"""The rules of a node for all tasks: which hosts a secret may be sent to, and which pods may be created.
+"""The rules of a node for all tasks: which hosts may receive a secret, and which pods may be created.
 
-The settings `secret_hosts`, `pod_images`, `pod_namespaces`, `pod_service_accounts` and `pod_allow`. A task is checked
-when it is declared, so that `itinerary check` finds a mistake. The executors check again when the task runs: its
-definition may come from a program that has other settings than this node.
+The settings are `secret_hosts`, `pod_images`, `pod_namespaces`, `pod_service_accounts` and `pod_allow`. A task is
+checked when it is declared, so that `itinerary check` finds a mistake. The executors check again when the task runs,
+because its definition may come from a program with other settings than this node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ __all__ = ["TaskPolicy"]
 
 
 class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a node for its tasks. The default binds no secret, and gives pods no right on their machine."""
+    """The rules of a node for its tasks.
+
+    By default no secret is restricted, and pods have no rights on their machine.
+    """
 
     secret_hosts: SecretHosts = ANY_HOST
     pods: PodPolicy = PodPolicy()

@@ -1,14 +1,15 @@
-"""Plain functions, each in a thread.
+"""Plain functions, in threads.
 
-    begin ──► an idle thread, or the line ──► the starter: a new thread for each in line, up to the limit
-    kill  ──► the thread is given up, and no longer counts: another takes its place
+    begin ──► an idle thread, or the queue ──► the starter: a new thread for each queued attempt, up to the limit
+    kill  ──► the thread is abandoned and no longer counts: another thread replaces it
 
-Nothing can end a thread from outside. One whose task ignores `ctx.cancelled` is left to itself, as a daemon, and must
-not take room from others, as it would in a pool of fixed size. But each holds memory and perhaps locks, so there is a
-limit for those too: with GIVEN_UP_MAX of them stuck nothing new begins, and the error says so.
+Nothing can end a thread from outside. A thread whose task ignores `ctx.cancelled` is left alone, as a daemon. Such a
+thread must not take capacity from others, as it would in a pool of fixed size. Stuck threads still hold memory and
+perhaps locks, so their number is limited too. With GIVEN_UP_MAX stuck threads, no attempt begins, and the error says
+so.
 
-Starting a thread waits until it runs, which takes long where many compute; so a thread of its own does that, and
-`begin` never has to.
+The start of a thread waits until the thread runs, which takes long on a busy machine. A separate thread therefore
+starts the others, and `begin` never waits.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from itinerary.model.text import shown
 __all__ = ["GIVEN_UP_MAX", "THREADS_MAX", "ThreadExecutor"]
 
 THREADS_MAX: Final = 256
-"""How many tasks run at the same time if nothing else is set; further ones wait in line."""
+"""The default limit of tasks that run at the same time. Other attempts queue."""
 GIVEN_UP_MAX: Final = 1_000
-"""How many stuck threads a process may have before nothing new begins."""
+"""The number of stuck threads at which no attempt begins."""
 _IDLE_MAX: Final = 32
 _JOINING_TIMEOUT: Final = 5.0
 
 
 class _Thread(threading.Thread):
-    """A thread that takes one attempt after the other."""
+    """A thread that runs one attempt after the other."""
 
     def __init__(self, executor: ThreadExecutor) -> None:
         super().__init__(name="itinerary-task", daemon=True)
@@ -58,7 +59,7 @@ class _Thread(threading.Thread):
 
 
 class ThreadExecutor(BaseExecutor[InFlight]):
-    """Runs plain functions, at most `threads_max` at the same time; those beyond wait in line, first come, first."""
+    """The executor of plain functions, at most `threads_max` at the same time. Other attempts queue in order."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
         self._transactions: Transactions | None = None
         self._lock = threading.Lock()
         self._to_launch: list[InFlight] = []
-        # Guarded by the lock:
+        # The lock protects:
         self._line: deque[InFlight] = deque()
         self._idle: list[_Thread] = []
         self._busy = 0
@@ -88,7 +89,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
 
     @property
     def given_up(self) -> int:
-        """How many threads are stuck in tasks that nobody waits for."""
+        """The number of threads that are stuck in abandoned tasks."""
         return self._given_up
 
     async def _prepare(self) -> None:
@@ -108,7 +109,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
         self._to_launch.append(attempt)
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        # Under one lock for all of them: the threads want it too, and each time somebody waits for it costs a switch.
+        # One lock for the whole batch: the threads need the lock too, and every wait for it costs a context switch.
         super().begin(assignments)
         if not self._to_launch:
             return
@@ -118,7 +119,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
                 self._busy += 1
                 self._idle.pop().inbox.put(self._line.popleft())
             if self._line and self._busy < self._threads_max:
-                self._wishes.put(True)  # noqa: FBT003 - one more
+                self._wishes.put(True)  # noqa: FBT003 - start more
         self._to_launch.clear()
 
     def _stop(self, attempt: InFlight) -> None:
@@ -138,7 +139,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
             self._given_up += 1
             self._busy -= 1
             if self._line:
-                self._wishes.put(True)  # noqa: FBT003 - one more
+                self._wishes.put(True)  # noqa: FBT003 - start more
         self._say(Ended(attempt.key, Stopped(abandoned=True, was_called=attempt.was_called)))
 
     def _left_the_line(self, attempt: InFlight) -> bool:
@@ -155,10 +156,10 @@ class ThreadExecutor(BaseExecutor[InFlight]):
             idle, self._idle = self._idle, []
         for thread in idle:
             thread.inbox.put(None)
-        self._wishes.put(False)  # noqa: FBT003 - no more
+        self._wishes.put(False)  # noqa: FBT003 - stop
         await asyncio.to_thread(_join, [self._starter, *idle])
 
-    # -- in the starter ------------------------------------------------------------------------------------------------
+    # -- in the starter thread -----------------------------------------------------------------------------------------
 
     def _start_threads(self) -> None:
         while self._wishes.get():
@@ -166,7 +167,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
                 thread = _Thread(self)
                 try:
                     thread.start()
-                except RuntimeError as error:  # the system gives no more
+                except RuntimeError as error:  # the system refuses another thread
                     with self._lock:
                         self._busy -= 1
                     self._end(attempt.key, could_not_begin(error))
@@ -180,7 +181,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
             self._busy += 1
             return self._line.popleft()
 
-    # -- in the threads ------------------------------------------------------------------------------------------------
+    # -- in the task threads -------------------------------------------------------------------------------------------
 
     def _run(self, running: InFlight) -> None:
         assignment = running.assignment
@@ -193,7 +194,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
                 outcome = self._called(running)
             except BaseException as error:  # noqa: BLE001 - an attempt ends here
                 outcome = raised(error, running)
-        with self._lock:  # so that kill cannot count it as given up at the same moment
+        with self._lock:  # so that kill cannot abandon it at the same moment
             is_ours = self._in_flight.pop(assignment.key, None) is not None
         if is_ours:
             self._say(Ended(assignment.key, outcome))
@@ -211,7 +212,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
         return returned(function.call(*arguments), assignment.facts)
 
     def _has_more(self, thread: _Thread, running: InFlight) -> bool:
-        """Whether the thread stays: with the next in line, or idle. One that was given up goes."""
+        """True if the thread stays, with the next attempt or idle. A thread that was abandoned ends."""
         with self._lock:
             if running.is_given_up:
                 self._given_up -= 1
@@ -227,7 +228,7 @@ class ThreadExecutor(BaseExecutor[InFlight]):
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:
-    """Wait for threads that have nothing more to do, all of them together for a few seconds at most."""
+    """Wait for ending threads, at most `_JOINING_TIMEOUT` seconds in all."""
     ends_at = time.monotonic() + _JOINING_TIMEOUT
     for thread in threads:
         if thread.is_alive():  # not even started, if the start of the executor was cancelled

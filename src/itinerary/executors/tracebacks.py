@@ -1,11 +1,11 @@
-"""An exception as text for people, at a cost that is bounded by what is kept of it.
+"""An exception as text for people, at a cost that is limited by the size of the kept text.
 
-    ordinary       what Python's own `traceback` writes: it knows best
-    anything else  the same parts, each cut before it is written:
+    ordinary       the text of Python's own `traceback`
+    anything else  the same parts, cut before they are formatted:
                    messages and notes, frames of a deep recursion, links of a long chain of causes, parts of a group
 
-Python's `traceback` writes out everything: a message of a gigabyte four times over, a group of a million exceptions one
-by one. Whether an exception is ordinary is found out by looking at so many of its parts and no more.
+Python's `traceback` formats everything: a message of a gigabyte four times, a group of a million exceptions one by one.
+The check whether an exception is ordinary looks at a limited number of its parts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from itinerary.model.validators import exception_name
 __all__ = ["traceback_text"]
 
 _FRAMES_MAX: Final = 100
-"""Frames of one traceback: of more, half of them from its beginning and half from its end."""
+"""The most frames of one traceback. A longer one is cut in the middle."""
 _LINKS_MAX: Final = 10
-"""Exceptions of a chain: of more, the last half, which is what ended the task, and the first half, which is why."""
+"""The most exceptions of a chain. A longer one is cut between its last part (the failure) and its first (the cause)."""
 _WALKED_MAX: Final = 100_000
-"""Links of a chain, and frames, that are walked to find the other end."""
+"""The most links or frames to follow in order to find the other end."""
 _PARTS_MAX: Final = 10
 _DEPTH_MAX: Final = 3
 _NOTES_MAX: Final = 20
@@ -39,11 +39,16 @@ _BECAUSE: Final = "\nThe above exception was the direct cause of the following e
 _DURING: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 Link = tuple[BaseException, str]
-"""An exception, and how the one before it in the text led to it."""
+"""An exception, and the text that links it to the exception that it led to."""
 
 
 def traceback_text(error: BaseException, at: TracebackType | None) -> str:
-    """Write an exception out, with its causes. `at` is where its own traceback begins."""
+    """Format an exception with its causes.
+
+    Args:
+        error: The exception.
+        at: The first frame of its own traceback to show.
+    """
     if _is_ordinary(error, at):
         return "".join(traceback.format_exception(type(error), error, at)).rstrip()
     return _chain_text(error, at, 0).rstrip()
@@ -53,7 +58,7 @@ def traceback_text(error: BaseException, at: TracebackType | None) -> str:
 
 
 def _is_ordinary(error: BaseException, at: TracebackType | None) -> bool:
-    """True if Python's own `traceback` writes this at a small cost."""
+    """True if Python's own `traceback` formats this at a small cost."""
     seen, waiting = 0, [(error, at)]
     while waiting:
         one, its = waiting.pop()
@@ -86,7 +91,7 @@ def _frames(at: TracebackType | None) -> Iterator[TracebackType]:
         at = at.tb_next
 
 
-# -- written in part ---------------------------------------------------------------------------------------------------
+# -- formatted in part -------------------------------------------------------------------------------------------------
 
 
 def _chain_text(error: BaseException, at: TracebackType | None, depth: int) -> str:
@@ -98,7 +103,7 @@ def _chain_text(error: BaseException, at: TracebackType | None, depth: int) -> s
 
 
 def _links(error: BaseException) -> tuple[list[Link], int]:
-    """What led to an exception, the nearest first, and how many are left out between the two halves."""
+    """Return the causes of an exception, the nearest first, and the number left out between the two halves."""
     nearest: list[Link] = []
     farthest: deque[Link] = deque(maxlen=_LINKS_MAX // 2)
     seen, left_out = {id(error)}, 0

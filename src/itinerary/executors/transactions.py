@@ -1,16 +1,17 @@
 """A task's own transaction (D6), wherever the task runs.
 
-A store belongs to the engine's loop; a task runs on another one, or in a thread. So the transaction stays where it was
-opened, in one coroutine on the engine's loop, and the task's statements travel to it and their answers back:
+A store belongs to the node's loop. A task runs on another loop, or in a thread. The transaction therefore stays in one
+coroutine on the node's loop. The task sends its statements there, and receives the answers:
 
-    the task (its loop or thread)                       the engine's loop
+    the task (its loop or thread)                       the node's loop
     async with ctx.transaction() as tx     ──────►      async with store.transaction(…) as transaction:
         await tx.execute(…)                ──────►          await transaction.execute(…)
     end of the body                        ──────►      commit, with the success of the attempt; or nothing
 
-Where both are the same loop nothing travels. A plain function in a thread writes `with` and no `await`.
+If both are the same loop, the task uses the transaction directly. A plain function in a thread uses `with` without
+`await`.
 
-Whoever was given up cannot commit: its transaction is undone when that is noticed, and refused from then on.
+An abandoned attempt cannot commit. Its transaction is rolled back at its end, and new ones are refused.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from itinerary.ports import TaskTransaction
 __all__ = ["BlockingTransaction", "TransactionFactory", "TransactionScope", "Transactions"]
 
 TransactionFactory: TypeAlias = Callable[[AttemptKey, float], AbstractAsyncContextManager[TaskTransaction]]
-"""From an attempt and a time limit in seconds to its transaction, to be used on the engine's loop."""
+"""A function from an attempt and a time limit in seconds to its transaction, for use on the node's loop."""
 
 
 class Transactions:
-    """How the tasks of one executor get transactions: from whom, and on which loop. Made on the engine's loop."""
+    """The source of transactions for the tasks of one executor. Create it on the node's loop."""
 
     def __init__(self, factory: TransactionFactory) -> None:
         self._factory = factory
         self._loop = asyncio.get_running_loop()
 
     def scope(self, key: AttemptKey, timeout: float, standing: Standing) -> TransactionScope:
-        """A transaction for that attempt, to be entered."""
+        """Return a transaction for an attempt, which the task has to enter."""
         return TransactionScope(lambda: self._factory(key, timeout), self._loop, standing)
 
 
 class TransactionScope:
-    """What `ctx.transaction()` returns: for `async with` in a coroutine, for `with` in a thread."""
+    """The result of `ctx.transaction()`: for `async with` in a coroutine, and for `with` in a thread."""
 
     def __init__(
         self,
@@ -112,13 +113,17 @@ class TransactionScope:
 
 
 class BlockingTransaction:
-    """A transaction for a plain function: the calls of `TaskTransaction`, which wait instead of being awaited."""
+    """A transaction for a plain function: the calls of `TaskTransaction`, but blocking."""
 
     def __init__(self, transaction: _Elsewhere) -> None:
         self._transaction = transaction
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement that writes; how many rows it touched, or -1 from a store that writes at the end."""
+        """Run a statement that writes.
+
+        Returns:
+            The number of affected rows, or -1 from a store that writes at the end.
+        """
         count: int = self._transaction.ask("execute", statement, parameters).result()
         return count
 
@@ -129,7 +134,7 @@ class BlockingTransaction:
 
 
 class _Awaited:
-    """A transaction for a coroutine on another loop than the engine's."""
+    """A transaction for a coroutine on another loop than the node's."""
 
     def __init__(self, transaction: _Elsewhere) -> None:
         self._transaction = transaction
@@ -144,7 +149,7 @@ class _Awaited:
 
 
 class _Undone(Exception):
-    """The body raised, so nothing of it shall stand."""
+    """The exception that rolls back the transaction of a body that raised."""
 
 
 class _End(Enum):
@@ -162,7 +167,7 @@ class _Request(NamedTuple):
 
 
 class _Elsewhere:
-    """A transaction in a coroutine on the engine's loop, as others talk to it."""
+    """A transaction in a coroutine on the node's loop, for callers on other loops and threads."""
 
     def __init__(
         self, make: Callable[[], AbstractAsyncContextManager[TaskTransaction]], loop: asyncio.AbstractEventLoop
@@ -186,7 +191,7 @@ class _Elsewhere:
         return self._done
 
     def _put(self, request: _Request | _End) -> None:
-        if self._done.done():  # over its time, say: whoever asks hears why
+        if self._done.done():  # for example, after its timeout: the caller gets the reason
             self._settle(self._done)
         else:
             self._loop.call_soon_threadsafe(self._requests.put_nowait, request)
@@ -202,16 +207,16 @@ class _Elsewhere:
 
     async def _answer(self, transaction: TaskTransaction, request: _Request) -> None:
         if not request.answer.set_running_or_notify_cancel():
-            return  # whoever asked was cancelled meanwhile
+            return  # the caller was cancelled
         try:
             answer = await getattr(transaction, request.call)(request.statement, request.parameters)
-        except Exception as error:  # noqa: BLE001 - it is raised in the task, which asked for it
+        except Exception as error:  # noqa: BLE001 - raised in the task, which made the call
             request.answer.set_exception(error)
         else:
             request.answer.set_result(answer)
 
     def _settle(self, done: Future[None]) -> None:
-        """Nobody may wait for ever: what is still open when it is over has the same end."""
+        """End all open calls with the result of the transaction, so that no caller waits without limit."""
         error = CancelledError() if done.cancelled() else done.exception() or TransactionError(_OVER)
         for future in [self.entered, *self._open]:
             if not future.done():

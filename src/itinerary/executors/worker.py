@@ -1,11 +1,11 @@
-"""A worker process: calls one function after the other, for a pool that it is connected to.
+"""A worker process: calls one function after the other, for the pool that it is connected to.
 
-    main thread      runs the functions, since signals arrive there
+    main thread      runs the functions, because signals arrive there
     another thread   reads requests; when the pool is gone, even by SIGKILL, it ends the whole process group
 
-SIGTERM asks the running function to end: TaskCancelled is raised in a plain one, a coroutine is cancelled. What a
-function prints goes into the pipe that its standard output and error are; what it raises, `SystemExit` included, is an
-answer. A function that takes the process down with it is for the pool to notice.
+SIGTERM asks the running function to end: TaskCancelled is raised in a plain function, and a coroutine is cancelled. The
+standard output and error of a function are a pipe to the pool. An exception of a function, including `SystemExit`, is
+an answer. The pool detects a function that ends the whole process.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ BOOTSTRAP: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
     "from itinerary.executors.worker import main; main(int(sys.argv[1]))"
 )
-"""What a new interpreter is told, with the handle of its socket and the module path of the pool as arguments."""
+"""The code for a new interpreter. Its arguments are the file descriptor of its socket and the module path of the
+pool."""
 
 
 def main(handle: int) -> None:
-    """Serve until the pool is gone."""
+    """Serve requests until the pool is gone."""
     connection = socket.socket(fileno=handle)
     connection.set_inheritable(False)
     sys.argv[:] = [""]
@@ -54,10 +55,10 @@ def main(handle: int) -> None:
     desk = Desk()
     home = os.getcwd()  # noqa: PTH109 - for os.chdir
     while True:
-        signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another
+        signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another handler
         outcome = desk.run(requests.get(), lambda: send(connection, Called()))
         flush()
-        with suppress(OSError):  # it may be gone
+        with suppress(OSError):  # the directory may be gone
             os.chdir(home)
         send(connection, _answer(outcome))
 
@@ -67,7 +68,7 @@ def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
         while (request := receive(connection)) is not None:
             requests.put(request)
     except OSError:
-        pass  # it was closed under us, by the function that runs
+        pass  # the running function has closed the connection
     finally:
         if os.getpgrp() == os.getpid():
             os.killpg(os.getpgrp(), signal.SIGKILL)
@@ -75,7 +76,7 @@ def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
 
 
 class Desk:
-    """Runs one function at a time, and knows how to tell it to end."""
+    """The runner of one function at a time, with the means to cancel it."""
 
     def __init__(self) -> None:
         self._registry = Registry()
@@ -84,7 +85,7 @@ class Desk:
         self._cancel: Callable[[], None] | None = None
 
     def terminated(self, _number: int, _frame: FrameType | None) -> None:
-        """SIGTERM has come."""
+        """Handle SIGTERM."""
         if self._standing is None:
             sys.exit(0)
         if self._standing.is_stop_asked:
@@ -95,7 +96,7 @@ class Desk:
         self._cancel()
 
     def run(self, request: Run, called: Callable[[], None] = lambda: None) -> Outcome:
-        """Run a function. `called` is told just before it is called."""
+        """Run a function. `called` is called just before the function."""
         standing = Standing()
         try:
             self._standing = standing
@@ -171,7 +172,7 @@ def _answer(outcome: Outcome) -> Answer:
 
 
 def flush() -> None:
-    """See that everything printed is in the pipe before the answer is on its way; a function may have broken these."""
+    """Write all printed text into the pipe before the answer is sent. A function may have replaced the streams."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -1,11 +1,11 @@
-"""What the pool and its worker processes say to each other: frames of MessagePack over a socket pair, never a pickle.
+"""The messages between the pool and its worker processes: MessagePack frames over a socket pair, never a pickle.
 
-    pool ──► Run      which function, with which facts
+    pool ──► Run      the function, with the facts of its attempt
     pool ◄── Called   the function is about to be called
-    pool ◄── Answer   what came of it
+    pool ◄── Answer   the result of the function
 
-A frame is its length in four bytes and then the message. A task shares its process with the worker and could write
-anything into the socket, so what cannot be read is the end of that worker, and never more.
+A frame is its length in four bytes, followed by the message. A task shares its process with the worker and could write
+anything into the socket. An unreadable frame therefore ends that worker, and has no other effect.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ M = TypeVar("M")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Call this function."""
+    """A request to call a function."""
 
     name: str
     key: AttemptKey
     facts: Facts
     allowed: tuple[str, ...]
-    """Modules that it may be imported from."""
+    """Modules that the function may be imported from."""
     paths: Mapping[str, str]
-    """Modules that are files: a script that was given by its path."""
+    """Modules that are files, such as a script that was given by its path."""
     variables: Mapping[str, str] = {}
     """Environment variables that are set while the function is imported."""
 
@@ -55,11 +55,14 @@ class Ending(StrEnum):
 
 
 class Called(msgspec.Struct, frozen=True, tag=True):
-    """The worker is about to call the function. If it dies without a word, the function was never called."""
+    """The worker is about to call the function.
+
+    If a worker dies without this message, the function was never called.
+    """
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """What came of it."""
+    """The result of a function."""
 
     ending: Ending
     result: str | None = None
@@ -79,7 +82,7 @@ def _framed(message: msgspec.Struct) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-# -- in a worker, which waits ------------------------------------------------------------------------------------------
+# -- in a worker, blocking ---------------------------------------------------------------------------------------------
 
 
 def send(connection: socket.socket, answer: Answer | Called) -> None:
@@ -88,7 +91,7 @@ def send(connection: socket.socket, answer: Answer | Called) -> None:
 
 
 def receive(connection: socket.socket) -> Run | None:
-    """The next request; None when nobody is there any more."""
+    """Wait for the next request and return it; None if the pool is gone."""
     header = _exactly(connection, _LENGTH.size)
     if header is None:
         return None
@@ -106,11 +109,14 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-# -- in the pool, which never does -------------------------------------------------------------------------------------
+# -- in the pool, not blocking -----------------------------------------------------------------------------------------
 
 
 class Line:
-    """The pool's end. `answered` is called for each answer, `lost` once, if the other end is gone or talks nonsense."""
+    """The pool's end of a connection.
+
+    `answered` is called for each answer, and `lost` once, if the other end is gone or sends invalid frames.
+    """
 
     def __init__(
         self,
@@ -130,7 +136,7 @@ class Line:
         loop.add_reader(connection.fileno(), self._read)
 
     def send(self, request: Run) -> None:
-        """Send a request; what the socket does not take now goes later."""
+        """Send a request. Bytes that the socket does not accept now are sent later."""
         frame = _framed(request)
         if not self._unsent:
             self._loop.add_writer(self._connection.fileno(), self._write)
@@ -138,12 +144,12 @@ class Line:
         self._write()
 
     def read_now(self) -> None:
-        """Take in everything that has come."""
+        """Read everything that has arrived."""
         while self._read():
             pass
 
     def close(self) -> None:
-        """Let go. Nothing is called any more."""
+        """Close the connection. No callback is called afterwards."""
         if not self._is_closed:
             self._is_closed = True
             self._loop.remove_reader(self._connection.fileno())
@@ -159,11 +165,11 @@ class Line:
         except BlockingIOError:
             return
         except OSError:
-            self._unsent.clear()  # it is gone, which reading will tell
+            self._unsent.clear()  # the other end is gone, which the next read detects
         self._loop.remove_writer(self._connection.fileno())
 
     def _read(self) -> bool:
-        """Read one chunk; whether there may be more."""
+        """Read one chunk. Return True if there may be more."""
         if self._is_closed:
             return False
         try:
@@ -180,7 +186,7 @@ class Line:
         return True
 
     def _take_frames(self) -> bool:
-        """Hand over the whole frames; False if they are none of ours."""
+        """Pass on all complete frames. Return False if a frame is invalid."""
         while not self._is_closed and len(self._unread) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._unread)
             if size > FRAME_MAX:

@@ -1,12 +1,11 @@
-"""A node at work: everything around the core that reads, writes, waits and runs.
+"""The components of a node: everything around the core that reads, writes, waits and runs.
 
-Each component has one task and a name; they talk to the core by messages, and the core to them by commands.
+Every component has one task and a name. Components send messages to the core, and the core sends commands to them.
 
-    inbox       what the core is told, bounded          orchestrators   attempts, on executors; heartbeats
-    claimer     creates rows, starts, gives back        requirements    what must be so before a job runs
-    syncer      writes what happened                    watcher         heartbeat of the node, mail, work of others
-    builder     the timeline, and the index             rescuer         what becomes of the work of dead nodes
-    sweeper     what was due and has no row             watchdog        who blocks the loop of the tasks
-
-    node        puts them together, and ends them       clock, patience the store's time, and waiting for the store
+    inbox           messages for the core, bounded         orchestrators       attempts on executors, their heartbeats
+    claimer         creates, starts and releases rows      condition_executor  checks the conditions of a job
+    syncer          writes what happened                   heartbeat           node heartbeat, mail, work of other nodes
+    index_builder   the timeline and the index             rescuer             takes over the work of dead nodes
+    sweeper         finds due instants without a row       watchdog            reports code that blocks the task loop
+    node            starts and stops the components        clock, store_retry  store time, and waiting for the store
 """

@@ -1,14 +1,15 @@
-"""The claimer: creates rows ahead of time, and starts what is due, in bulk.
+"""The claimer: creates rows ahead of time, and starts due occurrences, in bulk.
 
-Claims and starts have lines of their own, since a start must never wait behind claims that have ten seconds left. Both
-are cut into pieces, so that the first of ten thousand runs while the last is being written, and the next piece is
-asked for while the answer to the one before is worked on.
+Claims and starts have separate queues, because a start must never wait behind claims that have ten seconds left. The
+claimer cuts both into pieces. The first of ten thousand occurrences then runs while the last one is still being
+written. The claimer sends the next piece while the core handles the answer to the previous one.
 
-A claim that has waited for its store for so long that its instant is older than the grace period is dropped: there is
-no row then, as if nobody had been there, so the sweep finds it, and the job's recovery strategy decides (R1).
+During a long store outage, a claim can wait until its instant is older than the grace period. The claimer drops such a
+claim. No row then exists, the sweep finds the instant, and the recovery strategy of the job decides (R1).
 
-What a node gives back when it shuts down goes the same way, at once: others may start it while this one still waits for
-what it runs to end. What began on a node that is gone is taken here too, and read once it is this node's.
+At shutdown, the claimer releases the unstarted occurrences of the node at once. Other nodes can start them while this
+node still waits for its running attempts. The claimer also takes over started occurrences of dead nodes, and reads them
+once this node owns them.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ __all__ = ["Claimer"]
 CLAIMS_AT_ONCE: Final = 1_024
 STARTS_AT_ONCE: Final = 1_024
 FIRST_STARTS: Final = 512
-"""As many in a piece while fewer than `_FIRST_PIECES` are unanswered: nothing runs before the first of them is written,
-and a node that waits for that has nothing else to do."""
+"""The size of a piece of starts while fewer than `_FIRST_PIECES` are unanswered. Nothing runs before the first piece
+is written, and a node that waits for that piece is idle."""
 _FIRST_PIECES: Final = 2
 _PIECES_AT_ONCE: Final = 3
-"""Pieces of starts on their way: a store that commits some has the next ones waiting."""
+"""Pieces of starts that are sent at the same time: while a store commits one, the next ones already wait there."""
 
 
 class Claimer:
-    """Creates and starts occurrences."""
+    """The component that creates and starts occurrences."""
 
     def __init__(
         self,
@@ -63,20 +64,20 @@ class Claimer:
         self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
         self._starts: deque[tuple[int, Sequence[Start]]] = deque()
         self._unanswered = 0
-        """Pieces of starts in line, or on their way."""
+        """Pieces of starts that are queued or sent, and have no answer yet."""
         self._releases: deque[Sequence[Intervention]] = deque()
         self._takings: deque[Sequence[Intervention]] = deque()
         self._has_claims, self._has_starts, self._has_releases = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._has_takings = asyncio.Event()
 
     def claim(self, command: Claim) -> None:
-        """Create these, soon."""
+        """Queue rows to create."""
         for first in range(0, len(command.wanted), CLAIMS_AT_ONCE):
             self._claims.append((command.revision, command.wanted[first : first + CLAIMS_AT_ONCE]))
         self._has_claims.set()
 
     def start(self, command: StartRuns) -> None:
-        """Start these, now."""
+        """Queue occurrences to start."""
         first, starts = 0, command.starts
         while first < len(starts):
             size = FIRST_STARTS if self._unanswered < _FIRST_PIECES else STARTS_AT_ONCE
@@ -86,19 +87,19 @@ class Claimer:
         self._has_starts.set()
 
     def release(self, command: Release) -> None:
-        """Give these back, soon."""
+        """Queue occurrences to release."""
         for first in range(0, len(command.interventions), CLAIMS_AT_ONCE):
             self._releases.append(command.interventions[first : first + CLAIMS_AT_ONCE])
         self._has_releases.set()
 
     def take_up(self, command: TakeUp) -> None:
-        """Take these, and read them, soon."""
+        """Queue occurrences to take over and then read."""
         for first in range(0, len(command.interventions), STARTS_AT_ONCE):
             self._takings.append(command.interventions[first : first + STARTS_AT_ONCE])
         self._has_takings.set()
 
     async def run(self) -> None:
-        """Do so, for ever."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_claims(), name="claims")
             for number in range(_PIECES_AT_ONCE):
@@ -135,7 +136,7 @@ class Claimer:
                 await self._has_starts.wait()
             revision, starts = self._starts.popleft()
             begun = await self._begun(patience, revision, starts)
-            if begun:  # these run while the others are looked at, which may have to wait for somebody's lock
+            if begun:  # these run while the others are checked, which may have to wait for a lock of another node
                 refs = {answer.ref for answer in begun}
                 await self._inbox.deliver(StartsAnswered([one for one in starts if one.ref in refs], begun))
                 starts = [one for one in starts if one.ref not in refs]
@@ -150,7 +151,7 @@ class Claimer:
         except SchemaError:
             raise
         except StoreError:
-            return ()  # whose fault that is is found out when they are looked at one by one
+            return ()  # the one-by-one check below finds the faulty start
 
     async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started | Refused]:
         async def start(some: Sequence[Start]) -> Sequence[Started | Refused]:
@@ -167,7 +168,10 @@ class Claimer:
             await self._inbox.deliver(TakenUp(await self._taken(patience, self._takings.popleft())))
 
     async def _taken(self, patience: Patience, asked: Sequence[Intervention]) -> list[Detail | Refused]:
-        """Each as it is now, if it is this node's. Between the two calls it can have been taken away again."""
+        """Take over occurrences, and return the details of those that this node owns now.
+
+        Another node can take an occurrence away between the two calls.
+        """
 
         async def take(some: Sequence[Intervention]) -> Sequence[Written | Refused]:
             return await self._store.intervene(self._node, some)
@@ -199,8 +203,7 @@ class Claimer:
         return Patience(component, self._log, self._settings.node_heartbeat_interval, self._use)
 
     async def release_all(self, patience: Patience) -> None:
-        """Give back what is left to be given back. Each piece stays in line until it is written: repeating it does no
-        harm."""
+        """Write all queued releases. A piece stays in the queue until it is written: a repeated write does no harm."""
         while self._releases:
             piece = self._releases[0]
             try:
@@ -217,7 +220,7 @@ class Claimer:
 
 
 def _to_be_looked_at(request: Start) -> Start:
-    """The same start; that it cannot be begun without a look is known by now."""
+    """Return the start without `is_plain`: the bulk start did not start it."""
     return replace(request, is_plain=False) if request.is_plain else request
 
 

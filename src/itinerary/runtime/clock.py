@@ -1,19 +1,20 @@
-"""What time it is at the store, as a node can know it (protocol rule 23).
+"""The store's time, as a node can know it (protocol rule 23).
 
-A node has a clock of its own that only goes forward, sleep of the machine included. Each answer of the store says what
-time it was there, at some moment before the answer came: so the store's time is at least that, and the difference to
-the node's own clock is a lower bound. The best of the last few is used. Nothing starts early by such a clock.
+A node has its own clock, which only goes forward and includes the sleep of the machine. Every answer of the store has a
+timestamp from some moment before the answer arrived. The store's time is therefore at least that timestamp, and its
+difference from the node's own clock is a lower bound. The clock uses the best of the last few bounds, so nothing starts
+early by this clock.
 
     asked                      answered
-      ├──── the store's time ────┤          somewhere in here it was what the answer says
+      ├──── the store's time ────┤          the timestamp is from some moment in this interval
 
-A measurement that cannot be true if the time that is known here is, give or take two seconds, is not believed at once:
-somebody has set one of the clocks. Until three in a row agree, time is `in doubt`, and whoever asks is told the old
-one. An answer that was only held up for long says little, but nothing that is strange.
+A measurement may contradict the known time by more than two seconds. Then a clock was set, and the measurement is not
+accepted at once. Until three measurements in a row agree, the time is `in doubt`, and callers get the old time. An
+answer that was only delayed is a weak bound, but no contradiction.
 
-The machine's clock should never go back, and may do so all the same when a virtual machine moves to another host. Times
-that are waited for would lie ahead by as much: so here it stands still for a moment instead, and goes on from there.
-That is on record like any other jump (N6), though nothing has to be put off for it.
+The machine's clock should never go back, but can do so when a virtual machine moves to another host. All deadlines
+would then lie too far ahead. The node's clock stands still for a moment instead, and continues from there. The node
+records this like any other jump (N6), but has to postpone nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _ENOUGH: Final = 3
 
 
 def boot_time() -> int:
-    """Microseconds since the machine started, sleep included; where there is no such clock, without sleep."""
+    """Return the microseconds since the machine started, sleep included. Systems without such a clock exclude sleep."""
     return time.clock_gettime_ns(_BOOT_TIME) // 1_000
 
 
 def awake_time() -> int:
-    """Microseconds since some moment, without the time that the machine slept."""
+    """Return the microseconds since some moment, without the time that the machine slept."""
     return time.monotonic_ns() // 1_000
 
 
@@ -49,11 +50,17 @@ class StoreClock:
     """A `ports.Clock` that is set by the answers of a store."""
 
     def __init__(self, elapsed: Callable[[], int] = boot_time, awake: Callable[[], int] | None = None) -> None:
-        """`awake` is a clock of the machine that stands still while it sleeps, as the other one does not."""
+        """Create a clock that does not know the store's time yet.
+
+        Args:
+            elapsed: The machine's clock, which includes sleep.
+            awake: A clock of the machine that stands still while the machine sleeps.
+        """
         self._elapsed, self._awake = elapsed, awake
         self._latest, self._behind = elapsed(), 0
         self._looked_at = (0, 0)
-        """How far it was behind, and the store ahead of the machine, when somebody asked whether it had gone back."""
+        """At the last call of `went_back_by`: how far the machine's clock was behind, and the store ahead of the
+        machine."""
         self._offsets: deque[int] = deque(maxlen=_REMEMBERED)
         self._strange: list[int] = []
         self._offset: int | None = None
@@ -67,7 +74,7 @@ class StoreClock:
         return elapsed
 
     def awake(self) -> int:
-        """Time since some moment in the past, without the sleep of the machine, if there is a clock that knows."""
+        """Return the time since some moment in the past, without sleep if a clock of the machine supports that."""
         return self.elapsed() if self._awake is None else self._awake()
 
     def now(self) -> int:
@@ -75,10 +82,10 @@ class StoreClock:
         return self.elapsed() + self._offset
 
     def went_back_by(self) -> int:
-        """By how much the machine's clock has gone back since this was last asked: 0, if not by much.
+        """Return by how much the machine's clock has gone back since the last call: 0 if only a little or not at all.
 
-        To be asked after an answer of the store: what passed between the last look at the clock and its step back is
-        lost here, and the store knows it.
+        Call this after an answer of the store. The time between the last reading of the clock and its step back is lost
+        on this node, and the store knows it.
         """
         assert self._offset is not None, "the store was asked for the time"
         (behind, ahead), self._looked_at = self._looked_at, (self._behind, self._behind + self._offset)
@@ -86,13 +93,19 @@ class StoreClock:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether measurements disagree."""
+        """True if measurements disagree."""
         return bool(self._strange)
 
     def observe(self, store_now: int, asked_at: int | None = None) -> int:
-        """An answer has come that was given at this time of the store, to a question that was asked at `asked_at` of
-        the node's own clock; None: just now. Returns by how much the time has changed: 0, unless a jump has just been
-        confirmed."""
+        """Use the timestamp of an answer to measure the store's time.
+
+        Args:
+            store_now: The store's time in the answer.
+            asked_at: When the question was sent, by the node's own clock; None for just now.
+
+        Returns:
+            By how much the time has changed: 0, unless this measurement confirms a jump.
+        """
         elapsed = self.elapsed()
         offset, at_most = store_now - elapsed, store_now - (elapsed if asked_at is None else asked_at)
         if self._offset is None:
@@ -115,7 +128,7 @@ class StoreClock:
         return self._offset - before
 
     def move(self, by: int) -> None:
-        """The store's time has been moved ahead by so much, and nobody has to find out: a test moves its clock."""
+        """Move the store's time ahead without any measurement: a test moves its clock."""
         assert self._offset is not None, "the store was asked for the time"
         self._adopt([offset + by for offset in self._offsets])
         self._looked_at = (self._behind, self._behind + self._offset)

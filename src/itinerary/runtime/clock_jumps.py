@@ -1,7 +1,7 @@
-"""The jumps of a node's time, as they are kept (N6): the last few, and how many there were.
+"""The jumps of a node's clock (N6): the last few, and the total number.
 
-They go into what the node tells of itself, which is in the store from the next heartbeat on, for as long as its row is
-there. The log has all of them.
+The jumps are part of the node's description, which the next heartbeat writes to the store. The store keeps them as long
+as the row of the node. The log has all jumps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEPT: Final = 10
 
 
 class ClockJump(msgspec.Struct, frozen=True):
-    """One of them: when it was known, by the store's time; by how much; and what it was. In microseconds."""
+    """A jump: when the node noticed it, in store time; its size; its cause. Times are in microseconds."""
 
     at: int
     by: int
@@ -29,12 +29,12 @@ class ClockJump(msgspec.Struct, frozen=True):
 
 
 class ClockJumps(msgspec.Struct):
-    """All of one node."""
+    """The jumps of one node."""
 
     count: int = 0
     last: tuple[ClockJump, ...] = ()
 
     def note(self, at: int, by: int, why: str) -> None:
-        """One more."""
+        """Record a jump."""
         self.count += 1
         self.last = (*self.last, ClockJump(at, by, why))[-_KEPT:]

@@ -1,15 +1,15 @@
-"""Requirements that are not callables: another job, a file, an HTTP answer, a SQL query (O3).
+"""Conditions that are not callables: another job, a file, an HTTP answer, a SQL query (O3).
 
-Each is looked at when the core asks, as an attempt like any other, and answers true or false. What cannot be found out,
-because the job is unknown or the statement is wrong, is a failure: waiting would not mend it.
+The executor checks a condition when the core asks, as an ordinary attempt, and answers true or false. A condition that
+cannot be checked, such as an unknown job or a wrong statement, is a failure: waiting would not help.
 
-    job     the last instant at which that job was due, up to the instant of the one that asks, has completed. Of
-            several runs for that instant (replays, a backfill, a window that covers it) the one that ended last counts.
-            If it has not completed and no other one is in progress, waiting does not help: the answer says so
-    file    something is at that path
-    http    it answers with a status from 200 to 299; that it does not answer at all is a no, but an address that may
-            not be called, or is none, is a failure
-    sql     the first value of the first row is true; run in a transaction of the store that is undone
+    job     the last due instant of that job, up to the instant of the waiting occurrence, has completed. If several
+            runs cover that instant (replays, a backfill, a window), the run that ended last counts. If that run has
+            not completed and no other run is in progress, waiting does not help: the answer says so
+    file    a file or directory exists at that path
+    http    the answer has a status from 200 to 299. No answer at all means false, but an invalid address, or one that
+            may not be called, is a failure
+    sql     the first value of the first row is true; the query runs in a store transaction that is rolled back
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from itinerary.stores.paging import occurrences_of, windows_after
 __all__ = ["Requirements"]
 
 _LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
-"""How far back another job's last instant is looked for: not far at first, since most jobs run often."""
+"""The search windows for another job's last instant. The first windows are short, because most jobs run often."""
 _SQL_TIMEOUT: Final = 10.0
 _CLOSING_TIMEOUT: Final = 2.0
-"""How long looks that were cancelled have to end when the node does, in seconds."""
+"""Seconds that cancelled checks have to end when the node stops."""
 _REFUSED: Final = exception_names(ItineraryError)[0]
-"""What a call fails with that was never made: its address is wrong, or may not be called."""
+"""The error of a call that was never made: its address is wrong, or may not be called."""
 
 
 class _Undone(Exception):
-    """Leaves a transaction without committing it."""
+    """The exception that leaves a transaction without a commit."""
 
 
 class Requirements:
-    """An executor around another one: requirements are looked at here, and everything else is passed on."""
+    """An executor around another one: it checks conditions itself, and passes all other attempts on."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Requirements:
         self._inner.kill(attempts)
 
     def _pass_on(self, reports: Sequence[Report]) -> None:
-        """What the inner executor reports; the answer to an HTTP requirement is yes or no."""
+        """Report the results of the inner executor, with the answer to an HTTP condition as true or false."""
         if self._over_http:
             reports = [self._as_answer(report) for report in reports]
         self._report(reports)
@@ -132,7 +132,7 @@ class Requirements:
             case _:
                 assert_never(report.outcome)
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- checks --------------------------------------------------------------------------------------------------------
 
     async def _look(self, assignment: Assignment, requirement: dict[str, Any]) -> Outcome:
         try:
@@ -141,7 +141,7 @@ class Requirements:
             return Failed(f"{type(error).__name__}: {error}", exception_names(type(error)))
 
     def _looked(self, key: AttemptKey, task: asyncio.Task[Outcome]) -> None:
-        """One that was stopped before it had begun ends here too."""
+        """Report the end of a check. This includes a check that was stopped before it began."""
         del self._looking[key]
         self._report((Ended(key, Stopped() if task.cancelled() else task.result()),))
 
@@ -158,7 +158,7 @@ class Requirements:
                 raise ItineraryError(f"nobody knows how to look at {requirement}")
 
     async def _has_completed(self, name: str, instant: int) -> bool | Hopeless:
-        """Whether the other job's last instant up to this one has completed, by whichever run, or will not."""
+        """Return whether the other job's last instant up to this one has completed by any run, or cannot complete."""
         row = (await self._store.read(JobsByName((name,)))).get(name)
         if row is None:
             raise ItineraryError(f"there is no job {name!r}")

@@ -1,15 +1,15 @@
-"""Python's collector of cyclic garbage, in a process that is a node and nothing else.
+"""Settings of Python's cyclic garbage collector, for a process that runs only a node.
 
-A node keeps some eight objects that the collector knows for each occurrence that waits for its instant, and makes more
-when it starts, none of them part of a cycle. In its usual setting the collector looks at all that there is whenever
-that has grown by a quarter: in the middle of ten thousand starts, and for a tenth of a second. What is there when a
-node has started stays, so it is not looked at again, and what comes later is looked at less often. Memory is freed as
-ever: all but cycles is freed at once, without the collector.
+For every claimed occurrence, a node keeps about eight objects that the collector tracks. Its start creates more. None
+of them is part of a cycle. By default, the collector scans all objects whenever their number has grown by a quarter.
+Such a scan can happen during ten thousand starts, and takes a tenth of a second. Objects that exist after the start of
+a node stay alive, so the collector never scans them again. The collector scans newer objects less often. Python still
+frees objects without cycles at once, without the collector.
 
-The rest is looked at when nothing is due for a while: ten thousand occurrences that have been claimed are ten
-milliseconds' work for the collector, and they are better spent before the instant than after it.
+The collector scans the rest when nothing is due for a while. Ten thousand claimed occurrences take it ten milliseconds,
+and these are better spent before the instant than after it.
 
-`itinerary up` does this. An embedding program decides for itself: the collector is its own.
+`itinerary up` uses these settings. A program that embeds a node decides for itself about its collector.
 """
 
 from __future__ import annotations
@@ -20,20 +20,26 @@ from typing import Final
 __all__ = ["collect_in_quiet", "relax_collector"]
 
 _THRESHOLDS: Final = (200_000, 20, 100)
-"""New objects before the youngest generation is looked at, and how often that comes before the next two are."""
+"""New objects before a scan of the youngest generation, and the scans of a generation before one of the next."""
 
 _WORTH_IT: Final = 5_000
-"""New objects that are worth a look."""
+"""New objects that make a scan worthwhile."""
 
 
 def relax_collector() -> None:
-    """Collect once more, keep what is left for good, and look less often. To be called when the node has started."""
+    """Collect once, exempt the remaining objects from later scans, and scan less often.
+
+    Call this when the node has started.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 
 
 def collect_in_quiet() -> None:
-    """Nothing is due for a while: look at what is new, if the collector is a node's own."""
+    """Scan the newest objects if the collector has the settings of a node.
+
+    Call this when nothing is due for a while.
+    """
     if gc.get_count()[0] >= _WORTH_IT and gc.get_threshold() == _THRESHOLDS:
         gc.collect(0)

@@ -1,18 +1,20 @@
-"""The watcher: says that the node is there, and hears what others want of it (L12, protocol rules 16, 25).
+"""The watcher: sends the heartbeat of the node, and receives the requests for it (L12, protocol rules 16, 25).
 
-A heartbeat is one round trip, and its answer has all that a node must hear regularly: the store's time, the revision of
-the timeline, mail about its own occurrences, the other nodes. Between two heartbeats it listens: whatever is told on a
-topic of this node brings the next heartbeat forward, so a request reaches the node at once.
+A heartbeat is one round trip. Its answer has everything that a node needs regularly: the store's time, the revision of
+the timeline, mail about its own occurrences, the other nodes. Between two heartbeats the watcher listens. A
+notification on a topic of this node brings the next heartbeat forward, so a request reaches the node at once.
 
-Mail is thrown away first, and what it was about is read afterwards: a request that comes in between is in what is read
-then, or is new mail.
+The watcher deletes mail first and then reads the occurrences that the mail names. A request that arrives in between is
+either part of the rows that are read, or new mail.
 
-Several times between two heartbeats it looks for work that anybody may do: nobody's occurrences, those that wait for a
-node with room, and those that lie unstarted since `takeover_after`; and what began on a node that is gone.
+Several times between two heartbeats, the watcher looks for work that any node may do:
 
-Others take this node for dead when the store has not heard it during a whole timeout. A little before that could be so,
-the loop is told: work that others would run again must not run here then (protocol rule 18). The time counts from when
-the last heartbeat that was answered set out: the store has heard it then, or later.
+    occurrences without an owner                     unstarted occurrences older than `takeover_after`
+    occurrences that wait for a node with room       started occurrences of dead nodes
+
+Other nodes declare this node dead when the store has received no heartbeat during a whole timeout. Shortly before that,
+the watcher notifies the loop: work that other nodes would run again must not run here (protocol rule 18). The time
+counts from the moment when the last answered heartbeat was sent, because the store received it then or later.
 """
 
 from __future__ import annotations
@@ -50,23 +52,23 @@ __all__ = ["Calls", "Watcher"]
 
 TIMELINE_TOPIC: Final = "timeline"
 _DOUBT_INTERVAL: Final = 0.1
-"""Seconds between two heartbeats while nobody knows what time it is: soon, but a store must bear it."""
+"""Seconds between two heartbeats while the clock is in doubt. Shorter intervals would load the store too much."""
 _OFFERS_MAX: Final = 500
 
 
 class Calls(NamedTuple):
-    """Whom a watcher calls."""
+    """The functions that a watcher calls."""
 
     on_beat: Callable[[Beat, bool], Awaitable[None]]
-    """With the answer to each heartbeat, and whether this node was out of touch before it."""
+    """Called with the answer to each heartbeat, and whether this node had lost contact with the store before it."""
     on_look: Callable[[int, int], None]
-    """With each look for work: what time it is, and up to where everything is decided."""
+    """Called with each look for work: the store's time, and the watermark up to which everything is decided."""
     about: Callable[[], str]
-    """For what others should know of this node."""
+    """Returns the description of this node for other nodes."""
 
 
 class Watcher:
-    """A node's eyes and ears."""
+    """The component that sends heartbeats, reads mail and looks for work."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Watcher:
         self.jumps = ClockJumps()
         self.absences = StoreAbsences()
         self._unanswered_at: int | None = None
-        """Since when the store does not answer, by its own time."""
+        """The start of the current store outage, in store time."""
         self._told: str | None = None
         self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
@@ -96,16 +98,16 @@ class Watcher:
         self._revision = -1
 
     def look(self, refs: Sequence[Ref]) -> None:
-        """Read these occurrences, now."""
+        """Read these occurrences with the next heartbeat, which is sent now."""
         self._asked += refs
         self._is_called.set()
 
     async def greet(self) -> None:
-        """Say that the node is there, and hear who else is, before it claims anything."""
+        """Send the first heartbeat, and learn the other nodes, before the node claims anything."""
         await self._beat()
 
     async def run(self) -> None:
-        """Watch, for ever."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._beat_for_ever(), name="heartbeat")
             group.create_task(self._listen(), name="listening")
@@ -135,7 +137,7 @@ class Watcher:
             await self._inbox.deliver(RowsRead(list(rows.values())))
 
     async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
-        """One heartbeat, and what its answer means to everybody."""
+        """Send one heartbeat, and pass its answer to the other components."""
         asked_at = self._clock.elapsed()
         beat = await self._patience.ask(lambda: self._speak(seen), "heartbeat")
         if self._is_silent:
@@ -157,7 +159,7 @@ class Watcher:
             self._unanswered()
             raise
         if self._clock.elapsed() - asked_at > self._settings.node_heartbeat_interval and self._unanswered_at is None:
-            self._unanswered_at = asked_now  # it hung, and was answered on another connection
+            self._unanswered_at = asked_now  # the call hung, and was answered on another connection
         self._answered()
         self._heard_at, self._told = asked_at, about
         return beat
@@ -172,8 +174,10 @@ class Watcher:
             self._unanswered_at = None
 
     async def _mind_the_silence(self) -> None:
-        """Say so, once, when this node has not been heard for so long that there is one heartbeat's time left; and
-        notice, between two looks, when time has passed without this node."""
+        """Notify the loop, once, when only one heartbeat interval is left before other nodes declare this node dead.
+
+        Also check regularly whether time has passed while this node was suspended.
+        """
         interval = self._settings.node_heartbeat_interval
         while True:
             silent_for = self._clock.elapsed() - self._heard_at
@@ -200,13 +204,13 @@ class Watcher:
             await self._jumped(stood_still.lasted, stood_still.why, is_absorbed=True)
 
     async def _jumped(self, by: int, why: str, *, is_absorbed: bool = False) -> None:
-        """Have it known here, and, with the next heartbeat, to everybody."""
+        """Record a jump, send it to the loop, and publish it with the next heartbeat."""
         self.jumps.note(self._clock.now(), by, why)
         self._is_called.set()
         await self._inbox.deliver(ClockJumped(by, why, is_absorbed))
 
     async def _listen(self) -> None:
-        """What is told brings the next heartbeat forward."""
+        """Bring the next heartbeat forward when a notification for this node arrives."""
         mine = {TIMELINE_TOPIC, f"mail/{self._node}"}
         while True:
             try:
@@ -217,7 +221,7 @@ class Watcher:
                 self._log.warning("watch.interrupted", error=str(error), hint="heartbeats go on, and find out later")
             await asyncio.sleep(self._settings.node_heartbeat_interval / SECOND / LOOKS)
 
-    # -- work for anybody --------------------------------------------------------------------------------------------
+    # -- work for any node ---------------------------------------------------------------------------------------------
 
     async def _look_for_work(self) -> None:
         query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX, self._settings.grace_period)

@@ -1,14 +1,14 @@
-"""A lull: the loop has nothing to do for a while, so now is the time for what can be done at any time.
+"""The idle window: a time in which the loop has nothing to do, and other work can run.
 
-A sweep and a rebuilding of the index take a tenth of a second or more beside thousands of occurrences a second: on
-other threads, but these share one lock with the loop, the interpreter's. Instants are whole seconds. Whoever begins
-such work just before one makes all of its starts late.
+A sweep or a rebuild of the index takes a tenth of a second or more beside thousands of occurrences a second. Such work
+runs on other threads, but these threads share the interpreter lock with the loop. Instants are whole seconds. Work that
+begins just before an instant makes all starts of that instant late.
 
     the loop      ── starts ── ends ── claims ──│······ nothing until 12:00:05 ······│── starts ──
     the sweeper           waits ────────────────│─► sweeps
 
-So before it begins, it waits until the loop says that it has nothing to do; but not for long: a loop that is never idle
-keeps nobody from their work.
+Such work therefore waits until the loop reports that it is idle. The wait is short: a loop that is never idle does not
+stop other work.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Comes", "Lull", "any_time"]
 
 Comes: TypeAlias = Callable[[], Awaitable[None]]
-"""Waits for a good moment."""
+"""A function that waits for a good moment."""
 
 _LONG_ENOUGH: Final = 0.3
-"""Seconds that what waits for a lull usually takes, at most."""
+"""Seconds that the waiting work usually needs, at most."""
 _PATIENCE: Final = 1.0
-"""Seconds after which it does not wait any longer."""
+"""Seconds after which the work no longer waits."""
 
 
 class Lull:
-    """Says when the loop has nothing to do. Whoever waits is on the same event loop."""
+    """The idle time that the loop reports. Waiting tasks run on the same event loop."""
 
     def __init__(self, elapsed: Callable[[], int]) -> None:
         self._elapsed = elapsed
@@ -39,13 +39,13 @@ class Lull:
         self._has_begun = asyncio.Event()
 
     def begin(self, seconds: float) -> None:
-        """The loop has nothing to do for so long; 0: it is busy."""
+        """Report that the loop has nothing to do for this time. 0 means that the loop is busy."""
         self._until = self._elapsed() + round(seconds * SECOND)
         if seconds >= _LONG_ENOUGH:
             self._has_begun.set()
 
     async def comes(self) -> None:
-        """Wait for a lull that is long enough, or until patience is at its end."""
+        """Wait for a long enough idle window, but at most `_PATIENCE` seconds."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 while self._until - self._elapsed() < _LONG_ENOUGH * SECOND:
@@ -56,4 +56,4 @@ class Lull:
 
 
 async def any_time() -> None:
-    """Every moment is a good one: there is no loop whose starts could be late."""
+    """Return at once: without a loop, no starts can be late."""

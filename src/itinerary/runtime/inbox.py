@@ -1,14 +1,15 @@
-"""The core's inbox: bounded, and the only way to it (L5).
+"""The core's inbox: bounded, and the only way to reach the core (L5).
 
-    send ──► room? ──► in the inbox ──► receive takes everything that is there
-               └ no ─► in line, first come first served: moved in as soon as there is room
+    send ──► room? ──► in the inbox ──► receive takes all messages
+               └ no ─► in the queue, first come first served: moved to the inbox as soon as there is room
 
-A full inbox makes senders wait. Who has waited for `send_timeout` in vain is told so, and it is logged and counted:
-nothing is lost silently. What must arrive, the answer of a store or the end of an attempt, is sent with `deliver`,
-which keeps its place in line and goes on waiting; each wait that was too long is still logged and counted.
+A full inbox makes senders wait. A sender that has waited for `send_timeout` gets False, and the inbox logs and counts
+the timeout: no message is lost silently. A message that must arrive, such as the answer of a store or the end of an
+attempt, is sent with `deliver`. Such a message keeps its place in the queue and continues to wait. The inbox still logs
+and counts every wait that is too long.
 
-The loop takes everything that is there at once, so a full inbox is empty again after one iteration. It always lets
-others run in between, however much there is to be taken: a loop that is kept busy must not starve those who keep it so.
+The loop takes all messages at once, so a full inbox is empty after one iteration. `receive` always lets other tasks run
+in between: a busy loop must not starve its senders.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["Inbox", "InboxStatistics"]
 
 
 class InboxStatistics(msgspec.Struct, frozen=True):
-    """How it has been with the inbox."""
+    """The counters of an inbox."""
 
     sent: int
     received: int
@@ -37,7 +38,7 @@ class InboxStatistics(msgspec.Struct, frozen=True):
 
 
 class _Sender:
-    """A message in line, and who waits for it to be in: told True when it is, False when that has taken too long."""
+    """A message in the queue, with a future for its sender: True when the message is in, False after the timeout."""
 
     __slots__ = ("message", "must_arrive", "timer", "told")
 
@@ -48,7 +49,7 @@ class _Sender:
 
 
 class Inbox:
-    """Messages on their way to the core."""
+    """Messages that wait for the core."""
 
     def __init__(self, size: int, send_timeout: int, log: Any) -> None:
         self._size, self._timeout, self._log = size, send_timeout / SECOND, log
@@ -60,26 +61,30 @@ class Inbox:
 
     @property
     def statistics(self) -> InboxStatistics:
-        """Its five numbers."""
+        """The counters of this inbox."""
         return InboxStatistics(self._sent, self._received, self._timeouts, len(self._messages), self._deepest)
 
     def __len__(self) -> int:
         return len(self._messages)
 
     def take_settings(self, settings: Settings) -> None:
-        """Who comes from now on waits as long as these say."""
+        """Use the send timeout of these settings for new messages."""
         self._timeout = settings.inbox_send_timeout / SECOND
 
     async def send(self, message: Message) -> bool:
-        """Put a message in; wait while it is full. False, after the timeout: it is not in, and that is logged."""
+        """Put a message in the inbox. Wait while the inbox is full.
+
+        Returns:
+            False if the wait timed out. The message is then not in the inbox, and the timeout is logged.
+        """
         return await self._sent_in_turn(message, must_arrive=False)
 
     async def deliver(self, message: Message) -> None:
-        """Put a message in that must arrive, however long that takes; unless there is nobody left for it to reach."""
+        """Put a message that must arrive in the inbox. Wait without a limit, unless the inbox is closed."""
         await self._sent_in_turn(message, must_arrive=True)
 
     def close(self) -> None:
-        """Nobody will receive anything any more: who stands in line is told so, and so is who comes later."""
+        """Close the inbox. Senders in the queue and later senders get False."""
         self._is_closed = True
         for sender in self._line:
             if not sender.told.done():
@@ -89,7 +94,7 @@ class Inbox:
     async def _sent_in_turn(self, message: Message, *, must_arrive: bool) -> bool:
         if self._is_closed:
             return False
-        if len(self._messages) < self._size:  # then nobody is in line: room is given to those first
+        if len(self._messages) < self._size:  # the queue is then empty: free room goes to the queue first
             self._put(message)
             return True
         sender = _Sender(message, asyncio.get_running_loop(), must_arrive=must_arrive)
@@ -105,7 +110,7 @@ class Inbox:
         sender.timer = asyncio.get_running_loop().call_later(self._timeout, self._give_up, sender)
 
     def _give_up(self, sender: _Sender) -> None:
-        """A sender has waited too long. One that must arrive keeps its place, and everybody is told all the same."""
+        """End the wait of a sender, and log it. A message that must arrive keeps its place in the queue."""
         if sender.told.done():
             return
         self._timeouts += 1
@@ -132,7 +137,7 @@ class Inbox:
             self._receiver.set_result(None)
 
     async def receive(self, wait_for: float) -> list[Message]:
-        """Everything that is there; if nothing is, wait for something, up to so many seconds."""
+        """Return all messages. If there are none, wait for one, up to `wait_for` seconds."""
         if self._messages or wait_for <= 0:
             await asyncio.sleep(0)
         else:
@@ -153,7 +158,7 @@ class Inbox:
             self._receiver = None
 
     def _move_in(self) -> None:
-        """Those who stand in line, as far as there is room; those who have given up are passed over."""
+        """Move messages from the queue to the inbox while there is room, without those that have timed out."""
         while self._line and len(self._messages) < self._size:
             sender = self._line.popleft()
             if not sender.told.done():

@@ -1,12 +1,12 @@
-"""The index builder: reads the timeline, and lays out what is due in the next minutes (I3).
+"""The index builder: reads the timeline, and enumerates the due instants of the next minutes (I3).
 
-It does so at the start, every `index_rebuild_interval`, and at once when jobs have changed or the clock has jumped. The
-index is built whole, elsewhere than on the loop, and handed to the core as a message. A job that cannot be enumerated
-is logged and left out; if jobs cannot be read the old index stays, that is logged too, and it is soon tried again: the
-core may be waiting for the new one, and starts nothing until it has it.
+The builder does this at the start, every `index_rebuild_interval`, and at once when jobs change or the clock jumps. The
+whole index is built outside the loop, and sent to the core as a message. A job that cannot be enumerated is logged and
+left out. If jobs cannot be read, the old index stays, and the builder logs this and retries soon. The core may be
+waiting for the new index, and starts nothing until it arrives.
 
-Plans of jobs that are due before the next index are made here as well, afterwards, where they hold up nobody. A job
-that has none, because its code is not on this node or its definition makes no sense, is logged and left alone.
+Afterwards the builder makes the plans of jobs that are due before the next index. This delays no other component. A job
+without a plan, because its code is not on this node or its definition is invalid, is logged and left alone.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from itinerary.stores.paging import news_since
 __all__ = ["Elsewhere", "IndexBuilder"]
 
 Elsewhere = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments somewhere that does not hold up the loop: `asyncio.to_thread`, say."""
+"""A function that runs another function with its arguments without blocking the loop, such as `asyncio.to_thread`."""
 
 _FIRST_RETRY: Final = 0.5
-"""Seconds until an index that could not be built is tried again."""
+"""Seconds until the first retry of a failed build."""
 _SHORTEST: Final = 8
-"""How many times shorter than it should be a look ahead may become, when there is too much in it."""
+"""The largest factor by which the lookahead may shrink when it contains too many instants."""
 
 
 class _Planned(NamedTuple):
-    """What came of planning."""
+    """The results of planning."""
 
     without: set[tuple[JobNumber, str]]
-    """Jobs that cannot be run, and why."""
+    """Jobs that cannot be run, with the reason."""
     lacking: set[JobNumber]
-    """Those among them whose code is not on this node."""
+    """The jobs in `without` whose code is not on this node."""
     runnable: set[JobNumber]
 
 
 class IndexBuilder:
-    """Keeps the timeline, and makes indexes from it."""
+    """The component that keeps the timeline, and builds indexes from it."""
 
     def __init__(
         self,
@@ -68,8 +68,18 @@ class IndexBuilder:
         log: Any,
         lull: Comes = any_time,
     ) -> None:
-        """`lull` waits for a moment in which nothing is about to start: what is built only because its time has come
-        waits for that."""
+        """Create a builder.
+
+        Args:
+            store: The store to read jobs from.
+            settings: The settings of the node.
+            clock: The store clock.
+            inbox: Receives each index.
+            plans: The cache of plans, with its timeline.
+            elsewhere: Runs a function without blocking the loop.
+            log: The log of the node.
+            lull: Waits for a moment in which nothing is about to start. Only a periodic rebuild waits for it.
+        """
         self._store, self._settings, self._clock, self._inbox, self._log = store, settings, clock, inbox, log
         self._elsewhere, self._lull = elsewhere, lull
         self.plans = plans
@@ -86,21 +96,21 @@ class IndexBuilder:
 
     @property
     def timeline(self) -> Timeline:
-        """As far as it has been read."""
+        """The timeline, as far as it has been read."""
         return self.plans.timeline
 
     def rebuild(self, why: str) -> None:
-        """Build it anew, now."""
+        """Rebuild the index now."""
         self._why = why
         self._is_wanted.set()
 
     def take_settings(self, settings: Settings) -> None:
-        """Build by these from now on, beginning at once: the time of the next one may have changed."""
+        """Use these settings, and rebuild at once: the time of the next rebuild may have changed."""
         self._settings, self._looks_ahead = settings, settings.lookahead_window
         self.rebuild("the settings have changed")
 
     async def run(self) -> None:
-        """Build it again and again."""
+        """Rebuild the index regularly until cancelled."""
         retry_after: float | None = None
         while True:
             try:
@@ -115,7 +125,7 @@ class IndexBuilder:
             try:
                 await self.build(why)
             except ItineraryError as error:
-                say = self._log.error if retry_after is None else self._log.debug  # once for each time that it is so
+                say = self._log.error if retry_after is None else self._log.debug  # log repeated failures only once
                 say("index.not_rebuilt", why=why, error=str(error), hint="the old index stays; it is tried again")
                 longest = self._settings.node_heartbeat_interval / SECOND
                 retry_after = _FIRST_RETRY if retry_after is None else min(retry_after * 2, longest)
@@ -124,7 +134,7 @@ class IndexBuilder:
                 await self.plan_ahead()
 
     async def _quiet(self) -> None:
-        """Wait for a lull, unless an index is wanted at once meanwhile."""
+        """Wait for an idle window, unless an index is requested in the meantime."""
         waits = [asyncio.ensure_future(self._lull()), asyncio.ensure_future(self._is_wanted.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -135,12 +145,22 @@ class IndexBuilder:
 
     @property
     def _usual(self) -> float:
-        """Seconds from one index to the next. One that had to be cut short is rebuilt sooner: else nothing would be
-        seen coming from its end to the next one."""
+        """Seconds from one index to the next.
+
+        A shortened index is rebuilt sooner. Otherwise there would be no upcoming runs between its end and the next
+        index.
+        """
         return min(self._settings.index_rebuild_interval, self._looks_ahead // 2) / SECOND
 
     async def build(self, why: str) -> None:
-        """Build it once. Raises if the jobs cannot be read, or have more runs than an index can hold."""
+        """Build the index once.
+
+        Args:
+            why: The reason, for the log.
+
+        Raises:
+            ItineraryError: If the jobs cannot be read, or have more runs than an index can hold.
+        """
         begun = self._clock.elapsed()
         await self.read()
         message, expected = await self._elsewhere(self._built, self._clock.now())
@@ -161,7 +181,7 @@ class IndexBuilder:
         )
 
     async def plan_ahead(self) -> None:
-        """Make the plans that are needed before the next index is there."""
+        """Make the plans that are needed before the next index arrives."""
         if self._newest is not None:
             planned = await self._elsewhere(self._planned, self._newest, self._clock.now())
             self.lacks = (self.lacks - planned.runnable) | planned.lacking
@@ -169,14 +189,15 @@ class IndexBuilder:
             self._unplanned |= planned.without
 
     def _complain(self, quarantined: Iterable[tuple[JobNumber, str]]) -> None:
-        """Say which jobs cannot be run, once for each reason. What a version says never changes, and is never said
-        again; a gap may close, and open another day."""
+        """Log the jobs that cannot be run, once for each reason.
+
+        The faults of a version never change, so they are logged only once. A gap may close, and open on another day.
+        """
         for job, reason in quarantined:
             self._log.error("job.quarantined", job=self.timeline.jobs[job].name, reason=reason)
 
     async def read(self) -> Timeline:
-        """Read what has been entered since the last time. The sweeper reads too, and one must not add what the other
-        has added meanwhile."""
+        """Read the new timeline entries. A lock prevents the builder and the sweeper from adding the same entries."""
         async with self._reading:
             return await self._read()
 
@@ -186,16 +207,16 @@ class IndexBuilder:
             self.plans = self.plans.at(await self._elsewhere(self.timeline.extended, entries, jobs))
         return self.timeline
 
-    # -- elsewhere ---------------------------------------------------------------------------------------------------
+    # -- outside the loop ----------------------------------------------------------------------------------------------
 
     def _built(self, now: int) -> tuple[IndexBuilt, Expected]:
-        plans = self.plans  # once: others may read on meanwhile
+        plans = self.plans  # read once: another task may replace it
         timeline = plans.timeline
         expected = self._expected(timeline, now, self._settings.lookahead_window)
         runs = expected.is_to_run
         versions = expected.versions[runs]
         width = int(versions.max(initial=0)) + 1
-        # One number for a job and its version: pairs would be compared one by one, for seconds.
+        # Combine a job and its version into one number, because NumPy compares pairs one by one, which takes seconds.
         distinct, places = np.unique(expected.jobs[runs] * width + versions, return_inverse=True)
         jobs = [(JobNumber(one // width), one % width) for one in distinct.tolist()]
         titles = [self._title(timeline, job, version) for job, version in jobs]
@@ -208,7 +229,7 @@ class IndexBuilder:
         return IndexBuilt(timeline.revision, index, ordered, job_numbers, plans), expected
 
     def _planned(self, message: IndexBuilt, now: int) -> _Planned:
-        """Have plans made of what is due soon."""
+        """Make the plans of the jobs that are due soon."""
         settings = self._settings
         until = now + settings.index_rebuild_interval + settings.pre_schedule_interval
         soon = message.index.query(now - settings.grace_period, until)
@@ -226,14 +247,16 @@ class IndexBuilder:
         return planned
 
     def _title(self, timeline: Timeline, job: JobNumber, version: int) -> str:
-        """The job's id, by which the index is ordered; each version that has runs has a row of its own."""
+        """Return the row title of a job version. Titles begin with the job id, which orders the index."""
         if job not in self._ids:
             self._ids[job] = str(job_id(timeline.jobs[job].name))
         return f"{self._ids[job]} {version}"
 
     def _expected(self, timeline: Timeline, now: int, lookahead: int) -> Expected:
-        """What is due. If there is more than one enumeration may return, the look ahead is shortened: a shorter index
-        is rebuilt in time, no index at all would leave the node alive and silent."""
+        """Return the due instants. If there are too many for one enumeration, shorten the lookahead.
+
+        A shorter index is rebuilt in time. Without any index, the node would be alive but start nothing.
+        """
         while True:
             try:
                 expected = timeline.expected(now - self._settings.grace_period, now + lookahead)

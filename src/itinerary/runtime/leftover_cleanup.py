@@ -1,10 +1,10 @@
-"""The remover: takes away what executors have left behind, when the store says that it may (K3, protocol rule 28).
+"""The remover: deletes what executors have left behind, once the store allows it (K3, protocol rule 28).
 
-A finished pod stays for an hour, for people to look at. A pod that still runs though its attempt is over has nobody who
-listens to it, and goes at once: its occurrence was reaped, say, or its node could not delete it.
+A finished pod stays for an hour, so that users can inspect it. A pod that still runs although its attempt has ended has
+no listener, and is removed at once. For example, its occurrence was reaped, or its node could not delete it.
 
-Whether an attempt is over is read from its row, so nothing is removed whose end is not durable. A pod of another
-installation has an occurrence that this store does not know under that number, and is left alone.
+The remover reads from the row whether an attempt has ended, so it removes nothing whose end is not durable. A pod of
+another installation has an occurrence that this store does not know under that number. The remover leaves it alone.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["KEEP_FOR", "Remover"]
 
 KEEP_FOR: Final = 3_600 * SECOND
-"""How long what is finished is kept, in microseconds."""
+"""The retention of finished leftovers, in microseconds."""
 LOOK_INTERVAL: Final = 60.0
-"""How often is looked, in seconds."""
+"""Seconds between two looks."""
 _AT_ONCE: Final = 1_000
 
 
 class Remover:
-    """Looks for what was left behind, on one node at a time: `is_first` says whether that is this one."""
+    """The component that removes leftovers, on one node at a time. `is_first` is true on that node."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Remover:
         self._log, self._keep_for = log, keep_for
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(LOOK_INTERVAL)
             if self._is_first():
@@ -58,7 +58,7 @@ class Remover:
                     self._log.warning("removal.failed", error=str(error), hint="it is tried again")
 
     async def look(self) -> None:
-        """Look once."""
+        """Look for leftovers once, and remove those whose attempts have ended."""
         found = [one for one in await self._executor.left_behind() if not one.is_over or one.over_for >= self._keep_for]
         for first in range(0, len(found), _AT_ONCE):
             some = found[first : first + _AT_ONCE]
@@ -69,7 +69,7 @@ class Remover:
                 self._log.info("pods.removed", count=len(over))
 
     def _over(self, leftovers: Sequence[Leftover], details: dict[Ref, Detail]) -> list[Leftover]:
-        """Those whose attempts are over, as the store has it."""
+        """Return the leftovers whose attempts have ended according to the store."""
         jobs, found = self._timeline().jobs, []
         for one in leftovers:
             detail = details.get(one.key.ref)

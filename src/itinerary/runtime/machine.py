@@ -1,13 +1,13 @@
-"""This machine: what a node says of its process, and whether the process of another node is provably gone.
+"""This machine: what a node publishes about its process, and the proof that the process of another node is gone.
 
-A node that is killed cannot say that it leaves, so others learn of its death by its silence, which takes three
-heartbeats. A node that starts on the same machine can do better: it asks the kernel. The proof needs all of this:
+A killed node cannot report its end, so other nodes detect its death by missing heartbeats, after three intervals. A
+node that starts on the same machine can ask the kernel instead. The proof needs all of these facts:
 
     the same host name and the same boot id        one kernel, started once; a clone or a reboot has another boot id
     the same pid and time namespace                pids and start times mean the same; containers differ here
-    no process of that pid, or another process     a pid is used again, so the start time of the process is compared
+    no process of that pid, or another process     pids are reused, so the start time of the process is compared
 
-Whatever is missing, unreadable or different is no proof. Then the heartbeats decide, as they do between machines.
+A missing, unreadable or different value is no proof. The heartbeats then decide, as they do between machines.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["is_gone", "this_process"]
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES: Final = ("pid", "time")
 _DEAD_STATES: Final = frozenset({"Z", "X", "x"})
-"""A process that has ended, and that its parent has not waited for yet."""
+"""The states of a process that has ended, but that its parent has not waited for yet."""
 _STATE, _START_TIME = 0, 19
-"""Places in /proc/PID/stat behind the name of the program, which may hold anything."""
+"""Positions in /proc/PID/stat after the program name, which may contain any character."""
 
 
 class _Process(msgspec.Struct):
-    """What a node said of its process."""
+    """The published description of a node's process."""
 
     host: str | None = None
     process: int | None = None
@@ -40,11 +40,11 @@ class _Process(msgspec.Struct):
 
 
 def this_process() -> dict[str, Any]:
-    """Describe this process, so that a later one on this machine can tell whether it is gone.
+    """Describe this process, so that a later process on this machine can check whether it is gone.
 
     Returns:
-        Host name and pid; and where the kernel tells them: its boot id, the namespaces that give pids and times their
-        meaning, and when the process started, in clock ticks since the boot.
+        Host name and pid. If the kernel reports them, also its boot id, the namespaces of pids and times, and the start
+        of the process, in clock ticks since the boot.
     """
     about: dict[str, Any] = {"host": socket.gethostname(), "process": os.getpid()}
     boot, namespaces, stat = _boot_id(), _namespaces(), _stat(os.getpid())
@@ -57,7 +57,7 @@ def is_gone(about: str) -> bool:
     """True if the process of a node provably no longer exists.
 
     Args:
-        about: What the node told of itself, as JSON.
+        about: The description that the node has published, as JSON.
     """
     try:
         said = msgspec.json.decode(about, type=_Process)
@@ -74,19 +74,19 @@ def is_gone(about: str) -> bool:
 
 
 def _exists(process: int, started: int) -> bool:
-    """False if a process is provably not there: no such pid, a zombie, or another process under its pid."""
+    """True unless a process is provably gone: no such pid, a zombie, or another process under its pid."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError, ValueError):
-        pass  # it belongs to another user, say: it is there
+        pass  # for example, it belongs to another user: it exists
     stat = _stat(process)
     return stat is None or (stat[1] == started and stat[0] not in _DEAD_STATES)
 
 
 def _stat(process: int) -> tuple[str, int] | None:
-    """The state of a process and when it started, in ticks since the boot; None if the kernel does not say."""
+    """Return the state of a process and its start in ticks since the boot; None if the kernel does not report them."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(errors="replace")
         fields = text.rpartition(")")[2].split()
@@ -103,7 +103,10 @@ def _boot_id() -> str | None:
 
 
 def _namespaces() -> dict[str, str] | None:
-    """What gives pids and times their meaning; None if the kernel does not say. Old kernels have no time namespace."""
+    """Return the namespaces that give pids and times their meaning; None if the kernel does not report them.
+
+    Old kernels have no time namespace.
+    """
     found = {}
     for name in _NAMESPACES:
         try:

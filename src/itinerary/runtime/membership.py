@@ -1,8 +1,8 @@
-"""The roll: which other nodes are there at present, by this node's own clock.
+"""The membership: which other nodes are present, by this node's own clock.
 
-A node that has not been heard of for two heartbeats is not counted on, long before it is taken for dead (`rescuer`): a
-mistake costs nothing but balance. One that says that it lacks the code of very many jobs is not counted on either, and
-counts on nobody: it claims what it can, and others race with it.
+A node without a heartbeat for two intervals no longer counts as present, long before it is declared dead (`rescuer`). A
+mistake here costs only balance. A node that lacks the code of very many jobs does not share work. Other nodes do not
+count on it, and it counts on no other node. Such a node claims what it can, in competition with the others.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["LACKS_MAX", "Roll", "told_about"]
 LACKS_MAX: Final = 1_000
 """A node that lacks the code of more jobs than this does not list them."""
 _SILENCE_MAX: Final = 2
-"""Heartbeats that may be missed before others do not count on a node."""
+"""Heartbeats that a node may miss before it no longer counts as present."""
 
 
 class _About(msgspec.Struct):
-    """What a node tells of itself, as far as it matters here."""
+    """The part of a node's description that matters here."""
 
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
 
@@ -44,9 +44,17 @@ def told_about(
     behind: Behind | None = None,
     stalled: Sequence[StalledPartition] = (),
 ) -> str:
-    """What a node tells of itself, with how often it will be heard of, in microseconds, the jobs whose code it lacks,
-    how its time has jumped, when its store did not answer, how far it is behind, and which of its partitions of records
-    are not scheduled."""
+    """Return the description that a node publishes with its heartbeat, as JSON.
+
+    Args:
+        about: The fixed part of the description, as JSON.
+        lacks: The jobs whose code is not on the node.
+        jumps: The jumps of the node's clock.
+        absences: The store outages that the node has seen.
+        interval: The heartbeat interval, in microseconds.
+        behind: How far the node is behind; None if it keeps up.
+        stalled: The partitions of records that the node does not schedule.
+    """
     said = msgspec.json.decode(about)
     said["heartbeat_interval"] = interval
     said["lacks"] = sorted(lacks) if len(lacks) <= LACKS_MAX else None
@@ -62,7 +70,7 @@ def told_about(
 
 
 class Roll:
-    """Who is there."""
+    """The nodes that are present."""
 
     def __init__(self, node: NodeNumber, interval: int, clock: Clock) -> None:
         self._node, self._silence_max, self._clock = node, interval * _SILENCE_MAX, clock
@@ -70,8 +78,15 @@ class Roll:
         self._members = ALONE
 
     def hear(self, beat: Beat, *, shares: bool) -> Members | None:
-        """The answer to a heartbeat has come. Returns who shares the work, if that has changed; nobody shares it with
-        one that does not share."""
+        """Handle the answer to a heartbeat.
+
+        Args:
+            beat: The answer.
+            shares: False if this node shares no work: the result is then empty.
+
+        Returns:
+            The nodes that share the work, if they have changed; otherwise None.
+        """
         now = self._clock.elapsed()
         present = [other for other in beat.nodes if other.number != self._node and self._is_there(other, beat.now, now)]
         self._seen = {
@@ -85,7 +100,7 @@ class Roll:
 
     @property
     def is_first(self) -> bool:
-        """Whether none of the others that are there joined before this node."""
+        """True if no other present node joined before this node."""
         return all(self._node < other for other in self._members.lacks)
 
     def _is_there(self, other: NodeRow, store_now: int, now: int) -> bool:
@@ -99,7 +114,7 @@ class Roll:
 
 
 def _lacks(node: NodeRow) -> list[JobNumber] | None:
-    """What a node says that it lacks; None if that is too much to say, or if it speaks another language."""
+    """Return the jobs whose code a node lacks; None if there are too many to list, or the format is unknown."""
     try:
         return msgspec.json.decode(node.about, type=_About).lacks
     except msgspec.MsgspecError:

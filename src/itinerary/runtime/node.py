@@ -1,12 +1,12 @@
-"""A node: one running scheduler, put together.
+"""A node: one running scheduler with all its components.
 
     start     join the store, learn its time, build the first index,               (an error here stops the start)
-              settle the work of a killed predecessor, recover
-    run       the loop and everything around it, until it is shut down
-    shut_down take no new work, give back what has not started, end what runs as `on_shutdown` says, leave
+              take over the work of a killed predecessor, recover
+    run       the loop and all components, until shutdown
+    shut_down accept no new work, release unstarted occurrences, end running ones as `on_shutdown` requires, leave
 
-All components run in one task group: if one of them fails for a reason that nobody foresaw, the others are ended and
-the node stops with that error, rather than living on without one of its organs.
+All components run in one task group. If a component fails with an unexpected error, the group ends the others, and the
+node stops with that error. A node never continues without one of its components.
 """
 
 from __future__ import annotations
@@ -92,29 +92,29 @@ __all__ = ["Ended", "Node"]
 A = TypeVar("A")
 
 _LEAVE_TIMEOUT = 5.0
-"""How long a node that ends tries to say so."""
+"""Seconds that a stopping node tries to report that it leaves."""
 _CLOSE_TIMEOUT = 3.0
-"""How long executors have to end by force what still runs, in a node that is not shut down gracefully."""
+"""Seconds that executors have to kill running attempts in a node that is not shut down gracefully."""
 _RESERVED_FOR_LEAVING = 3.0
-"""What is kept of the time of a shutdown for writing results and leaving."""
+"""Seconds of the shutdown timeout that are reserved for writing results and leaving."""
 _QUIET = 0.2
-"""If nothing is due for so many seconds, there is time for what can be done at any time."""
+"""If nothing is due for this number of seconds, there is time for background work."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a node ended."""
+    """The result of a node's run."""
 
     unfinished: int
-    """What still ran when its time was over: other nodes or the next start settle it."""
+    """Occurrences that still ran at the shutdown deadline. Other nodes or the next start decide about them."""
     error: str | None
 
 
 class _Exited(Exception):
-    """Ends the task group: the loop is done."""
+    """The exception that ends the task group when the loop has ended."""
 
 
 class Node:
-    """One running scheduler."""
+    """A running scheduler."""
 
     def __init__(  # noqa: PLR0913 - everything that a node takes from outside
         self,
@@ -136,11 +136,26 @@ class Node:
         elsewhere: Elsewhere = asyncio.to_thread,
         is_gone: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`knows` says whether this node has the code of a job; `observer` is told what happens, on the engine's loop;
-        `blocked_for` says for how long the loop of the tasks' coroutines has not answered; `reread` reads the settings
-        again; `zone_data` is what this node brings, if not the packaged one; `elapsed` is the node's own clock, and
-        `awake` one that stands still while the machine sleeps; `elsewhere` runs what would hold up the loop; `is_gone`
-        says of what another node tells about itself whether its process provably no longer exists."""
+        """Create a node that has not started.
+
+        Args:
+            store: The store that the node works on.
+            name: The name of the node.
+            incarnation: An id of this start of the node.
+            settings: The settings of the node.
+            executor: Runs the attempts.
+            log: The log of the node.
+            about: The description that the node publishes, as JSON.
+            observer: Receives the scheduler events, on the node's loop.
+            knows: True if this node has the code of a job.
+            blocked_for: Returns how long the loop of the tasks' coroutines has not answered, and what blocks it.
+            reread: Reads the settings again.
+            zone_data: The zone data of this node, if not the packaged data.
+            elapsed: The node's own clock.
+            awake: A clock that stands still while the machine sleeps.
+            elsewhere: Runs functions that would block the loop.
+            is_gone: True if another node's description proves that its process no longer exists.
+        """
         self._store, self.name, self._incarnation, self._about = store, name, incarnation, about
         self._settings, self._log = settings, log
         self._elsewhere, self._observer, self._executor = elsewhere, observer, executor
@@ -162,15 +177,19 @@ class Node:
         self._task: asyncio.Task[Any] | None = None
         self._shutdown: asyncio.Task[None] | None = None
         self._ends_by: float | None = None
-        """When a shutdown has to be over, on the time of the loop."""
+        """The deadline of a shutdown, in the time of the event loop."""
         self.number: NodeNumber | None = None
         self.stalled: Callable[[], Sequence[StalledPartition]] = tuple
-        """Returns the partitions of records that are not scheduled here: set by whoever runs the record schedulers."""
+        """Returns the unscheduled partitions of records. The owner of the record schedulers sets this."""
 
     # -- start -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Get ready, in the order of L11. What fails here stops the start."""
+        """Prepare the node, in the order of L11. An error stops the start.
+
+        Raises:
+            NodeError: If the node has already been started.
+        """
         if self._is_started:
             raise NodeError(f"node {self.name} has been started already; make another one to start again")
         self._is_started, self._task = True, asyncio.current_task()
@@ -247,7 +266,10 @@ class Node:
         log.info("node.started", node=self.name, number=number, store=store.url, jobs=len(self.builder.timeline.jobs))
 
     async def _join(self) -> NodeNumber:
-        """Join the store. A cancellation waits for the answer: a node that has joined can then say that it leaves."""
+        """Join the store.
+
+        A cancellation waits for the answer, so that a node that has joined can report that it leaves.
+        """
         joining = asyncio.ensure_future(self._store.join(self._incarnation, self.name, self._about))
         try:
             self.number = await asyncio.shield(joining)
@@ -270,25 +292,28 @@ class Node:
         )
 
     async def _learn_the_time(self) -> None:
-        """Ask a few times: the quickest answer says it best."""
+        """Ask several times: the quickest answer gives the best measurement."""
         for _ in range(5):
             asked_at = self.clock.elapsed()
             self.clock.observe((await self._store.read(Standing())).now, asked_at)
 
     async def _settle_predecessors(self) -> None:
-        """Take the work of nodes whose processes on this machine are gone: it is settled before this node is ready, so
-        nothing that is due now has to wait for them. Without such a proof, their silence decides later."""
+        """Take over the work of nodes whose processes on this machine are gone.
+
+        This happens before the node is ready, so due occurrences do not wait for dead nodes. Without such a proof,
+        missed heartbeats decide later.
+        """
         self._sweeper.dead |= await self._rescuer.settle_gone(self._is_gone)
 
     async def _recover(self) -> None:
-        """Decide what was missed. One job's failing recovery is reported, and the rest start (L11)."""
+        """Decide about missed instants. A failed recovery of one job is reported, and the others start (L11)."""
         try:
             await self._sweeper.sweep()
         except ItineraryError as error:
             self._log.error("recovery.failed", error=str(error), hint="it is tried again while the node runs")
 
     async def _boot(self) -> None:
-        """Have run what wants to run at each start of a node (S1)."""
+        """Create the occurrences of jobs that run at each start of a node (S1)."""
         number = self._joined()
         patience = Patience("booting", self._log, self._settings.node_heartbeat_interval)
         while True:
@@ -303,7 +328,7 @@ class Node:
         if rows:
             await self.inbox.deliver(WorkOffered(rows))
 
-    async def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as the watcher tells it
+    async def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as in `Calls.on_beat`
         self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
         members = self._roll.hear(beat, shares=len(self.builder.lacks) <= LACKS_MAX)
         if members is not None:
@@ -323,7 +348,14 @@ class Node:
     # -- run ---------------------------------------------------------------------------------------------------------
 
     async def run(self) -> Ended:
-        """Run until it is shut down, or cannot go on."""
+        """Run until shutdown, or until an error stops the node.
+
+        Returns:
+            The number of unfinished occurrences, and the error if there was one.
+
+        Raises:
+            NodeError: If the node has not been started, or has already run.
+        """
         if self.number is None:
             raise NodeError(f"node {self.name} has not been started; start it first")
         if self._is_running:
@@ -360,7 +392,7 @@ class Node:
         return self._ended
 
     async def _loop(self) -> None:
-        """The loop waits for its inbox and nothing else."""
+        """Run the loop, which waits only for its inbox."""
         took = 0
         scheduler, clock, inbox = self.scheduler, self.clock, self.inbox
         longest = self._settings.loop_interval / SECOND
@@ -417,30 +449,37 @@ class Node:
                 assert_never(command)
 
     def _say(self, level: Level, event: str, fields: Mapping[str, Any]) -> None:
-        """Write a line of the log. Of lines about single runs only so many a second are written; the others count."""
+        """Write a log line. Lines about single runs are limited per second, and the rest are only counted."""
         about = fields.get("run")
         if about is None or self._budget.admits(event, str(about), self.clock.elapsed(), level.value):
             getattr(self._log, level.value)(event, **fields)
 
     @property
     def backlog(self) -> tuple[int, int]:
-        """How many updates, and how many rows of statistics, are not written yet."""
+        """The number of updates, and of statistics rows, that are not written yet."""
         return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
 
     @property
     def behind(self) -> Behind | None:
-        """How far it is behind what is due; None: it keeps up."""
+        """The lateness of the node; None if it keeps up."""
         return self._keeping_up.behind
 
     @property
     def clock_jumps(self) -> int:
-        """How often its time has jumped, or stood still."""
+        """The number of times that the node's clock has jumped or stood still."""
         return self._watcher.jumps.count
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def ask(self, message: Callable[[asyncio.Future[A]], Message]) -> A:
-        """Send the loop a message that carries a reply, and wait for the answer."""
+        """Send the loop a message that carries a reply, and wait for the answer.
+
+        Args:
+            message: Builds the message from the future of its reply.
+
+        Raises:
+            NodeError: If the node is too busy to answer, or has ended.
+        """
         reply: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._replies.add(reply)
         try:
@@ -452,11 +491,11 @@ class Node:
 
     @property
     def settings(self) -> Settings:
-        """What it goes by now."""
+        """The current settings."""
         return self._settings
 
     def reread(self) -> None:
-        """Read the settings again, and go by what can be changed while it runs (U13)."""
+        """Read the settings again, and apply those that can change while the node runs (U13)."""
         self._rereader.ask()
 
     async def _take_settings(self, settings: Settings) -> None:
@@ -468,7 +507,7 @@ class Node:
     # -- end ---------------------------------------------------------------------------------------------------------
 
     def shut_down(self, why: str = "it was asked to") -> None:
-        """End gracefully. Asked a second time, it ends at once."""
+        """Shut down gracefully. A second call stops the node at once."""
         if self._shutdown is not None:
             self.abandon()
             return
@@ -476,37 +515,40 @@ class Node:
         self._shutdown = asyncio.get_running_loop().create_task(self.inbox.deliver(ShutdownRequested(why)))
 
     def abandon(self) -> None:
-        """End at once, and leave everything as it lies."""
+        """Stop at once, without writing or releasing anything."""
         if self._task is not None:
             self._task.cancel()
 
     def unfinished(self) -> list[str]:
-        """The ids of what has started here and has not ended. From any thread."""
+        """Return the ids of occurrences that have started here and have not ended. Callable from any thread."""
         return self.scheduler.unfinished() if self.number is not None and self._is_running else []
 
     def _time_to_close(self) -> float:
-        """How long executors may take to close, in seconds."""
+        """Return how long executors may take to close, in seconds."""
         if self._ends_by is None or self._ended is None:
             return _CLOSE_TIMEOUT
         left = self._ends_by - asyncio.get_running_loop().time()
         return max(left - _RESERVED_FOR_LEAVING, 1.0)
 
     def _time_to_leave(self) -> float:
-        """How long writing what is left, and leaving, may take, in seconds: the store has to be closed after that."""
+        """Return how long the last writes and leaving may take, in seconds. The store has to be closed after that."""
         if self._ends_by is None:
             return _LEAVE_TIMEOUT
         return max(min(self._ends_by - asyncio.get_running_loop().time() - 0.5, _LEAVE_TIMEOUT), 1.0)
 
     def _hang_up(self) -> None:
-        """Nobody reads the inbox any more: who waits for an answer, or still wants to send something, is told so."""
+        """Close the inbox, and end all waits for an answer with an error."""
         self.inbox.close()
         for reply in self._replies:
             if not reply.done():
                 reply.set_exception(NodeError(f"node {self.name} has ended, and answers no more"))
-                reply.exception()  # who is still in line is told there, and never looks here
+                reply.exception()  # a sender still in the queue gets its error from the inbox, and never reads this one
 
     async def _leave(self) -> None:
-        """Write what is left, and say that this node is gone; both only if the store answers soon."""
+        """Write the remaining changes, and report that this node leaves.
+
+        Give up if the store does not answer in time.
+        """
         number, patience, limit = self._joined(), Patience("leaving", self._log), self._time_to_leave()
         try:
             async with asyncio.timeout(limit):

@@ -1,9 +1,10 @@
-"""The orchestrators: one for each occurrence that runs here. They have its attempts run, and say that they are there.
+"""The orchestrators, one per running occurrence: they run its attempts and send its heartbeats.
 
-An orchestrator is told what to launch, stop and give up, and hands that to the executors; what these report goes to
-the core. While an occurrence is not over its orchestrator sends heartbeats; one that falls silent is orphaned (O4).
+The orchestrators pass the core's commands to the executors: launch, stop and kill. The reports of the executors go to
+the core. Until an occurrence has ended, its orchestrator sends heartbeats. An occurrence without heartbeats is orphaned
+(O4).
 
-Reports may come from any thread, thousands at a time: they are gathered, and leave as one message.
+Reports may arrive from any thread, thousands at a time. The orchestrators send them on as one message.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Orchestrators"]
 
 
 class Orchestrators:
-    """All orchestrators of a node."""
+    """The orchestrators of a node."""
 
     def __init__(self, executor: Executor, heartbeat_interval: int, inbox: Inbox, log: Any) -> None:
         self._executor, self._interval, self._inbox, self._log = executor, heartbeat_interval / SECOND, inbox, log
@@ -33,16 +34,16 @@ class Orchestrators:
         self._reports: deque[Report] = deque()
         self._has_reports = asyncio.Event()
         self._is_called = False
-        """Somebody has been called to look at the reports, and has not begun to."""
+        """True if `_pass_on` has been woken and has not begun to read the reports."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
-        """Get the executors ready."""
+        """Open the executors."""
         self._loop = asyncio.get_running_loop()
         await self._executor.open(self._take)
 
-    async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - it says so in the log
-        """End by force what still runs. Executors that have not closed in time are left behind, and the log says so."""
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - the timeout is logged
+        """Kill running attempts. Executors that have not closed in time are left behind, and this is logged."""
         try:
             async with asyncio.timeout(timeout):
                 await self._executor.close()
@@ -54,19 +55,19 @@ class Orchestrators:
             )
 
     def _take(self, reports: Sequence[Report]) -> None:
-        """An executor reports, from whatever thread."""
+        """Take reports of an executor, from any thread."""
         assert self._loop is not None, "it was opened"
         self._reports.extend(reports)
-        # In this order: who finds that somebody has been called already has put its reports where that one will look.
+        # Append before the check of `_is_called`: a wake-up that is already pending then includes these reports.
         if not self._is_called:
             self._is_called = True
             try:
                 self._loop.call_soon_threadsafe(self._has_reports.set)
-            except RuntimeError:  # the engine's loop is closed: nobody is left to hear of it
+            except RuntimeError:  # the node's loop is closed, and cannot receive the reports
                 self._log.warning("reports.unheard", count=len(reports))
 
     def carry_out(self, command: Launch | Stop | Kill | Follow | Forget) -> None:
-        """Do what the core wants."""
+        """Carry out a command of the core."""
         match command:
             case Launch(assignments):
                 self._executor.begin(assignments)
@@ -83,7 +84,7 @@ class Orchestrators:
                 assert_never(command)
 
     async def run(self) -> None:
-        """Pass on reports and send heartbeats, for ever."""
+        """Pass on reports and send heartbeats until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pass_on(), name="reports")
             group.create_task(self._beat(), name="heartbeats")
@@ -97,10 +98,10 @@ class Orchestrators:
                 await self._inbox.deliver(AttemptsReported(reports))
 
     def reported(self) -> list[Report]:
-        """Take what executors have reported by now, and what is not on its way to the core yet.
+        """Take the reports that have not been sent to the core yet.
 
-        The core takes it too, before it judges who is over its time: if the loop was held up, the task may have ended
-        long before its timeout, and only the report is late.
+        The loop also calls this before the core checks timeouts. If the loop was blocked, a task may have ended long
+        before its timeout, and only its report is late.
         """
         reports: list[Report] = []
         while self._reports:

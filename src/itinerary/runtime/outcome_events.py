@@ -1,7 +1,7 @@
-"""The news of what was ended by somebody who did not run it: the sweep, the reaper, the rescuer.
+"""Events for occurrences that were ended by a component that did not run them: sweep, reaper or rescuer.
 
-They write to the store past the loop, so the loop cannot tell of it. Whoever watches hears of it all the same: a run
-that nobody ended is a failure, and a missed instant is a run that did not happen.
+The sweep, reaper and rescuer write to the store without the loop, so the loop cannot announce the result. Observers
+still need these events: a run that no node ended is a failure, and a missed instant is a run that did not happen.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from itinerary.model.writes import Intervention, Refused, Wanted, Written
 __all__ = ["Tell", "ended", "made", "nobody"]
 
 Tell: TypeAlias = Callable[[Sequence[News]], None]
-"""Tells whoever watches, on the engine's loop."""
+"""A function that sends events to the observers, on the node's loop."""
 
 
 def nobody(_: Sequence[News]) -> None:
-    """Nobody watches."""
+    """Send the events nowhere: there is no observer."""
 
 
 def ended(
@@ -31,7 +31,7 @@ def ended(
     writes: Sequence[Intervention],
     answers: Sequence[Written | Refused],
 ) -> list[Settled]:
-    """What these writes ended, of these rows."""
+    """Return an event for each of these rows that a successful write has ended."""
     by_ref: Mapping[Ref, OccurrenceRow] = {row.ref: row for row in rows}
     return [
         Settled(row.key, _name(timeline.jobs, row.job), write.to, write.why, row.window_count or 1)
@@ -42,7 +42,7 @@ def ended(
 
 
 def made(timeline: Timeline, wanted: Iterable[Wanted]) -> list[Settled]:
-    """What was decided when these rows were made: they are over already."""
+    """Return an event for each of these rows that was created in a final state."""
     return [
         Settled(
             row.key,
@@ -58,4 +58,4 @@ def made(timeline: Timeline, wanted: Iterable[Wanted]) -> list[Settled]:
 
 def _name(jobs: Mapping[JobNumber, JobRow], job: JobNumber) -> str:
     known = jobs.get(job)
-    return str(job) if known is None else known.name  # it is newer than what this node has read
+    return str(job) if known is None else known.name  # the job is newer than the timeline on this node

@@ -1,10 +1,14 @@
-"""Looks every few seconds whether the node keeps up with what is due, and says so if it does not.
+"""The overload monitor: checks every few seconds whether the node keeps up with due occurrences, and logs if not.
 
-What is measured: the oldest run that is due and has not started, and, since the last look, how often no slot was free,
-how long the loop's thread ran or was ready to run, how much CPU the process used and waited for, and how long a call to
-the store was in progress. `core.loop.overload` judges these figures.
+`core.loop.overload` evaluates these measurements, all but the first since the last check:
 
-This part runs on the loop that it judges. If that loop does not turn at all, `/health/live` says so.
+    overdue                                  the oldest due run that has not started, and the number of such runs
+    slots                                    how often no slot was free
+    loop                                     how long the loop's thread ran or was ready to run
+    process                                  how much CPU the process used and waited for
+    store                                    how long a store call was in progress
+
+The monitor runs on the loop that it checks. If that loop hangs, `/health/live` reports it.
 """
 
 from __future__ import annotations
@@ -30,36 +34,36 @@ from itinerary.schedules.instants import shown_instant
 __all__ = ["CpuUsed", "KeepingUp", "cpu_of_thread", "measure_cpu", "measure_nothing"]
 
 _SAMPLES: Final = 5
-"""How often between two looks the slots are looked at."""
+"""Samples of the slots between two checks."""
 _THREADS: Final = Path("/proc/self/task")
 
 
 class CpuUsed(NamedTuple):
-    """CPU time so far, in microseconds."""
+    """The CPU time up to now, in microseconds."""
 
     thread: int = 0
-    """Of one thread, with the time in which it was ready to run and had to wait for a core."""
+    """The CPU time of one thread, including the time in which it was ready to run and waited for a core."""
     process: int = 0
     waited: int = 0
-    """How long threads of the process were ready to run and had to wait for a core; 0 where the system does not say."""
+    """The time in which threads of the process waited for a core; 0 if the system does not report it."""
 
 
 async def measure_cpu() -> CpuUsed:
-    """Measure the thread of the calling loop, and its process. Files are read in another thread."""
+    """Measure the thread of the calling loop, and its process. Another thread reads the files."""
     return await asyncio.to_thread(cpu_of_thread, threading.get_native_id(), time.thread_time_ns() // 1_000)
 
 
 async def measure_nothing() -> CpuUsed:
-    """Measure nothing: for a node whose time is not real."""
+    """Return zeros: for a node with a simulated clock."""
     return CpuUsed()
 
 
 def cpu_of_thread(thread_id: int, ran: int) -> CpuUsed:
-    """Read how much CPU a thread and this process have used, and how long they waited for it.
+    """Read how much CPU time a thread and this process have used, and how long they waited for a core.
 
     Args:
-        thread_id: The thread, as the system numbers it.
-        ran: For how many microseconds it ran, for a system that does not say how long it waited.
+        thread_id: The native id of the thread.
+        ran: The CPU time of the thread in microseconds, for a system that does not report waiting times.
     """
     process = time.process_time_ns() // 1_000
     try:
@@ -68,7 +72,7 @@ def cpu_of_thread(thread_id: int, ran: int) -> CpuUsed:
         return CpuUsed(ran, process)
     waited = 0
     for one in threads:
-        with suppress(OSError, ValueError):  # it has just ended
+        with suppress(OSError, ValueError):  # the thread has just ended
             waited += _schedstat(one)[1]
     return CpuUsed(thread, process, waited)
 
@@ -80,7 +84,7 @@ def _schedstat(thread: Path) -> tuple[int, int]:
 
 
 class KeepingUp:
-    """Looks at one node, on its loop."""
+    """The overload monitor of one node, on its loop."""
 
     def __init__(
         self,
@@ -96,11 +100,11 @@ class KeepingUp:
 
     @property
     def behind(self) -> Behind | None:
-        """How far the node is behind; None: it keeps up. May be read from any thread."""
+        """The lateness of the node; None if it keeps up. Readable from any thread."""
         return self._overload.behind
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             cpu = await self._cpu()
             began, used, full = self._clock.elapsed(), self._use.total, 0

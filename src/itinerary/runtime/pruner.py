@@ -1,18 +1,18 @@
-"""The pruner: forgets what is older than it must be kept (D8).
+"""The pruner: deletes history that is older than its retention (D8).
 
-    a minute after its turn has come, and then every hour:    step ─► pause ─► step ─► … ─► the end of the round
+    a minute after this node becomes responsible, and then every hour:    step ─► pause ─► step ─► … ─► end of the round
 
-Its turn is looked at each minute: if a node's first round came an hour after its start, one that is started again more
-often than that would never forget.
+The pruner checks every minute whether this node is responsible. If the first round came an hour after the start, a node
+that restarts more often than that would never prune.
 
-A step is one short transaction of the store, which removes a thousand rows at the most. After each it pauses for as
-long as the step took, so that forgetting never takes more than half of a store. Where nothing was to be removed it is
-in no hurry, and pauses for a thousand times as long: a round goes past every job that there is, and to look at a
-hundred thousand of them is seconds of work, which an idle node would be seen to spend (P5). What is removed is for the
-store to say (`ledger.pruning`): never what the watermark needs, and never a job's last run.
+A step is one short store transaction, which removes at most a thousand rows. After a step, the pruner pauses for as
+long as the step took, so pruning never uses more than half of a store. After a step that removed nothing, the pause is
+a thousand times longer. A round visits every job. For a hundred thousand jobs that is seconds of work, which would be
+visible on an idle node (P5). The store decides what to remove (`ledger.pruning`): never rows that the watermark needs,
+and never a job's last run.
 
-One node is enough. It is the one that has been there for longest among those which this node counts on; if two think
-that of themselves for a while, both forget the same, and no harm is done.
+One node is enough: the one that joined first among the present nodes. If two nodes both consider themselves first for a
+while, both prune the same rows, which does no harm.
 """
 
 from __future__ import annotations
@@ -30,34 +30,32 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["PRUNE_INTERVAL", "PRUNE_LOOK_INTERVAL", "Pruner"]
 
 PRUNE_LOOK_INTERVAL: Final = 60.0
-"""Seconds from one look at whose turn it is to the next, and from the start of a node to its first: by then what the
-start itself asks of the store is done."""
+"""Seconds between two checks of which node prunes, and from the start of a node to its first check. The store work
+of the start itself is done by that time."""
 PRUNE_INTERVAL: Final = 3_600.0
-"""Seconds from the end of a round to the next of the same node."""
+"""Seconds from the end of a round to the next round of the same node."""
 _PAUSE_MIN: Final = 0.01
 _UNHURRIED: Final = 1_000
-"""How many times longer than a step that found nothing to do the pause after it is: a thousandth of the time is spent
-on looking."""
+"""The factor for the pause after a step that removed nothing: a thousandth of the time is spent on such steps."""
 _UNHURRIED_MAX: Final = 5.0
-"""Seconds of such a pause at most, unless the step took longer: where a store answers slowly, a round must still come
-to its end."""
+"""The longest such pause in seconds, unless the step took longer. A round must also end if the store answers slowly."""
 
 
 class Pruner:
-    """Forgets, when it is this node's turn."""
+    """The component that prunes while this node is responsible."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock, is_first: Callable[[], bool], log: Any) -> None:
-        """`is_first` says whether no node that is there has been there for longer."""
+        """Create a pruner. `is_first` is true if no present node joined before this one."""
         self._store, self._clock, self._is_first, self._log = store, clock, is_first, log
         self.rules = _rules_of(settings)
-        """What the next step goes by."""
+        """The retention that the next step uses."""
 
     def take_settings(self, settings: Settings) -> None:
-        """Keep as much as these say."""
+        """Use the retention of these settings."""
         self.rules = _rules_of(settings)
 
     async def run(self) -> None:
-        """Forget, for ever."""
+        """Prune until cancelled."""
         next_at = self._clock.elapsed()
         while True:
             await asyncio.sleep(PRUNE_LOOK_INTERVAL)
@@ -70,7 +68,11 @@ class Pruner:
             next_at = self._clock.elapsed() + round(PRUNE_INTERVAL * SECOND)
 
     async def prune(self) -> int:
-        """One round. Returns how many rows are gone."""
+        """Prune once through all jobs.
+
+        Returns:
+            The number of removed rows.
+        """
         removed, begun_at = 0, self._clock.elapsed()
         cursor: PruneCursor | None = PruneCursor()
         while cursor is not None:
@@ -85,7 +87,7 @@ class Pruner:
 
 
 def _pause_after(took: float, *, has_worked: bool) -> float:
-    """How long the store is left in peace after a step that took so many seconds."""
+    """Return the pause after a step that took `took` seconds."""
     unhurried = max(took, min(took * _UNHURRIED, _UNHURRIED_MAX))
     return max(took if has_worked else unhurried, _PAUSE_MIN)
 

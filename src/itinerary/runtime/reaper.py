@@ -1,18 +1,18 @@
-"""The reaper: ends what is over its time and that nobody has ended, and calls lines that nobody has called (N4, X6).
+"""The reaper: ends expired occurrences that no node has ended, and frees blocked overlap queues (N4, X6).
 
-    over its time ─► its node lives: it is asked to end it ─► a kill grace later ─► still there: reaped
-                 └─► nobody has it: reaped
-                 └─► nobody knows yet whether its node lives: that is the rescuer's
+    expired ─► its node lives: ask the node to end it ─► a kill grace later ─► still not ended: reap
+           └─► it has no owner: reap
+           └─► unknown whether its node lives: leave it to the rescuer
 
-An occurrence that its node looks after never comes here: the node ends it at its execution timeout, and what the store
-says of its time has the kill grace in it, and whatever its requirements and hooks may take. What comes here is what its
-node has lost sight of, or cannot write the end of.
+The reaper never sees an occurrence that its node handles: the node ends it at its execution timeout. The expiry in the
+store is later, because it includes the kill grace and the time for conditions and hooks. The reaper sees occurrences
+that their node has lost, or cannot write the end of.
 
-Time is the store's. If its clock is set ahead by an hour, nothing has run for an hour longer: what had begun before
-gets that hour back (N6).
+All times are the store's. If the store's clock is set ahead by an hour, no occurrence has run for an hour longer. The
+reaper adds that hour to the expiry of occurrences that had started before (N6).
 
-Only who has the code of a job can tell its hooks of an end (X7). A node that has not leaves such a one to others for a
-while, and then reaps it all the same: a job must be free again.
+Only a node that has the code of a job can call its completion hooks (X7). A node without the code leaves such an
+occurrence to other nodes for a while. Then it reaps the occurrence anyway, because the job must be able to run again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = ["Reaper"]
 
 _WHO: Final = "the reaper"
 _LEFT_TO_OTHERS: Final = 3
-"""For how many turns a node leaves to others what it cannot tell the hooks of."""
+"""Looks for which a node leaves an occurrence to other nodes if it cannot call the hooks."""
 _JUMP: Final = 2 * SECOND
-"""The least step of the store's clock that is taken for one; less is the way there and back."""
+"""The smallest step of the store's clock that counts as a jump. A smaller step can be network delay."""
 _JUMPS_MAX: Final = 100
 
 
 class Reaper:
-    """Looks for what is over its time."""
+    """The component that ends expired occurrences."""
 
     def __init__(
         self,
@@ -60,22 +60,34 @@ class Reaper:
         log: Any,
         tell: Tell = nobody,
     ) -> None:
-        """`knows` says whether it is known of a node if it lives; `plans` are those of the jobs."""
+        """Create a reaper.
+
+        Args:
+            store: The store to search.
+            node: This node.
+            settings: The settings of the node.
+            clock: The store clock.
+            knows: True if this node knows whether the given node is alive.
+            plans: Returns the plans of the jobs.
+            log: The log of the node.
+            tell: Receives an event for each reaped occurrence.
+        """
         self._store, self._node, self._clock, self._log = store, node, clock, log
         self._knows, self._plans, self._tell = knows, plans, tell
         self._interval, self._kill_grace = settings.reaper_interval, settings.kill_grace
         self._is_wanted = asyncio.Event()
         self._asked: dict[tuple[Ref, int], int] = {}
-        """When who was asked to end, by this node's clock; under another fence it is another's."""
+        """The time at which the owner was asked to end an occurrence, by this node's clock. A new fence means a new
+        owner."""
         self._ahead: int | None = None
-        """How far the store's clock is ahead of this node's."""
+        """The difference between the store's clock and this node's clock."""
         self._jumps: deque[tuple[int, int]] = deque(maxlen=_JUMPS_MAX)
-        """When the store's clock was set ahead, by itself, and by how much."""
+        """The jumps of the store's clock: the time of each, in store time, and its size."""
         self._left: dict[tuple[Ref, int], int] = {}
-        """How often what was left to others."""
+        """The number of looks for which an occurrence was left to other nodes."""
 
     async def run(self) -> None:
-        """Look, for ever: soon again, if somebody was asked to end."""
+        """Look until cancelled. Look again sooner while an owner was asked to end an occurrence."""
         while True:
             try:
                 await self.look()
@@ -93,12 +105,12 @@ class Reaper:
             return
 
     def take_settings(self, settings: Settings) -> None:
-        """Look as often as these say, and for the first time now."""
+        """Use the interval of these settings, and look now."""
         self._interval = settings.reaper_interval
         self._is_wanted.set()
 
     async def look(self) -> None:
-        """Look once."""
+        """Look once for expired occurrences and blocked overlap queues."""
         found = await self._store.read(Overdue())
         self._mind_the_clock(found.now)
         mine = [row for row in found.expired if self._knows(row.owner) and self._is_over(row, found.now)]
@@ -118,12 +130,15 @@ class Reaper:
             self._jumps.append((store_now, self._ahead - before))
 
     def _is_over(self, row: OccurrenceRow, store_now: int) -> bool:
-        """Whether it is over its time, without what the store's clock was set ahead since it began."""
+        """True if an occurrence has expired, without counting jumps of the store's clock since its start."""
         began_at, expires_at = row.started_at or 0, row.expires_at or 0
         return expires_at + sum(by for at, by in self._jumps if began_at < at) <= store_now
 
     async def _ask(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Ask those who have them to end them: what people may do, and what a node hears within a second."""
+        """Ask the owners to end their occurrences.
+
+        This is an ordinary cancellation, which a node receives within a second.
+        """
         unasked = [row for row in rows if row.cancelled_by is None]
         if unasked:
             why = f"{_WHO}: over its time"
@@ -147,7 +162,7 @@ class Reaper:
         self._tell(settling.ended(self._plans().timeline, rows, writes, answers))
 
     def _reaping(self, detail: Detail) -> Intervention | None:
-        """What is done about it; None if that is left to others for now."""
+        """Return the write that reaps an occurrence; None to leave it to other nodes for now."""
         row, plan = detail.row, self._plans().readable(detail.row)
         untold = ""
         if plan is not None and plan.definition.on_complete:
@@ -155,14 +170,14 @@ class Reaper:
             if times < _LEFT_TO_OTHERS and (not plan.is_runnable or row.owner is None):
                 return None
             if not plan.is_runnable or row.owner is None:
-                plan = None  # nobody came who could tell its hooks
+                plan = None  # no node appeared that can call its hooks
                 untold = "; on_complete was not called: no node that has the code of the job took it over"
         assert row.started_at is not None, "what has not begun has all the time in the world"
         took = format_duration((row.expires_at or row.started_at) - row.started_at)
         return reaped(detail, f"over its time: nobody ended it within {took} of its start{untold}", plan)
 
     async def _call(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Give the slot to whoever stands in line first, where nobody is in there any more (protocol rule 14)."""
+        """Give a free overlap slot to the first occurrence in its queue (protocol rule 14)."""
         why = "nobody is in its job's slot"
         calls = [Intervention(row.ref, row.fence, OccurrenceState.PENDING, why) for row in rows]
         for row, answer in zip(rows, await self._store.intervene(self._node, calls), strict=True):

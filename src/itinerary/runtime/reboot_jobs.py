@@ -1,8 +1,9 @@
-"""`@reboot`: once for each start of a node, on that node (S1).
+"""`@reboot`: one run at each start of a node, on that node (S1).
 
-No schedule says when that is, so the node makes these occurrences itself, when it starts. Each is a trigger whose
-request is this start of the node: made twice, because an answer was lost, it is one. It belongs to this node from the
-beginning, and goes to another only if this one does not start it in time.
+No schedule has these instants, so the node creates the occurrences itself when it starts. An occurrence is a trigger
+whose request is this start of the node. If an answer is lost and the request repeated, there is still only one
+occurrence. This node owns it from the beginning. Another node takes it over only if this node does not start it in
+time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ __all__ = ["boot_runs"]
 async def boot_runs(
     store: Store, node: NodeNumber, incarnation: str, timeline: Timeline, now: int
 ) -> list[OccurrenceRow] | None:
-    """The occurrences of this start, with rows of their own; None if the timeline has moved on meanwhile."""
+    """Create the occurrences of this start.
+
+    Args:
+        store: The store to create the rows in.
+        node: The node that starts.
+        incarnation: The id of this start.
+        timeline: The timeline, as far as it has been read.
+        now: The store's time.
+
+    Returns:
+        The rows; None if the timeline in the store is newer than the given one.
+    """
     instant = now - now % SECOND
     wanted = [
         Wanted(
@@ -42,15 +54,15 @@ async def boot_runs(
 
 
 def _on_reboot(timeline: Timeline, now: int) -> list[tuple[JobNumber, int]]:
-    """The jobs that want to run at each start, and are neither paused nor stopped."""
+    """Return the jobs that run at each start, with their versions, without paused and stopped ones."""
     found = []
     for listed in timeline.catalogue(now).jobs:
         if not isinstance(listed.standing, Active) or '"reboot"' not in (listed.body or ""):
-            continue  # nearly all of them, and none of their definitions had to be read for that
+            continue  # this skips nearly all jobs without decoding their definitions
         try:
             schedule = listed.schedule
         except ItineraryError:
-            continue  # whoever builds the index says so
+            continue  # the index builder logs this error
         if isinstance(schedule, Reboot):
             found.append((listed.job.number, listed.version))
     return found

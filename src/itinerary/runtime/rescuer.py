@@ -1,19 +1,21 @@
-"""The rescuer: what becomes of the work of nodes that are dead (protocol rules 16, 17).
+"""The rescuer: takes over the work of dead nodes (protocol rules 16, 17).
 
-A node is dead when it has said that it leaves, or when its heartbeat counter has not changed during a whole timeout on
-the observer's own clock. The observation starts anew whenever the observer itself has been out of touch: else the first
-node back from an outage of the store would declare all others dead. One that was taken for dead and is heard of again
-was only frozen, or cut off: what was taken from it stays taken, and it is watched like any other.
+A node is dead when it has reported that it leaves. A node is also dead when its heartbeat counter has not changed
+during a whole timeout on the observer's own clock. The observation restarts whenever the observer itself has lost
+contact with the store. Otherwise the first node back after a store outage would declare all others dead. A node that
+was declared dead and sends heartbeats again was only frozen or disconnected. The work that others took over from it
+stays with them, and the node is observed like any other.
 
-A judgement can be out of date when it is acted on: the rescue reads first, and its calls may hang or be repeated. So
-each takeover names the heartbeat counter that the judgement was made by, and the store refuses it if the counter has
-moved on. The rescuer then calls the rescue off, and the next heartbeat starts the observation anew.
+A decision can be out of date when it takes effect: the rescue reads first, and its calls may hang or be repeated. Every
+takeover therefore names the heartbeat counter of the decision, and the store refuses it if the counter has changed. The
+rescuer then stops this rescue, and the next heartbeat restarts the observation.
 
-One table in `core.recovery.rescue` decides about its work: any node may start what had not started; what had
-begun goes on elsewhere, is run again, or is `orphaned`. All of it is nobody's then, and whoever has room takes it up.
+A table in `core.recovery.rescue` decides about the work. Any node may start an unstarted occurrence. A started
+occurrence resumes elsewhere, runs again, or is `orphaned`. The rescued occurrences have no owner until a node with room
+takes them over.
 
-A heartbeat speaks of those who left within the last hour. One that left before that, when nobody else was there, and
-left work behind, is found by looking back once: at who has work, and is gone.
+The answer to a heartbeat lists nodes that left within the last hour. A node may have left earlier, with work and
+without any other node present. The rescuer finds such nodes by one search for owners that are gone.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from itinerary.runtime.outcome_events import Tell, nobody
 __all__ = ["MISSES_MAX", "Rescuer"]
 
 MISSES_MAX: Final = 3
-"""How many heartbeats a node may miss before it is taken for dead."""
+"""Heartbeats that a node may miss before it is declared dead."""
 _ACTIVE_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
 _LOOKS: Final = 3
-"""How often what a dead node has is looked at, until nothing is left."""
+"""The most reads of a dead node's occurrences, until none are left."""
 _FIELDS: Final = {
     Fate.RELEASED: "released",
     Fate.GOES_ON: "going_on",
@@ -54,11 +56,11 @@ _FIELDS: Final = {
     Fate.RERUN: "rerun",
     Fate.ORPHANED: "orphaned",
 }
-"""How many of which fate, as it is said in the log."""
+"""The log field that counts each fate."""
 
 
 class Rescuer:
-    """Watches the other nodes."""
+    """The failure detector for other nodes, and the takeover of their work."""
 
     def __init__(
         self,
@@ -70,22 +72,40 @@ class Rescuer:
         plans: Callable[[], PlanBook] = lambda: PlanBook(Timeline()),
         tell: Tell = nobody,
     ) -> None:
-        """`plans` are those of the jobs, as they are known here: they say whether hooks want to hear of an end."""
+        """Create a rescuer.
+
+        Args:
+            store: The store to read and write.
+            node: This node.
+            settings: The settings of the node.
+            clock: The clock for the observation.
+            log: The log of the node.
+            plans: Returns the plans of the jobs, which show whether hooks need to be called at the end.
+            tell: Receives an event for each occurrence that the rescue ends.
+        """
         self._store, self._node, self._clock, self._log, self._plans = store, node, clock, log, plans
         self._tell = tell
         self._timeout = settings.node_heartbeat_interval * MISSES_MAX
         self._seen: dict[NodeNumber, tuple[int, int]] = {}
         self._heard: set[NodeNumber] = set()
-        """Whose counter has gone up since this node watches."""
+        """The nodes whose counter has increased since this node observes them."""
         self._heard_at = clock.elapsed()
         self._dead: dict[NodeNumber, NodeRow] = {}
-        """As they were when they were judged: their names, and the counters that the judgement was made by."""
+        """The rows of the dead nodes at the time of the decision, with their names and heartbeat counters."""
         self._has_dead = asyncio.Event()
         self._rescued: set[NodeNumber] = set()
         self._has_looked_back = False
 
     def hear(self, beat: Beat, *, was_out_of_touch: bool = False) -> frozenset[NodeNumber]:
-        """The answer to a heartbeat has come. Returns who is dead."""
+        """Handle the answer to a heartbeat.
+
+        Args:
+            beat: The answer.
+            was_out_of_touch: True if this node had lost contact with the store before.
+
+        Returns:
+            The dead nodes.
+        """
         now = self._clock.elapsed()
         if was_out_of_touch or now - self._heard_at > self._timeout // 2:
             self._seen = {number: (counter, now) for number, (counter, _) in self._seen.items()}
@@ -101,8 +121,10 @@ class Rescuer:
         return frozenset(self._dead) | self._rescued
 
     def knows(self, node: NodeNumber | None) -> bool:
-        """Whether it is known of a node if it lives: it has been heard of, or has been rescued. Else it may be dead,
-        and what it has is not for others to judge before that is certain."""
+        """True if this node knows whether another node is alive: it has seen a heartbeat, or has rescued the node.
+
+        Otherwise the node may be dead, and no other component may decide about its work yet.
+        """
         return node in (None, self._node) or node in self._heard or node in self._rescued
 
     def _judge(self, other: NodeRow, now: int) -> None:
@@ -121,8 +143,10 @@ class Rescuer:
             self._heard.discard(other.number)
 
     async def run(self) -> None:
-        """Take from the dead, for ever. If the store does not answer, that is for the next heartbeat to begin again:
-        whoever seemed dead before may be well by then."""
+        """Take over the work of dead nodes until cancelled.
+
+        If the store does not answer, the next heartbeat starts the rescue again. The node may be alive by then.
+        """
         while True:
             await self._has_dead.wait()
             self._has_dead.clear()
@@ -130,7 +154,7 @@ class Rescuer:
                 await self._look_back()
             for number, judged in list(self._dead.items()):
                 if self._dead.get(number) != judged:
-                    continue  # it has been heard of meanwhile
+                    continue  # the node has sent a heartbeat since
                 try:
                     is_gone = await self._rescue(judged)
                 except StoreError as error:
@@ -144,13 +168,15 @@ class Rescuer:
                     self._log.info("rescue.called_off", node=judged.name, hint=hint)
 
     async def settle_gone(self, is_gone: Callable[[str], bool]) -> frozenset[NodeNumber]:
-        """Take the work of nodes that have not left, and whose processes are provably gone: no silence is needed.
+        """Take over the work of nodes that have not left, but whose processes are provably gone.
+
+        This does not wait for missed heartbeats.
 
         Args:
-            is_gone: Whether a node's process no longer exists, by what the node told of itself.
+            is_gone: True if a node's description proves that its process no longer exists.
 
         Returns:
-            The nodes whose work is settled.
+            The nodes whose work was taken over.
         """
         try:
             others = [node for node in await self._store.read(Nodes()) if node.number != self._node]
@@ -163,7 +189,7 @@ class Rescuer:
         return frozenset(self._rescued)
 
     async def _look_back(self) -> None:
-        """Find who left long ago, and has work still."""
+        """Find nodes that left long ago and still own occurrences."""
         try:
             owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))}
             nodes = await self._store.read(Nodes())
@@ -176,9 +202,11 @@ class Rescuer:
                 self._dead.setdefault(node.number, node)
 
     async def _rescue(self, judged: NodeRow) -> bool:
-        """Take everything from a node that is dead, then say that it is gone. What it has is looked at more than once:
-        if it was not quite dead, it may have started or written something between the look and the write, and what
-        was made for the moment before is refused. False if the node turns out to be alive."""
+        """Take over all work of a dead node, then record that it has left.
+
+        The work is read several times. A node that is still alive may start or write something between the read and the
+        write, and the store then refuses the write. Returns False if the node is alive.
+        """
         is_alive = False
         came_to: Counter[Fate] = Counter()
         for _ in range(_LOOKS):
@@ -196,9 +224,11 @@ class Rescuer:
         return not is_alive and await self._store.leave(judged.number, judged.counter)
 
     async def _take(self, judged: NodeRow, theirs: Sequence[OccurrenceRow]) -> tuple[Counter[Fate], bool]:
-        """Take these from a node that is dead. Returns what became of them, and whether the node is alive after all.
-        Between the two looks another may have rescued some, and a third have taken them up: what is no longer the dead
-        one's is left alone."""
+        """Take over some occurrences of a dead node.
+
+        Returns their fates, and whether the node is alive. Between the two reads, another node may have taken over some
+        of them. Occurrences that the dead node no longer owns are left alone.
+        """
         why, number = f"node {judged.name} is gone", judged.number
         begun = tuple(row.ref for row in theirs if row.started_at is not None)
         details = await self._store.read(Details(begun)) if begun else ()

@@ -1,11 +1,11 @@
-"""The rereader: takes over settings that were changed while the node runs (U13).
+"""The settings reloader: applies settings that were changed while the node runs (U13).
 
-    somebody asks (SIGHUP) ─► read them again ─┬─► wrong: everything stays as it was, and the log says why
-                                               ├─► what can change live: every part of the node goes by it from now on
-                                               └─► the rest: the log says that a restart is needed
+    request (SIGHUP) ─► read the settings again ─┬─► invalid: the old settings stay, and the log says why
+                                                 ├─► can change while running: every component uses them
+                                                 └─► the others: the log says that a restart is needed
 
-Who asks ten times at once is answered once; who asks while it reads is answered by reading once more. What comes of it
-is a warning in the log, since that is seen whatever else is left out: somebody waits for it.
+Ten requests at once cause one reload. A request during a reload causes one more. The result is logged as a warning,
+which is visible even if other log lines are left out: an operator waits for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Rereader"]
 
 
 class Rereader:
-    """Reads settings again when it is asked to."""
+    """The component that reloads settings on request."""
 
     def __init__(
         self,
@@ -32,17 +32,23 @@ class Rereader:
         elsewhere: Elsewhere,
         log: Any,
     ) -> None:
-        """`reread` reads them, where that holds up nobody; None: there is no place to read them from. `take` has the
-        node go by them."""
+        """Create a reloader.
+
+        Args:
+            reread: Reads the settings, without blocking the loop; None if they have no source.
+            take: Applies the settings to the node.
+            elsewhere: Runs a function without blocking the loop.
+            log: The log of the node.
+        """
         self._reread, self._take, self._elsewhere, self._log = reread, take, elsewhere, log
         self._is_wanted = asyncio.Event()
 
     def ask(self) -> None:
-        """Read them again, soon."""
+        """Request a reload."""
         self._is_wanted.set()
 
     async def run(self) -> None:
-        """Do so whenever somebody asks."""
+        """Reload on each request, until cancelled."""
         while True:
             await self._is_wanted.wait()
             self._is_wanted.clear()

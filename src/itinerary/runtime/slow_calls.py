@@ -1,10 +1,10 @@
-"""Log a call to the store that takes longer than a heartbeat interval, while the call still waits.
+"""Log a store call that takes longer than a heartbeat interval, while the call still waits.
 
     with logged_if_slow(log, "syncer", "read nodes", settings.node_heartbeat_interval):
         nodes = await store.read(Nodes())
 
-A store cuts off a call at the deadline of the call, which is far longer than a heartbeat. Without this line an operator
-sees nothing until then.
+A store ends a call at the deadline of the call, which is far longer than a heartbeat interval. Without this log line,
+an operator sees nothing until then.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["logged_if_slow"]
 def logged_if_slow(
     log: Any, component: str, what: str, after: int, on_slow: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Log the call in the body if it takes longer than a limit. Use it on a running loop.
+    """Log the call in the body if it takes longer than a limit. Use this on a running event loop.
 
     Args:
         log: The log of the node.
-        component: The part of the node that asks.
-        what: The call, in words.
+        component: The component that makes the call.
+        what: A description of the call.
         after: The limit, in microseconds.
-        on_slow: Called with the log line.
+        on_slow: Called together with the log line.
     """
 
     def is_slow() -> None:

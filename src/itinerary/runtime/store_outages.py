@@ -1,8 +1,8 @@
-"""The absences of a store, as one node saw them (N5): the last few, and how many there were.
+"""The outages of a store, as one node saw them (N5): the last few, and the total number.
 
-While a store is away nothing can be written to it, least of all that it is away. So whoever asks a day later why
-something was late finds a node that was there all the time, and nothing else. The node remembers from when to when it
-had no answer, and tells it with its next heartbeat; it stays in what is known of the node, as jumps of its clock do.
+During an outage, the store cannot record the outage itself. A user who asks a day later why a run was late would find
+only a node that was present all the time. The node therefore remembers the outage, and publishes it with its next
+heartbeat. The outage stays in the node's description, like the jumps of its clock.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ __all__ = ["StoreAbsence", "StoreAbsences"]
 
 _KEPT: Final = 10
 _LEAST: Final = SECOND
-"""What was over within this is not worth telling: an answer gets lost now and then."""
+"""The shortest outage to record: single answers get lost now and then."""
 
 
 class StoreAbsence(msgspec.Struct, frozen=True):
-    """One of them, by the store's time, in microseconds: from the first question that had no answer to the next one
-    that had."""
+    """An outage, from the first unanswered call to the next answered one, in store time and microseconds."""
 
     since: int
     until: int
 
 
 class StoreAbsences(msgspec.Struct):
-    """All of one node."""
+    """The outages of one node."""
 
     count: int = 0
     last: tuple[StoreAbsence, ...] = ()
 
     def note(self, since: int, until: int) -> None:
-        """One more, if it was long enough."""
+        """Record an outage, if it was long enough."""
         if until - since >= _LEAST:
             self.count += 1
             self.last = (*self.last, StoreAbsence(since, until))[-_KEPT:]

@@ -1,15 +1,15 @@
-"""Asking a store again until it answers.
+"""Retries of store calls until the store answers.
 
-Every call on a store, repeated, answers as the first time and changes nothing more: so a component that has something
-to write simply goes on asking, and a node outlives the absence of its store. It says so once, and once more when the
-store is back (N5).
+A repeated store call gives the same answer as the first call, and changes nothing more. A component that has something
+to write therefore repeats the call, and a node survives an outage of its store. The start and the end of the outage are
+logged once each (N5).
 
-A call that has not been answered after a heartbeat interval is logged while it still waits, and counts as a failure: a
-node whose heartbeat hangs is out of touch, and must not judge the silence of others by that time (protocol rule 16).
+A call without an answer after a heartbeat interval is logged while it still waits, and counts as a failure. A node
+whose heartbeat hangs has lost contact, and must not count that time as silence of other nodes (protocol rule 16).
 
-Some errors no waiting mends. If one is about a single request of a batch, the others must not suffer for it: the batch
-is halved until that one is found, and it alone is refused (protocol rule 12). A schema that has moved on is another
-matter: nobody with this program has any business there, and the node ends (protocol rule 26).
+Waiting does not solve some errors. If the error concerns a single request of a batch, the other requests must not fail
+with it. The batch is halved until that request is found, and only that one is refused (protocol rule 12). A newer
+schema is different: this program version may not use the store, and the node stops (protocol rule 26).
 """
 
 from __future__ import annotations
@@ -29,28 +29,43 @@ Q = TypeVar("Q")
 T = TypeVar("T")
 
 FIRST_WAIT: Final = 0.1
-"""Seconds; each wait is twice as long as the one before it."""
+"""Seconds before the first retry. Every later wait is twice as long as the one before."""
 _LONGEST_WAIT: Final = 5 * SECOND
 
 
 class Patience:
-    """One component's way of asking its store."""
+    """The retries of one component's store calls."""
 
     def __init__(
         self, component: str, log: Any, longest_wait: int = _LONGEST_WAIT, use: StoreUse | None = None
     ) -> None:
-        """It waits twice as long each time, up to `longest_wait` microseconds: a node's heartbeat interval, so that a
-        store which is away is asked about as often as it is when all is well. `use` adds up how long it takes."""
+        """Create the retries of a component.
+
+        Args:
+            component: The name for the log.
+            log: The log of the node.
+            longest_wait: The longest wait between retries, in microseconds. With a node's heartbeat interval, a store
+                in an outage gets about as many calls as usual.
+            use: Adds up the duration of the calls.
+        """
         self._use = use
         self._component, self._log, self._longest_wait = component, log, longest_wait / SECOND
         self.is_waiting = False
-        """Whether the store does not answer at the moment."""
+        """True if the store does not answer at the moment."""
         self._is_said = False
         self.failures = 0
-        """How often it has not answered, or not within a heartbeat interval, in all."""
+        """The number of calls that the store has not answered, or not within a heartbeat interval."""
 
     async def ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """What the store answers, however long that takes. Errors that asking again cannot mend are raised."""
+        """Call the store until it answers, without a time limit.
+
+        Args:
+            call: Makes the call.
+            what: A description of the call, for the log.
+
+        Raises:
+            StoreError: If a retry cannot help.
+        """
         if self._use is None:
             return await self._ask(call, what)
         with self._use.call():
@@ -82,7 +97,7 @@ class Patience:
                 return answer
 
     async def _timed(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """Call it, and say so if the answer takes longer than a heartbeat interval."""
+        """Make the call, and log it if the answer takes longer than a heartbeat interval."""
         after = round(self._longest_wait * SECOND)
         with logged_if_slow(self._log, self._component, what, after, on_slow=self._is_slow):
             return await call()
@@ -98,7 +113,17 @@ class Patience:
         what: str,
         refused: Callable[[Q, StoreError], T],
     ) -> Sequence[T]:
-        """What the store answers to each of a batch, in order; what it cannot do at all is answered by `refused`."""
+        """Call the store with a batch, and return the answers in order.
+
+        Args:
+            call: Makes the call with a part of the batch.
+            batch: The requests.
+            what: A description of the call, for the log.
+            refused: Makes the answer to a request that the store cannot carry out.
+
+        Raises:
+            SchemaError: If the schema of the store is newer than this program.
+        """
         try:
             return await self.ask(lambda: call(batch), what)
         except SchemaError:

@@ -1,4 +1,4 @@
-"""How long a node waits for its store: the time in which at least one call was in progress."""
+"""The time that a node waits for its store: at least one call was in progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["StoreUse"]
 
 
 class StoreUse:
-    """Adds up the time of calls; several calls at once count once. Used on one loop only."""
+    """The total duration of store calls. Simultaneous calls count once. Use it on one event loop."""
 
     def __init__(self, elapsed: Callable[[], int]) -> None:
         self._elapsed = elapsed
@@ -17,7 +17,7 @@ class StoreUse:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Measure one call, its repetitions included."""
+        """Measure one call, including its retries."""
         if not self._calls:
             self._since = self._elapsed()
         self._calls += 1
@@ -30,5 +30,5 @@ class StoreUse:
 
     @property
     def total(self) -> int:
-        """Microseconds since the start, the call in progress included."""
+        """Microseconds since the start, including the call in progress."""
         return self._total + (self._elapsed() - self._since if self._calls else 0)

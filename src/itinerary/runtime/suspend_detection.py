@@ -1,19 +1,19 @@
-"""Time that passed without this node: the machine was suspended, or somebody stopped the process (N6).
+"""The suspend detector: finds time that passed while the machine was suspended, or the process was stopped (N6).
 
     the node     ── turn ── turn ──┐                              ┌── turn ── turn ──
-    its clock    ──────────────────┴── an hour, all at once ──────┴──────────────────    sleep of the machine included
+    its clock    ──────────────────┴── an hour, all at once ──────┴──────────────────    includes sleep of the machine
     the store    ────────────────────────────────────────────────────────────────────
 
-Nobody's clock is wrong then, so no comparison of clocks shows it: the store and the node agree before and after. What
-shows it is a turn that should take a second or so and took an hour. Still the node's time has jumped, as far as the
-node can tell: others may have taken its work, its index is old, and whoever reads the log wants to know why everything
-was late. So it is on record like any other jump.
+All clocks are right in this case. A comparison of clocks shows nothing, because the store and the node agree before and
+after. The sign is a turn that should take about a second and took an hour. For the node, time has still jumped. Other
+nodes may have taken over its work, its index is old, and the log must show why everything was late. The node therefore
+records this like any other jump.
 
-A clock that was set looks the same at first. It differs from the store's afterwards: so nothing is believed until an
-answer of the store has agreed, and what turns out to be a clock that jumped is forgotten here (`forget`).
+A clock that was set looks the same at first, but then differs from the store's clock. A finding therefore counts only
+after an answer of the store has agreed. If a clock has jumped, the detector drops its finding (`forget`).
 
-The other clock, which stands still while the machine sleeps, tells a machine that slept from a process that was
-stopped, or did not get to run. Where there is none, it is called a stop.
+A second clock, which stands still while the machine sleeps, distinguishes a suspended machine from a stopped process.
+Without such a clock, the cause is reported as a stopped process.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = ["SLEPT", "STOPPED", "Standstill", "StoodStill"]
 SLEPT: Final = "the machine was suspended"
 STOPPED: Final = "this process was stopped, or did not get to run"
 _TURNS: Final = 5
-"""In the time that is worth telling: so often it is looked, and so much later it may be noticed."""
+"""Turns within the shortest reported time. More turns notice a suspend sooner."""
 
 
 class StoodStill(NamedTuple):
-    """For how long, and by what."""
+    """The duration for which the node stood still, and the cause."""
 
     lasted: int
     why: str
 
 
 class Standstill:
-    """Notices that time has passed without this node."""
+    """The detector of time that passed without this node."""
 
     def __init__(self, clock: StoreClock, least: int) -> None:
-        """Less than `least` is not worth telling: a loop is late now and then."""
+        """Create a detector. A time shorter than `least` is not reported, because a loop is late now and then."""
         self._clock, self._least, self._turn = clock, least, least // _TURNS
         self._turned_at = self._both()
         self._found: StoodStill | None = None
@@ -52,7 +52,7 @@ class Standstill:
         return self._clock.elapsed(), self._clock.awake()
 
     async def turn(self) -> None:
-        """Wait for as long as a turn should take, and see how long it took."""
+        """Wait for the duration of a turn, and compare with the time that has passed."""
         self._turned_at = self._both()
         await asyncio.sleep(self._turn / SECOND)
         (before, awake_before), (after, awake_after) = self._turned_at, self._both()
@@ -64,10 +64,10 @@ class Standstill:
         self._found = StoodStill(earlier + lasted, SLEPT if was_awake < lasted // 2 else STOPPED)
 
     def forget(self) -> None:
-        """It was a clock that jumped."""
+        """Drop the finding: a clock has jumped."""
         self._found, self._turned_at = None, self._both()
 
     def take(self) -> StoodStill | None:
-        """What was noticed since the last time, now that the store has agreed."""
+        """Return the finding since the last call. Call this when the store's clock has agreed."""
         found, self._found = self._found, None
         return found

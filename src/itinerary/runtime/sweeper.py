@@ -1,9 +1,10 @@
-"""The sweeper: sees to it that nothing due is without a row (protocol rule 19, R1).
+"""The sweeper: makes sure that every due instant has a row (protocol rule 19, R1).
 
-At the start of a node this is recovery; while it runs, it is how the share of a dead node gets done, and how the
-instants of a pause are recorded. What is missing is found by comparing what the timeline expects with what is there,
-from the watermark on, and becomes rows that are nobody's; what was claimed before everybody was gone is judged with
-it. `core.recovery.sweep` and `core.recovery.unstarted_claims` decide; the node that holds the plan carries it out.
+At the start of a node, the sweep is the recovery. While the node runs, the sweep creates the occurrences of dead nodes,
+and records the instants of a pause. The sweeper compares the instants that the timeline expects with the existing rows,
+from the watermark on. Missing instants become rows without an owner. The sweep also decides about rows that were
+claimed before all nodes stopped. `core.recovery.sweep` and `core.recovery.unstarted_claims` decide. The node that holds
+the plan carries it out.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from itinerary.stores.paging import decided_between, windows_after
 __all__ = ["LOOKS", "Sweeper"]
 
 LOOKS: Final = 5
-"""How often one looks for work between two heartbeats, and several nodes together sweep: once a second, as they are by
-default."""
+"""Looks for work of a node between two heartbeats, and sweeps of several nodes together. By default, both happen
+once a second."""
 _SAY_EVERY: Final = 20 * SECOND
-"""How often a node says that it is still behind with what was missed."""
+"""The interval between log lines while a node is behind with missed instants."""
 
 
 class Sweeper:
-    """Works off plans."""
+    """The component that carries out sweep plans."""
 
     def __init__(  # noqa: PLR0913 - everything that a sweep needs
         self,
@@ -57,19 +58,32 @@ class Sweeper:
         tell: Tell = nobody,
         lull: Comes = any_time,
     ) -> None:
-        """`lull` waits for a moment in which nothing is about to start."""
+        """Create a sweeper.
+
+        Args:
+            store: The store to sweep.
+            node: This node.
+            settings: The settings of the node.
+            clock: The store clock.
+            builder: Keeps the timeline.
+            elsewhere: Runs a function without blocking the loop.
+            log: The log of the node.
+            tell: Receives an event for each occurrence that the sweep ends.
+            lull: Waits for a moment in which nothing is about to start.
+        """
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
         self._elsewhere, self._log, self._tell = elsewhere, log, tell
         self._lull = lull
         self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
-        """Nodes that are known to be dead: their plans are taken over."""
+        """Nodes that are known to be dead. This node takes over their plans."""
         self.is_shared = False
-        """Others are there: what one of them does not get to is looked for more often, by whoever comes first."""
+        """True if other nodes are present. The sweep then runs more often, on the node that is first to notice that
+        it is due."""
         self._is_called = asyncio.Event()
 
     async def run(self) -> None:
-        """Sweep, again and again."""
+        """Sweep until cancelled."""
         while True:
             await self._lull()
             try:
@@ -79,8 +93,15 @@ class Sweeper:
             await self._until_due()
 
     def look(self, now: int, watermark: int) -> None:
-        """Be told how far the sweep is, each time that somebody looks at the store. Where nodes share the work, whoever
-        sees first that nobody has swept just now does it: a sweep holds everybody up for a moment, so one is enough."""
+        """Check after each read of the store whether a sweep is due.
+
+        Where nodes share the work, the first node that sees an old watermark sweeps. One sweep is enough, because a
+        sweep blocks all nodes for a moment.
+
+        Args:
+            now: The store's time.
+            watermark: The instant up to which everything is decided.
+        """
         due_every = self._settings.node_heartbeat_interval // LOOKS
         if self.is_shared and now - self._settings.takeover_after - watermark >= due_every:
             self._is_called.set()
@@ -96,10 +117,10 @@ class Sweeper:
                     return
 
     async def sweep(self) -> None:
-        """Decide everything up to a moment ago, unless somebody else is at it, or nobody knows what time it is.
+        """Decide everything up to a moment ago, unless another node sweeps, or the clock is in doubt.
 
-        If somebody has left a plan unfinished, that one comes first. It ends where it was to end, and another goes on
-        there: a node that starts has decided what was missed before it is ready.
+        If another node has left a plan unfinished, this node finishes that plan first, and then makes one for the rest.
+        A starting node has therefore decided all missed instants before it is ready.
         """
         if self._clock.is_in_doubt:
             return
@@ -110,11 +131,11 @@ class Sweeper:
 
     @property
     def _end(self) -> int:
-        """Where a plan ends that is made now."""
+        """The end of a plan that is made now."""
         return self._clock.now() - self._settings.takeover_after
 
     async def _work_off_one(self) -> int | None:
-        """Work off one plan, and return where it ended; None if this node has none to work off."""
+        """Carry out one plan, and return its end; None if this node has no plan to carry out."""
         plan = await self._plan()
         if plan is None or plan.owner != self._node:
             return None
@@ -124,10 +145,10 @@ class Sweeper:
         return swept_to
 
     async def _plan(self) -> SweepPlan | None:
-        """The plan that is to be worked off now: a new one, or one that somebody left unfinished.
+        """Return the plan to carry out now: a new one, or an unfinished one of another node.
 
-        Each try has an end of its own. A try that waited for the store through a long outage would make a plan that is
-        too old to recover what was claimed just before the outage.
+        Every retry computes a new end. After a long outage, the end of the first try would be too old to recover rows
+        that were claimed just before the outage.
         """
         plan = await self._patience.ask(lambda: self._store.begin_sweep(self._node, self._end), "sweep")
         if plan is not None and plan.owner != self._node and plan.owner in self.dead:
@@ -136,8 +157,10 @@ class Sweeper:
         return plan
 
     async def _work_off(self, plan: SweepPlan) -> SweepPlan | None:
-        """Go through a plan. What is left of it comes back, if the timeline or a claimed row has changed meanwhile: by
-        what is out of date nothing is written, so it is read again only then."""
+        """Carry out a plan. If the timeline or a claimed row has changed, return the rest of the plan.
+
+        The store refuses writes that are based on an old timeline, so the timeline is read again only then.
+        """
         timeline = self._builder.timeline
         said_at = self._clock.elapsed()
         made, found, steps = 0, 0, await self._steps(plan, timeline)
@@ -165,7 +188,7 @@ class Sweeper:
         return None
 
     def _log_lag(self, plan: SweepPlan, decided: int) -> None:
-        """Log how far the node is behind with what was missed: a node that starts is not ready before that is done."""
+        """Log how far the node is behind with missed instants. A starting node is not ready before they are decided."""
         self._log.warning(
             "sweep.behind",
             by_seconds=(self._clock.now() - plan.start) // SECOND,
@@ -175,7 +198,10 @@ class Sweeper:
         )
 
     async def _steps(self, plan: SweepPlan, timeline: Timeline) -> Iterator[SweepStep]:
-        """What the plan takes. Live it is short, and nearly always nothing is missing: then nothing more is read."""
+        """Return the steps of a plan.
+
+        While a node runs, a plan is short and usually empty. Nothing else is read then.
+        """
         grace_period = self._settings.grace_period
         is_short = plan.end - plan.start <= grace_period
         if is_short and await self._elsewhere(is_decided, plan, timeline):
@@ -199,6 +225,9 @@ class Sweeper:
         return await self._patience.ask(lambda: self._store.read(query), "sweep")
 
     async def _unstarted(self, plan: SweepPlan, timeline: Timeline) -> Unstarted:
-        """Read what was due and has not started. The claimed rows among it are recovered with what has no row."""
+        """Read due occurrences that have not started.
+
+        Claimed rows among them are recovered together with missing rows.
+        """
         rows = await self._read(Active(due_before=plan.end, limit=ACTIVE_MAX, with_lines=False))
         return unstarted(plan, timeline, rows, grace_period=self._settings.grace_period, now=self._clock.now())

@@ -1,12 +1,12 @@
-"""The syncer: writes what happened, in batches (L7).
+"""The syncer: writes changes in batches (L7).
 
-Updates wait until enough have come together, or the first has waited long enough, whichever is first; what cannot wait
-(an end, the gate of a launch) takes everything along that was there before it. One batch is on its way at a time, so
-the writes of an occurrence arrive in their order.
+Updates wait until there are enough of them, or until the first has waited long enough. An urgent update, such as an end
+or the gate of a launch, is written at once together with all earlier ones. Only one batch is in progress at a time, so
+the writes of an occurrence arrive in order.
 
-A batch that fails is tried again until it is written: every update has its number, so writing it twice changes nothing,
-and none is ever dropped. How many may wait, the core decides (L8). Statistics are not worth that: beyond their bound
-they are dropped, and counted. What is left of them when a node ends is written before it leaves (`flush`).
+A failed batch is repeated until it is written. Every update has a number, so a second write changes nothing, and no
+update is ever dropped. The core limits how many may wait (L8). Statistics beyond their limit are dropped and counted.
+When a node ends, it writes the remaining statistics before it leaves (`flush`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["Syncer"]
 
 CHANGES_AT_ONCE: Final = 1_024
 STATISTICS_MAX: Final = 3_600
-"""How many rows of statistics wait for a store that is away: an hour of them."""
+"""Rows of statistics that wait during a store outage: one hour."""
 
 
 class Buffer:
-    """Things that wait to be written together: until there are enough, or the first has waited long enough."""
+    """Items that wait to be written together, until there are enough or the first has waited long enough."""
 
     def __init__(self, threshold: int, interval: int) -> None:
         self._threshold, self._interval = threshold, interval / SECOND
@@ -43,7 +43,7 @@ class Buffer:
         self.items: list[Any] = []
 
     def change(self, threshold: int, interval: int) -> None:
-        """Wait for so many, or so long, from now on; what waits already does so too."""
+        """Use a new threshold and interval, also for the items that already wait."""
         self._threshold, self._interval = threshold, interval / SECOND
         if self._timer is not None:
             self._timer.cancel()
@@ -51,7 +51,7 @@ class Buffer:
         self.add(())
 
     def add(self, items: Sequence[Any], *, is_urgent: bool = False) -> None:
-        """Some more."""
+        """Add items."""
         self.items += items
         if self.items and (is_urgent or len(self.items) >= self._threshold):
             self._is_due.set()
@@ -59,11 +59,11 @@ class Buffer:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._is_due.set)
 
     async def due(self) -> None:
-        """Wait until there is something to be written."""
+        """Wait until items are due to be written."""
         await self._is_due.wait()
 
     def take(self, most: int) -> list[Any]:
-        """The first of them."""
+        """Remove and return the first items."""
         taken, self.items = self.items[:most], self.items[most:]
         if not self.items:
             self._is_due.clear()
@@ -74,7 +74,7 @@ class Buffer:
 
 
 class Syncer:
-    """Writes updates and statistics."""
+    """The component that writes updates and statistics."""
 
     def __init__(
         self,
@@ -95,26 +95,26 @@ class Syncer:
         self.dropped_statistics = 0
 
     def take_settings(self, settings: Settings) -> None:
-        """Write as often as these say."""
+        """Use the flush thresholds and intervals of these settings."""
         self._changes.change(settings.update_flush_threshold, settings.update_flush_interval)
         self._statistics.change(settings.stats_flush_threshold, settings.stats_flush_interval)
 
     @property
     def unwritten_updates(self) -> int:
-        """Updates that are not durable yet."""
+        """The number of updates that are not durable yet."""
         return len(self._changes.items) + self._on_the_way
 
     @property
     def unwritten_statistics(self) -> int:
-        """Rows of statistics that are not stored yet."""
+        """The number of statistics rows that are not stored yet."""
         return len(self._statistics.items) + len(self._rows_on_the_way)
 
     def write(self, changes: Sequence[Change], *, is_urgent: bool) -> None:
-        """Write these, in order: at once, or when enough have come together."""
+        """Write these changes in order: at once if urgent, otherwise with the next batch."""
         self._changes.add(changes, is_urgent=is_urgent)
 
     def keep(self, row: StatisticsRow) -> None:
-        """Store a row of statistics, some time."""
+        """Store a row of statistics with the next batch."""
         if self.unwritten_statistics >= STATISTICS_MAX:
             self.dropped_statistics += 1
             if self.dropped_statistics == 1:
@@ -123,7 +123,7 @@ class Syncer:
         self._statistics.add([row])
 
     async def run(self) -> None:
-        """Do so, for ever."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_changes(), name="updates")
             group.create_task(self._run_statistics(), name="statistics")
@@ -148,12 +148,12 @@ class Syncer:
             await self._keep_some(patience)
 
     async def flush(self, patience: Patience) -> None:
-        """Store the statistics that are left, when nobody else does so any more."""
+        """Store the remaining statistics, after `run` has ended."""
         while self.unwritten_statistics:
             await self._keep_some(patience)
 
     async def _keep_some(self, patience: Patience) -> None:
-        """What was on its way when its writer was ended is written again: a row is kept once."""
+        """Store one batch of statistics. An interrupted batch is written again, which stores no row twice."""
         rows = self._rows_on_the_way = self._rows_on_the_way or self._statistics.take(CHANGES_AT_ONCE)
         try:
             await patience.ask(lambda: self._store.note_statistics(rows), "statistics")

@@ -1,15 +1,15 @@
-"""How soon Python's threads take turns, in a process that is a node and nothing else.
+"""Faster switching between Python threads, for a process that runs only a node.
 
-Only one thread of a process runs Python code at a time. A thread that wants to run waits until the running one gives
-way, which Python asks for after 5 ms. On the way to a start the engine and the store's thread wait like this about
-twenty times, and each time they may find the web server's thread at work. With 5 ms, looking at a page could delay a
-start by 100 ms; with 0.1 ms it is 2 ms.
+Only one thread of a process runs Python code at a time. Another thread waits until the running one yields, which Python
+requests after 5 ms. Before a start, the threads of the scheduler and the store wait like this about twenty times. The
+web server's thread may be running every time. With 5 ms, a page view could delay a start by 100 ms. With 0.1 ms the
+delay is 2 ms.
 
-The kernel rounds such short waits up by its timer slack, which is 0.05 ms. On Linux the slack is lowered too. A thread
-inherits it from the one that starts it, so this is called before the node starts its threads.
+The kernel rounds such short waits up by its timer slack of 0.05 ms. On Linux this module lowers the slack too. A thread
+inherits the slack from the thread that starts it, so this must be called before the node starts its threads.
 
-`itinerary up` does this. An embedding program decides for itself: both values apply to the whole process. The cost is
-about 4 % of the time that a herd of 10,000 runs takes.
+`itinerary up` uses these settings. A program that embeds a node decides for itself, because both values apply to the
+whole process. The cost is about 4 % of the duration of 10,000 simultaneous runs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Final
 __all__ = ["switch_sooner"]
 
 _INTERVAL: Final = 0.0001
-"""Seconds after which a thread that runs is asked to give way."""
+"""Seconds after which Python asks a running thread to yield."""
 _TIMER_SLACK: Final = 1_000
 """Nanoseconds by which the kernel may end a wait late."""
 _PR_SET_TIMERSLACK: Final = 29
 
 
 def switch_sooner() -> None:
-    """Have threads take turns fifty times as often as usual."""
+    """Let threads take turns fifty times as often as usual."""
     sys.setswitchinterval(_INTERVAL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK, 0, 0, 0)  # a kernel that refuses keeps its 0.05 ms

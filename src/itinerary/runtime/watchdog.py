@@ -1,7 +1,7 @@
-"""The watchdog: notices when the loop that the coroutines of tasks run on is blocked (X4).
+"""The watchdog: reports when the event loop of the tasks' coroutines is blocked (X4).
 
-A coroutine that computes for a minute, or waits without `await`, holds up every other coroutine on its loop. The engine
-is not on that loop, so it goes on; and it can say who it is.
+A coroutine that computes for a minute, or waits without `await`, blocks every other coroutine on its loop. The node
+runs on another loop, so it continues to run and can name the task.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["Watchdog"]
 
 _LOOK_INTERVAL: Final = 1.0
 _PATIENCE: Final = 2 * SECOND
-"""For how long a loop may be busy before somebody is told."""
+"""The time for which a loop may be busy before the watchdog logs it."""
 
 
 class Watchdog:
-    """Looks at a loop from outside. `blocked_for` says for how long it has not answered, and what it is busy with."""
+    """A monitor of another event loop. `blocked_for` returns how long that loop has not answered, and what it runs."""
 
     def __init__(self, blocked_for: Callable[[], tuple[int, str | None]], log: Any) -> None:
         self._blocked_for, self._log = blocked_for, log
 
     async def run(self) -> None:
-        """Look, for ever; each blockade is logged when it is noticed, and when it is over."""
+        """Check until cancelled. Log the start and the end of every blockade."""
         longest, who = 0, None
         while True:
             await asyncio.sleep(_LOOK_INTERVAL)

@@ -1,12 +1,12 @@
-"""Zone data that a node brings with it, when it starts (protocol rules 3 and 5).
+"""Zone data that a node adds to the store when it starts (protocol rules 3 and 5).
 
-    the store has none of a zone that a job needs        it is entered
-    the store has an older table, and this node another  it is entered, and counts from now on
-    the store has a newer table than this node           nothing: the node computes with what is stored, like everybody
+    the store lacks a zone that a job needs              the node enters its table
+    the store has an older table than this node          the node enters its table, which is in force from then on
+    the store has a newer table than this node           no change: the node uses the stored table, like all nodes
 
-So in a rolling restart the first node with new zone data moves the whole fleet to it, at one instant, and what was
-claimed ahead and is not due by the new tables is withdrawn in the same transaction. Nodes with old zone data go on with
-the new tables as soon as they have read them, and till then the gate refuses whatever they ask for by the old ones.
+In a rolling restart, the first node with new zone data therefore moves all nodes to it, at one instant. The same
+transaction withdraws claims that were made ahead and are not due by the new tables. Nodes with old zone data use the
+new tables as soon as they have read them. Until then, the gate refuses requests that are based on the old tables.
 """
 
 from __future__ import annotations
@@ -25,13 +25,26 @@ from itinerary.schedules import ZoneData
 __all__ = ["bring_zone_data"]
 
 _ROUNDS_MAX: Final = 50
-"""How often others may change the timeline meanwhile before this gives up."""
+"""Changes of the timeline by other nodes during the update before this node gives up."""
 
 
 async def bring_zone_data(
     store: Store, clock: Clock, builder: IndexBuilder, data: ZoneData, *, by: str, elsewhere: Elsewhere, log: Any
 ) -> None:
-    """Enter what this node has and the store has not."""
+    """Enter the zone data that this node has and the store lacks.
+
+    Args:
+        store: The store.
+        clock: The store clock.
+        builder: Keeps the timeline.
+        data: The zone data of this node.
+        by: The author of the entries.
+        elsewhere: Runs a function without blocking the loop.
+        log: The log of the node.
+
+    Raises:
+        NodeError: If other nodes change the timeline too often.
+    """
     for _ in range(_ROUNDS_MAX):
         timeline = await builder.read()
         entries = await elsewhere(_entries, timeline, clock.now(), data, by)

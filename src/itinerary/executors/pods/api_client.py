@@ -1,14 +1,14 @@
-"""The API server: credentials, and the few calls that are made. The one module that knows `kubernetes-asyncio`.
+"""The API server: credentials, and the few calls to it. Only this module knows `kubernetes-asyncio`.
 
     KUBECONFIG is set            that file, or files
     in a pod                     the service account's token, which is read again as it changes
     neither                      ~/.kube/config
 
-Pods go in and out as JSON: the models of the library know one version of Kubernetes, and servers have another. What
-goes wrong is one of two things, and everybody else has to tell only these apart:
+Pods are passed as JSON, because the library's models know one version of Kubernetes, and servers have another. There
+are two kinds of errors, and callers need to distinguish only these:
 
-    Unreachable    no answer, or "later": the call may have been made or not; it is made again
-    Refused        an answer, and it is no: 404, 409, 403, 422 …
+    Unreachable    no answer, or "later": the server may have made the change or not; the caller retries
+    Refused        an answer that refuses: 404, 409, 403, 422 …
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = ["Cluster", "Refused", "Unreachable", "connect"]
 
 CALL_TIMEOUT: Final = 15.0
 WATCH_FOR: Final = 60
-"""After so many seconds the server ends a watch, and it is asked for again: one that is silently dead is found out."""
+"""Seconds after which the server ends a watch, and the client starts another. This detects a dead connection."""
 _LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LINE_MAX: Final = 4 * 1024 * 1024
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME: Final = "~/.kube/config"
 _CHUNK: Final = 65_536
 _TOKEN_FOR: Final = 60.0
-"""How long a token is used before it is asked for again, in seconds; who gives it knows whether it still holds."""
+"""Seconds after which a token is requested again. Its source knows whether the old one is still valid."""
 
 
 class Unreachable(ItineraryError):
-    """The API server did not answer, or said that it cannot now."""
+    """The API server did not answer, or cannot answer now."""
 
 
 class Refused(ItineraryError):
-    """The API server said no."""
+    """The API server refused a call."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class Refused(ItineraryError):
 
 
 async def connect() -> Cluster:
-    """Whatever the credentials of this process lead to. Raises ConfigError if there are none."""
+    """Connect to the cluster of this process's credentials. Raises ConfigError if there are none."""
     require_library()
     from kubernetes_asyncio import client  # noqa: PLC0415 - an extra, which takes a second to import
 
@@ -64,7 +64,7 @@ async def connect() -> Cluster:
 
 
 def _credentials() -> tuple[Any, str]:
-    """In a helper thread, since files are read, and programs may be run that give tokens."""
+    """Read the credentials, in a helper thread, because this reads files and may run programs that return tokens."""
     from kubernetes_asyncio import client, config  # noqa: PLC0415 - see above
 
     configuration = type.__call__(client.Configuration)
@@ -89,8 +89,8 @@ def _credentials() -> tuple[Any, str]:
 
 
 def _keep_fresh(configuration: Any, loader: Any) -> None:
-    """Ask again, now and then, for a token that is given by a program or a provider, and not for long."""
-    if not {"exec", "auth-provider"} & set(loader._user.value if loader._user else ()):  # noqa: SLF001 - nobody else knows
+    """Renew a short-lived token from a program or a provider regularly."""
+    if not {"exec", "auth-provider"} & set(loader._user.value if loader._user else ()):  # noqa: SLF001 - private
         return
     asked_at = time.monotonic()
 
@@ -110,15 +110,15 @@ class Cluster:
         self._api, self.namespace = api, namespace
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._api.api_client.close()
 
     async def create(self, namespace: str, pod: dict[str, Any]) -> dict[str, Any]:
-        """Create a pod. Refused with 409 if there is one of that name."""
+        """Create a pod. Raises Refused with status 409 if a pod of that name exists."""
         return await self._call(self._api.create_namespaced_pod, namespace, pod)
 
     async def find(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """The pod of that name, if there is one."""
+        """Return the pod of that name; None if there is none."""
         try:
             return await self._call(self._api.read_namespaced_pod, name, namespace)
         except Refused as error:
@@ -127,12 +127,22 @@ class Cluster:
             raise
 
     async def patch(self, namespace: str, name: str, patch: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Change a pod by a JSON patch."""
+        """Change a pod with a JSON patch."""
         kind = "application/json-patch+json"
         return await self._call(self._api.patch_namespaced_pod, name, namespace, list(patch), _content_type=kind)
 
     async def delete(self, namespace: str, name: str, uid: str, grace: int) -> bool:
-        """Ask for the end of a pod, if it is still the one with that UID. False if it is not there any more."""
+        """Delete a pod, if it still has that UID.
+
+        Args:
+            namespace: The namespace of the pod.
+            name: The name of the pod.
+            uid: The UID that the pod must have.
+            grace: The grace period, in seconds.
+
+        Returns:
+            False if that pod no longer exists.
+        """
         body = {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}
         try:
             await self._call(self._api.delete_namespaced_pod, name, namespace, body=body)
@@ -143,15 +153,18 @@ class Cluster:
         return True
 
     async def pods(self, namespace: str | None, selector: str) -> tuple[list[dict[str, Any]], str]:
-        """Those with these labels, in one namespace or in all, and the version of the list."""
+        """Return the pods with these labels, in one namespace or in all, and the version of the list."""
         call = self._api.list_pod_for_all_namespaces if namespace is None else self._api.list_namespaced_pod
         where = () if namespace is None else (namespace,)
         found = await self._call(call, *where, label_selector=selector)
         return found.get("items") or [], found["metadata"]["resourceVersion"]
 
     async def watch(self, namespace: str, selector: str, version: str) -> AsyncIterator[dict[str, Any]]:
-        """Events of those with these labels, from a version on, until the server ends it. Refused with 410 if it has
-        forgotten that version."""
+        """Yield the events of pods with these labels, from a version on, until the server ends the watch.
+
+        Raises:
+            Refused: With status 410 if the server no longer has that version.
+        """
         call = self._api.list_namespaced_pod(
             namespace,
             label_selector=selector,
@@ -178,7 +191,7 @@ class Cluster:
     async def log(
         self, namespace: str, name: str, container: str, write: Callable[[bytes], None], *, follow: bool
     ) -> None:
-        """What a container printed so far, or, if it is followed, until it ends."""
+        """Read the output of a container up to now, or until the container ends if `follow` is true."""
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CALL_TIMEOUT, sock_read=None if follow else CALL_TIMEOUT
         )
@@ -200,7 +213,7 @@ class Cluster:
 
 @asynccontextmanager
 async def _answer(call: Any) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The answer to a call, if it is a good one, for as long as it is read."""
+    """Open the answer to a call while it is read. Raises Unreachable or Refused for an error."""
     try:
         response: aiohttp.ClientResponse = await call
         async with response:

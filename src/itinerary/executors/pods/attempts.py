@@ -1,4 +1,4 @@
-"""An attempt that is a pod: what is known of it on this node, and what it comes to."""
+"""An attempt that is a pod: its state on this node, and its outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["PodAttempt"]
 
 
 class PodAttempt(InFlight):
-    """One attempt, and its pod as it was last seen."""
+    """An attempt, with the last observed state of its pod."""
 
     __slots__ = (
         "began_at",
@@ -46,35 +46,35 @@ class PodAttempt(InFlight):
     )
 
     def __init__(self, assignment: Assignment, registry: Registry) -> None:
-        """Raises ConfigError if it can be no pod."""
+        """Create the state of an attempt. Raises ConfigError if its definition is not a valid pod."""
         super().__init__(assignment)
         self.task: PodTask = read_pod(assignment.run.get("pod"))
         self.run: str | None = None
-        """What a function in it is told."""
+        """The message to a function in the pod."""
         if "python" in assignment.run:
             registry.check(assignment.run["python"])
             self.run = addressed(assignment, registry.prefixes)
         self.name, self.namespace = pod_name(assignment), ""
         self.began_at = 0.0
         self.life: asyncio.Task[None] | None = None
-        """What follows it."""
+        """The task that follows the pod."""
         self.reader: asyncio.Task[None] | None = None
-        """What reads its log along."""
+        """The task that follows the log."""
         self.tail = Tail()
         self.changed = asyncio.Event()
         self.sight: Sight | None = None
         self.last: Sight | None = None
-        """As it was when it was last there."""
+        """The last observed state in which the pod existed."""
         self.said: OccurrenceState | None = None
         self.troubled_at: float | None = None
         self.is_doomed = False
         self.is_deleted = False
-        """Itinerary has asked for its end."""
+        """True if Itinerary has deleted the pod."""
         self.was_there = False
-        """There was a pod of this name before: it is not made again."""
+        """True if a pod of this name existed before, and must not be created again."""
 
     def see(self, sight: Sight) -> None:
-        """It is like this now. News may come in any order: the answer to a call is not the newest by then."""
+        """Record a new state of the pod. States may arrive in any order: the answer to a call may be out of date."""
         last = self.last
         if last is not None and not sight.is_gone and _is_older(sight.version, last.version):
             return
@@ -84,11 +84,11 @@ class PodAttempt(InFlight):
         self.changed.set()
 
     def is_seen_in(self, namespace: str) -> bool:
-        """Whether its pod was there, in that namespace, when it was last seen."""
+        """True if the pod existed in that namespace when it was last observed."""
         return self.namespace == namespace and self.sight is not None and not self.sight.is_gone
 
     def patience(self, now: float) -> float | None:
-        """For how long what keeps it from running may go on; None: nothing does."""
+        """Return how many seconds the current problem of the pod may still last; None if it has no problem."""
         trouble = None if self.sight is None else self.sight.trouble
         if trouble is None:
             self.troubled_at = None
@@ -99,14 +99,14 @@ class PodAttempt(InFlight):
         return 0.0 if trouble.is_hopeless else max(left, 0.0)
 
     async def until_changed(self, wait: float | None) -> None:
-        """Until something happens to it, or for so many seconds."""
+        """Wait until the pod changes, or for this number of seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self.changed.wait()
         self.changed.clear()
 
     def let_go(self) -> None:
-        """Follow it no more."""
+        """Stop following the pod."""
         for task in (self.life, self.reader):
             if task is not None:
                 task.cancel()
@@ -114,10 +114,10 @@ class PodAttempt(InFlight):
     def too_late(self) -> str:
         return f"its pod could not be created in time; the API server did not answer for too long (attempt {self.name})"
 
-    # -- what it comes to ----------------------------------------------------------------------------------------------
+    # -- the outcome ---------------------------------------------------------------------------------------------------
 
     def outcome(self, sight: Sight) -> Outcome:
-        """What came of a pod that is over, and whose log was read."""
+        """Return the outcome of an ended pod whose log was read."""
         output = self.tail.text()
         letter = opened(sight.message) if self.run is not None else None
         if letter is not None and not (self.is_deleted and letter.ending is not Ending.SUCCEEDED):
@@ -149,6 +149,9 @@ class PodAttempt(InFlight):
 
 
 def _is_older(version: str, than: str) -> bool:
-    """Versions are numbers on every server there is, though nobody promises that: if they are not, the later one to
-    come counts."""
+    """True if a version is older than another.
+
+    Versions are numbers on all known servers, but this is not guaranteed. If they are not, the last one to arrive
+    counts.
+    """
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)

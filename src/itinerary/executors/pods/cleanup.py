@@ -1,7 +1,7 @@
-"""Pods that may have been left behind: of nodes that are gone, or over for long (K3).
+"""Pods that may have been left behind: pods of dead nodes, and pods that ended long ago (K3).
 
-They are found by the label that all of ours have, and say in an annotation where their rows are. Whether one may be
-removed is for the store to say (protocol rule 28), and is asked by `runtime.leftover_cleanup`.
+All pods of Itinerary have a common label, and an annotation with the location of their rows. The store decides whether
+a pod may be removed (protocol rule 28), and `runtime.leftover_cleanup` asks it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEFT_BEHIND: Final = MANAGED
 
 
 def leftover(pod: Mapping[str, Any]) -> Leftover | None:
-    """A pod as something left behind; None if it is none of ours, whatever its labels say, or is being removed."""
+    """Return a pod as a leftover; None if Itinerary did not create it, or if it is being deleted."""
     metadata = pod["metadata"]
     place = metadata.get("annotations", {}).get(PLACE, "")
     try:

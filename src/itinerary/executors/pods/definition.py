@@ -1,11 +1,11 @@
-"""What a task says of its pod: `{"pod": {"image": "local/train:1", "command": ["train"], "namespace": "jobs"}}`.
+"""The definition of a pod task: `{"pod": {"image": "local/train:1", "command": ["train"], "namespace": "jobs"}}`.
 
-    a pod            {"pod": {…}}                             its command is what it does
-    a function       {"python": "…", "pod": {…}}              with `executor = "pod"`: the image holds the code (K6)
+    a pod            {"pod": {…}}                             runs its command
+    a function       {"python": "…", "pod": {…}}              with `executor = "pod"`: the image contains the code (K6)
 
-Secrets and config maps are named, never copied: `env = {TOKEN = {secret = "api", key = "token"}}`. What Kubernetes has
-and this has not goes into `template`: metadata and spec of a pod, in Kubernetes' own words, under what is said here.
-Unknown keys are errors (Q7); those of the template are for the API server to judge.
+Secrets and config maps are named, never copied: `env = {TOKEN = {secret = "api", key = "token"}}`. `template` takes all
+other features of Kubernetes: metadata and spec of a pod, in the format of Kubernetes. The other keys override it.
+Unknown keys are errors (Q7). The API server checks the keys of the template.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from itinerary.schedules.durations import parse_duration
 __all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod", "require_library"]
 
 MAIN: Final = "main"
-"""The name of the container that does the work. A template may say more of it, and have others beside it."""
+"""The name of the container that does the work. A template may add settings to it, and other containers."""
 OURS: Final = "itinerary/"
-"""What our own labels and annotations begin with."""
+"""The prefix of Itinerary's own labels and annotations."""
 
 POD_KEYS: Final = (
     "image",
@@ -60,7 +60,7 @@ _START_TIMEOUT: Final = "1m"
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """One value of a secret or of a config map."""
+    """A value of a secret or a config map."""
 
     kind: Literal["secret", "config_map"]
     name: str
@@ -68,7 +68,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """All values of a secret or of a config map, as variables."""
+    """The values of a secret or a config map, as variables."""
 
     kind: Literal["secret", "config_map"]
     name: str
@@ -76,7 +76,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class PodTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod, as its task describes it."""
+    """A pod, as its task defines it."""
 
     image: str
     command: tuple[str, ...] | None
@@ -86,18 +86,19 @@ class PodTask(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None
     resources: Mapping[str, Mapping[str, str]]
     namespace: str | None
-    """None: the one of the node's credentials."""
+    """The namespace; None for the namespace of the node's credentials."""
     service_account: str | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     pull_policy: str | None
     start_timeout: int
-    """How long it may be unschedulable, or lack what it refers to, before it has failed; in microseconds."""
+    """The time for which the pod may be unschedulable, or lack a referenced object, before it fails; in
+    microseconds."""
     template: JsonObject
 
 
 def read_pod(given: object) -> PodTask:
-    """What a definition says of a pod. Raises ConfigError, which begins with the key."""
+    """Read the definition of a pod. Raises ConfigError, which begins with the key."""
     pod = check_keys("pod", given, POD_KEYS, "pod.")
     image = pod.get("image")
     if not isinstance(image, str) or not image or len(image) > 1_000 or re.search(r"\s", image):
@@ -122,7 +123,7 @@ def read_pod(given: object) -> PodTask:
 
 
 def require_library() -> None:
-    """Raise ConfigError if pods cannot be run here."""
+    """Raise ConfigError if the library for pods is not installed."""
     if find_spec("kubernetes_asyncio") is None:
         raise ConfigError(
             "a task is a pod, and kubernetes-asyncio, which runs pods, is not installed; "
@@ -131,7 +132,7 @@ def require_library() -> None:
 
 
 def in_order(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, in one order, whoever wrote it down: the same task is the same text."""
+    """Return the definition with its keys in a fixed order, so that equal tasks have equal text."""
     return {**{key: pod[key] for key in POD_KEYS if key in pod}, **pod}
 
 

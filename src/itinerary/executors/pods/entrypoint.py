@@ -1,10 +1,10 @@
-"""What runs in the pod of a Python function (K6): `python -m itinerary.executors.pods.entrypoint`.
+"""The program in the pod of a Python function (K6): `python -m itinerary.executors.pods.entrypoint`.
 
     ITINERARY_POD_RUN ─► the function, with its context ─► the termination message
 
-The function is looked up by its name, as in a worker process, in whatever the image has on its path. SIGTERM, which is
-what a pod gets when it is deleted, asks it to end: TaskCancelled is raised in a plain function, a coroutine is
-cancelled. What it prints, and a traceback or a result that is too long for the message, is in the log of the pod.
+The program looks up the function by its name, as in a worker process, in the module path of the image. A deleted pod
+gets SIGTERM, which asks the function to end: TaskCancelled is raised in a plain function, and a coroutine is cancelled.
+The log of the pod has the output of the function, and a traceback or result that is too long for the message.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from itinerary.model.attempts import Failed, Succeeded
 __all__ = ["main"]
 
 MESSAGE_VARIABLE: Final = "ITINERARY_POD_MESSAGE"
-"""Where the message goes, if not where Kubernetes reads it by default."""
+"""The variable with the path of the message, if it is not the default path of Kubernetes."""
 _MESSAGE: Final = "/dev/termination-log"
 
 
 def main() -> int:
-    """Run the function; the exit code says in one digit how it ended."""
+    """Run the function, and return the exit code: 0 for success, 1 for another end, 2 for a wrong call."""
     told = os.environ.pop(RUN_VARIABLE, None)
     if told is None:
         sys.stderr.write(f"{RUN_VARIABLE} is not set: this is started by Itinerary, in a pod of a task\n")

@@ -1,23 +1,25 @@
-"""From an attempt to its pod, and from the pod to an outcome.
+"""The executor of pods: from an attempt to its pod, and from the pod to an outcome.
 
-    begin ──► created, or found and adopted ──► seen, again and again ──► over ──► its log ──► Ended
+    begin ──► created, or found and adopted ──► observed until it ends ──► ended ──► its log ──► Ended
                                                   │ Moved: container_creating, running, terminating
-    stop  ──► deleted, with a grace               └ hopeless: Moved with the error, and the core stops it
-    kill  ──► deleted at once if it was to be stopped; else it is left alone, for it is another node's by now
+    stop  ──► deleted, with a grace period        └ hopeless: Moved with the error, and the core stops it
+    kill  ──► deleted at once after a stop; otherwise left alone, because another node may own it now
 
-**Who may delete.** A stop comes when it is durable that the attempt is to end, under the fence of this node (protocol
-rule 28). A kill alone says only that nobody here listens any more. And a pod is deleted by its UID: never a namesake.
+**Deletion.** A stop arrives when the decision to end the attempt is durable, under the fence of this node (protocol
+rule 28). A kill alone means only that this node no longer follows the attempt. A pod is deleted by its UID, never
+another pod of the same name.
 
-**Adoption.** A pod says in a label by which fence it is held. Who follows it writes its own fence there first, by a
-patch that fails if another was quicker; a higher one than one's own means that it is another's. So of two nodes that
-believe that an attempt is theirs, one follows the pod.
+**Adoption.** A label of the pod has the fence of its owner. A node that follows a pod first writes its own fence there,
+with a patch that fails if another node was faster. A fence higher than the node's own means that another node owns the
+pod. If two nodes both consider an attempt theirs, only one follows the pod.
 
-**Created once.** The name is the attempt's id, so a create whose answer was lost is made again, harmlessly. What has
-begun already, as its row says, is not created a second time if it is gone: somebody deleted it. A node that slept for
-long does not create what another may have followed to the end, and removed, meanwhile: not after `CREATE_WITHIN`, and
-finished pods are kept longer than that.
+**Created once.** The name is the attempt's id, so a create whose answer was lost can be repeated without harm. If the
+row says that the attempt has begun and the pod is gone, a user deleted it, and it is not created again. A node that
+slept for long must not create a pod that another node has followed to its end and removed. Nodes therefore create no
+pod later than `CREATE_WITHIN`, and keep finished pods longer than that.
 
-**Unreachable is not dead.** While the API server does not answer, nothing is concluded, and everything is tried again.
+**Unreachable does not mean dead.** While the API server does not answer, the executor draws no conclusions, and
+retries.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from itinerary.model.text import clean_text
 __all__ = ["CREATE_WITHIN", "PodExecutor"]
 
 CREATE_WITHIN: Final = 30 * 60.0
-"""The latest that a pod is created after its attempt was begun, in seconds."""
+"""The longest time from the beginning of an attempt to the creation of its pod, in seconds."""
 _CALLS_MAX: Final = 40
 _LAST_CALLS: Final = 5.0
 
@@ -57,7 +59,7 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 class PodExecutor(BaseExecutor[PodAttempt]):
-    """Runs attempts as pods, of whatever cluster the credentials of this process lead to."""
+    """The executor of pods, in the cluster of this process's credentials."""
 
     def __init__(
         self,
@@ -70,10 +72,17 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         policy: PodPolicy | None = None,
         reach: Callable[[], Awaitable[Cluster]] = connect,
     ) -> None:
-        """`node` is an id that no other start of any node has; `kill_grace` is what an attempt has from its stop to its
-        kill, in seconds; with `uses_pods` what was left behind is looked for even before the first pod is run. Pods
-        that name no namespace run in `namespace`; None: in the one of the credentials. `policy` says which pods may be
-        created; None: those that ask for no right on their machine."""
+        """Create the executor.
+
+        Args:
+            registry: The functions that definitions may name.
+            node: A unique id of this start of the node.
+            kill_grace: The time from the stop of an attempt to its kill, in seconds.
+            uses_pods: True to look for leftover pods even before the first pod runs.
+            namespace: The namespace of pods whose definition has none; None for the namespace of the credentials.
+            policy: The pods that may be created; None for pods without rights on their machine.
+            reach: Connects to the cluster.
+        """
         super().__init__()
         self._registry, self._node, self._kill_grace = registry, node or str(uuid4()), kill_grace
         self._uses_pods, self._namespace, self._reach = uses_pods, namespace, reach
@@ -89,7 +98,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         self._logs = Logs(self._calls, self._spawn)
 
     async def _shut_down(self) -> None:
-        """Let go. Pods go on: who has their occurrences next follows them."""
+        """Stop following. The pods continue, and the next owners of their occurrences follow them."""
         for attempt in self._in_flight.values():
             attempt.let_go()
         for watch in self._watches.values():
@@ -106,7 +115,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
 
     def _accept(self, assignment: Assignment) -> PodAttempt:
         attempt = PodAttempt(assignment, self._registry)
-        if not assignment.has_begun:  # a pod that runs already is followed to its end, whatever the policy is by now
+        if not assignment.has_begun:  # a running pod is followed to its end, even if the policy has changed
             self._policy.check(pod_spec(attempt.task, attempt.run), attempt.task.namespace)
         return attempt
 
@@ -168,7 +177,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         return nothing
 
     async def _turn(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> Outcome | None:
-        """Do what there is to do about a pod that is there, and wait for something to happen to it."""
+        """Handle the current state of an existing pod, and wait for the next change."""
         if sight.state is not attempt.said:
             attempt.said = sight.state
             self._say(Moved(attempt.key, sight.state))
@@ -185,7 +194,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         return None
 
     async def _placed(self, cluster: Cluster, attempt: PodAttempt) -> Outcome | None:
-        """Create the pod, or find it. None when it is followed here; else what has come of it."""
+        """Create the pod, or find it. Return None if this node follows it, otherwise the outcome."""
         assignment = attempt.assignment
         try:
             pod = await self._made_or_found(cluster, attempt)
@@ -203,7 +212,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         if sight.fence > assignment.fence:
             return Stopped(abandoned=True)
         if pod["metadata"]["labels"].get(NODE) != self._node or sight.fence != assignment.fence:
-            # Refused if somebody was quicker, or it is gone: then it is looked at again.
+            # Refused if another node was faster, or the pod is gone. The retry then reads it again.
             pod = await cluster.patch(attempt.namespace, attempt.name, adoption(self._node, assignment.fence, pod))
             _log.info("pod.adopted", pod=attempt.name, namespace=attempt.namespace, job=assignment.facts.job)
         attempt.see(seen(pod))
@@ -216,7 +225,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
                 return None
             try:
                 pod = manifest(attempt.task, attempt.assignment, self._node, attempt.run)
-                self._policy.check(pod["spec"], attempt.namespace)  # where it goes is known only now
+                self._policy.check(pod["spec"], attempt.namespace)  # the namespace is known only now
                 return await cluster.create(attempt.namespace, pod)
             except Refused as error:
                 if error.status != 409:
@@ -225,7 +234,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         return await cluster.find(attempt.namespace, attempt.name)
 
     async def _confirmed(self, cluster: Cluster, attempt: PodAttempt) -> Sight:
-        """Whether a pod that no watch shows any more is gone: it may as well be another node's by now."""
+        """Check whether a pod that the watch no longer shows is gone. Another node may have adopted it."""
         pod = await cluster.find(attempt.namespace, attempt.name)
         last = attempt.sight
         if pod is None or (last is not None and pod["metadata"]["uid"] != last.uid):
@@ -243,25 +252,24 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             attempt.see(gone(attempt.last))
 
     async def _force(self, attempt: PodAttempt) -> None:
-        """The end of a pod that did not end in time, or that nobody has seen yet. What cannot be done now is done by
-        whoever removes what was left behind."""
+        """Delete a pod that did not end in time, or was not observed yet. The cleanup of leftovers handles failures."""
         try:
             cluster = await self._connected()
             pod = await cluster.find(attempt.namespace or cluster.namespace, attempt.name)
             if pod is not None and (sight := seen(pod)).fence == attempt.assignment.fence:
                 await cluster.delete(pod["metadata"]["namespace"], attempt.name, sight.uid, 0)
-        except Exception as error:  # noqa: BLE001 - its attempt has ended
+        except Exception as error:  # noqa: BLE001 - its attempt has already ended
             _log.warning("pod.not_deleted", pod=attempt.name, error=str(error), hint="it is removed later")
 
     async def _retried(self, attempt: PodAttempt, call: Callable[[], Awaitable[T]]) -> T:
-        """Until the API server answers. That it does not says nothing about a pod."""
+        """Repeat a call until the API server answers. A failed call says nothing about the pod."""
         failures = 0
         while True:
             try:
                 async with self._calls:
                     return await call()
-            except (Unreachable, Refused) as error:  # a right that is lost may come back, and says nothing either
-                attempt.is_deleted = False  # if that was asked for, nobody knows whether it was heard
+            except (Unreachable, Refused) as error:  # a missing permission may be temporary, and says nothing either
+                attempt.is_deleted = False  # it is unknown whether the server has received the deletion
                 failures += 1
                 if failures == 1:
                     _log.warning("pod.unreachable", pod=attempt.name, error=str(error), hint="it is tried again")
@@ -300,17 +308,17 @@ class PodExecutor(BaseExecutor[PodAttempt]):
                 attempt.see(seen(pod))
             attempt.see(gone(attempt.last))
 
-    # -- what is left behind -------------------------------------------------------------------------------------------
+    # -- leftovers -----------------------------------------------------------------------------------------------------
 
     async def left_behind(self) -> Sequence[Leftover]:
-        """The pods of all nodes that this one may see, over or not; none if this node has nothing to do with pods."""
+        """Return the pods of all nodes that this node may see, ended or not; nothing if this node does not use pods."""
         if self._is_closed or (self._cluster is None and not self._uses_pods):
             return ()
         try:
             cluster = await self._connected()
             try:
                 pods, _ = await cluster.pods(None, LEFT_BEHIND)
-            except Refused:  # least privilege: only where this node runs pods
+            except Refused:  # with limited permissions, only the namespaces in which this node runs pods
                 pods = []
                 for namespace in {cluster.namespace, *self._watches}:
                     pods += (await cluster.pods(namespace, LEFT_BEHIND))[0]
@@ -321,7 +329,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         return [one for one in found if one is not None]
 
     async def remove(self, leftovers: Sequence[Leftover]) -> None:
-        """Remove these: the ends of their attempts are durable."""
+        """Remove these pods. The ends of their attempts are durable."""
         cluster = await self._connected()
         grace = max(1, int(self._kill_grace / 2))
         for one in leftovers:

@@ -1,8 +1,8 @@
-"""What pods print: read when they are over, or along with their end, when that takes the log with it.
+"""The output of pods: read after their end, or followed if the log disappears with the pod.
 
-A log is asked for once, after its container has ended. A pod that is being deleted is gone soon after that, and its log
-with it: so from the moment of its deletion it is followed, as far as there are connections for that. Whoever follows a
-log to the end of its container may find that the machine's own complaint about the missing container is the last line.
+A log is read once, after its container has ended. A deleted pod disappears soon after its end, together with its log.
+From its deletion on, the log is therefore followed, if there are enough connections. The last line of a followed log
+may be an error of the machine about the missing container.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from itinerary.executors.pods.watch import backed_off
 __all__ = ["LOG_PATIENCE", "Logs"]
 
 LOG_PATIENCE: Final = 30.0
-"""How long a log is asked for that cannot be had now, in seconds: the outcome is known, and others wait for it."""
+"""Seconds for which an unavailable log is requested. The outcome is known, and other components wait for it."""
 _LOG_END: Final = 5.0
-"""How long the log of a container that has ended may still be on its way."""
+"""Seconds to wait for the rest of the log after the container has ended."""
 _FOLLOWED_MAX: Final = 20
-"""How many logs are followed at a time: each takes a connection for as long as its container takes to end."""
+"""The most logs to follow at a time. A followed log uses a connection until its container ends."""
 _CONTAINER_GONE: Final = re.compile(rb'rpc error: code = NotFound desc = [^\n]*container "[0-9a-f]{64}"[^\n]*\Z')
 
 _log: Final = structlog.stdlib.get_logger()
 
 
 class Logs:
-    """Reads logs into the tails of attempts. `calls` is how many calls are made at a time."""
+    """The reader of logs into the tails of attempts. `calls` limits the simultaneous calls."""
 
     def __init__(
         self, calls: asyncio.Semaphore, spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -44,18 +44,18 @@ class Logs:
         self._followed = asyncio.Semaphore(_FOLLOWED_MAX)
 
     def follow(self, cluster: Cluster, attempt: PodAttempt) -> None:
-        """Read along until its end, from now on."""
+        """Follow the log of a pod until its end."""
         assert attempt.sight is not None, "it was placed"
         if attempt.reader is None and attempt.sight.has_started and not self._followed.locked():
             attempt.reader = self._spawn(self._read_along(cluster, attempt))
 
     async def _read_along(self, cluster: Cluster, attempt: PodAttempt) -> None:
         async with self._followed:
-            with suppress(Unreachable, Refused):  # what came is what there is
+            with suppress(Unreachable, Refused):  # the part that was read is kept
                 await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=True)
 
     async def read(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> None:
-        """Read what it printed, now that it is over."""
+        """Read the output of a pod after its end."""
         if attempt.reader is not None:
             await asyncio.wait([attempt.reader], timeout=_LOG_END)
             attempt.tail.cut(_CONTAINER_GONE)

@@ -1,12 +1,11 @@
-"""The pod of an attempt, as the API server wants it.
+"""The pod of an attempt, in the format of the API server.
 
-    name            the attempt's id: to create it twice is to create it once (K2)
-    labels          who it is: node, job, occurrence, attempt, and the fence it is held by
-    annotations     the same for people, and where its rows are
-    spec            the template, and what the task says on top; the container `main` does the work
+    name            the attempt's id: creating it twice has the effect of once (K2)
+    labels          the identity: node, job, occurrence, attempt, and the fence of its owner
+    annotations     the same for people, and the location of its rows
+    spec            the template, overridden by the other keys of the task; the container `main` does the work
 
-Pure: an assignment in, JSON out. What can go wrong is for the API server to say, and it is told apart from what can
-never be right by `definition`.
+Pure: an assignment in, JSON out. The API server reports errors of a pod. `definition` reports what can never be valid.
 """
 
 from __future__ import annotations
@@ -39,22 +38,29 @@ OCCURRENCE: Final = f"{OURS}occurrence"
 ATTEMPT: Final = f"{OURS}attempt"
 FENCE: Final = f"{OURS}fence"
 PLACE: Final = f"{OURS}place"
-"""Where its rows are: occurrence, place of the task, number of the attempt."""
+"""The location of its rows: occurrence, position of the task, number of the attempt."""
 MANAGED: Final = "app.kubernetes.io/managed-by=itinerary"
 
 
 def pod_name(assignment: Assignment) -> str:
-    """What an attempt's pod is called."""
+    """Return the name of an attempt's pod."""
     return str(assignment.facts.attempt_id)
 
 
 def selector(node: str) -> str:
-    """By which a node finds its pods."""
+    """Return the label selector of a node's pods."""
     return f"{NODE}={node}"
 
 
 def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None = None) -> dict[str, Any]:
-    """The pod. `run` is what a Python function in it is told; None: it has a command of its own."""
+    """Return the pod of an attempt.
+
+    Args:
+        task: The definition.
+        assignment: The attempt.
+        node: The id of this start of the node.
+        run: The message to a Python function in the pod; None for a pod with its own command.
+    """
     facts, key = assignment.facts, assignment.key
     template = task.template
     metadata = template.get("metadata", {})
@@ -85,22 +91,24 @@ def manifest(task: PodTask, assignment: Assignment, node: str, run: str | None =
 
 
 def pod_spec(task: PodTask, run: str | None = None) -> dict[str, Any]:
-    """Return the spec of a pod: its template, and what the task says over it."""
+    """Return the spec of a pod: its template, overridden by the other keys of the task."""
     spec = deepcopy(dict(task.template.get("spec", {})))
     if task.service_account is not None:
         spec["serviceAccountName"] = task.service_account
     if not spec.get("serviceAccountName"):
-        spec.setdefault("automountServiceAccountToken", False)  # a task that names no account calls no API server
+        spec.setdefault("automountServiceAccountToken", False)  # a task without an account calls no API server
     if run is not None:
-        spec.setdefault("enableServiceLinks", False)  # a service called itinerary would make variables of ours
+        spec.setdefault("enableServiceLinks", False)  # a service named itinerary would set variables with our prefix
     spec["restartPolicy"] = "Never"
     spec["containers"] = _containers(spec.get("containers", ()), _main(task, run))
     return spec
 
 
 def adoption(node: str, fence: int, seen: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A JSON patch by which a pod becomes another node's, if nobody else was quicker: it is still the pod that was
-    seen, under the fence that it was seen with."""
+    """Return a JSON patch that gives a pod to another node.
+
+    The patch fails if another node was faster: the pod must have the same UID and fence as in `seen`.
+    """
     metadata = seen["metadata"]
     return [
         {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
@@ -141,7 +149,7 @@ def _main(task: PodTask, run: str | None) -> dict[str, Any]:
 
 def _variable(name: str, value: str | Reference) -> dict[str, Any]:
     if isinstance(value, str):
-        return {"name": name, "value": value.replace("$(", "$$(")}  # text, and no reference to another variable
+        return {"name": name, "value": value.replace("$(", "$$(")}  # plain text, not a reference to another variable
     kind = "secretKeyRef" if value.kind == "secret" else "configMapKeyRef"
     return {"name": name, "valueFrom": {kind: {"name": value.name, "key": value.key}}}
 
@@ -152,7 +160,7 @@ def _all_of(source: Source) -> dict[str, Any]:
 
 
 def _containers(given: Iterable[Mapping[str, Any]], main: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of the template, with what is said of `main` on top; it comes first if the template has none."""
+    """Return the containers of the template, with `main` overridden. Without a `main` there, it is the first."""
     containers = [dict(one) for one in given]
     for place, container in enumerate(containers):
         if container.get("name") == MAIN:
@@ -162,8 +170,11 @@ def _containers(given: Iterable[Mapping[str, Any]], main: dict[str, Any]) -> lis
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Table by table; lists of named things by their names, and other lists one after the other, or, where order is
-    meaning (a command), the upper one."""
+    """Merge two tables recursively.
+
+    `env` is merged by name, and `envFrom` lists are joined. For other lists, such as a command, `above` replaces
+    `below`.
+    """
     found = dict(below)
     for key, value in above.items():
         under = found.get(key)

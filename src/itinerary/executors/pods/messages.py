@@ -1,11 +1,11 @@
-"""What is told to a function in a pod, and what comes back (K6).
+"""The message to a function in a pod, and its answer (K6).
 
     ITINERARY_POD_RUN                      the function and its context, as JSON, in the environment of the container
-    termination message of the container   how it ended: at most 4 kB, which is all that Kubernetes keeps
+    termination message of the container   how the function ended: at most 4 kB, the limit of Kubernetes
 
-A result or a traceback that is too long for the message is in the log of the pod, whole; of a traceback the message has
-the beginning and the end, of a result nothing, since half of one is none. The log is text for people, and nothing is
-read out of it (Q7).
+A result or a traceback that is too long for the message is complete in the log of the pod. The message has the
+beginning and the end of such a traceback, but no part of such a result, because part of a result is useless. The log is
+text for people, and the node reads no data from it (Q7).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["COMMAND", "LETTER_MAX", "RUN_VARIABLE", "Letter", "addressed", "lett
 
 RUN_VARIABLE: Final = "ITINERARY_POD_RUN"
 COMMAND: Final = ("python", "-m", "itinerary.executors.pods.entrypoint")
-"""What the container of a function runs, unless its task has another command that comes to the same."""
+"""The command in the container of a function, unless its task has another command with the same effect."""
 LETTER_MAX: Final = 4_096
 _RUN_MAX: Final = 120_000
-"""The longest value of a variable that Linux takes is 131,072 bytes."""
+"""The longest value of a variable in bytes. The limit of Linux is 131,072."""
 
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     names: tuple[str, ...] = ()
     result_bytes: int = 0
-    """How long a result was that has no place here."""
+    """The size of a result that is too long for this message."""
 
 
 _LETTERS: Final = msgspec.json.Decoder(Letter)
@@ -46,8 +46,15 @@ _RUNS: Final = msgspec.json.Decoder(Run)
 
 
 def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
-    """What a function is told. `prefixes` are the modules that the node allows, besides the function's own. Raises
-    ConfigError if that is too long."""
+    """Return the message to a function.
+
+    Args:
+        assignment: The attempt.
+        prefixes: The modules that the node allows, besides the function's own module.
+
+    Raises:
+        ConfigError: If the message is too long.
+    """
     name = assignment.run["python"]
     run = msgspec.json.encode(Run(name, assignment.key, assignment.facts, (split_name(name)[0], *prefixes), {}))
     if len(run) > _RUN_MAX:
@@ -59,12 +66,12 @@ def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
 
 
 def read_run(text: str) -> Run:
-    """What it was told, in the pod."""
+    """Read the message to a function, in the pod."""
     return _RUNS.decode(text)
 
 
 def letter_of(outcome: Outcome) -> Letter:
-    """What came of it."""
+    """Return the answer for an outcome."""
     match outcome:
         case Succeeded(result=result):
             return Letter(Ending.SUCCEEDED, result)
@@ -77,13 +84,13 @@ def letter_of(outcome: Outcome) -> Letter:
 
 
 def sealed(letter: Letter) -> bytes:
-    """As it is sent, cut to what Kubernetes keeps."""
+    """Encode an answer, cut to the limit of Kubernetes."""
     data = msgspec.json.encode(letter)
     if len(data) <= LETTER_MAX:
         return data
     if letter.result is not None:
         return msgspec.json.encode(Letter(letter.ending, result_bytes=len(letter.result.encode())))
-    for room in range(LETTER_MAX - 100, 0, -200):  # what is escaped takes more room than it is long
+    for room in range(LETTER_MAX - 100, 0, -200):  # escaped characters need more bytes
         data = msgspec.json.encode(Letter(letter.ending, error=clean_text(letter.error, room), names=letter.names[:3]))
         if len(data) <= LETTER_MAX:
             return data
@@ -91,7 +98,7 @@ def sealed(letter: Letter) -> bytes:
 
 
 def opened(message: str) -> Letter | None:
-    """What came back; None if it is no letter: the function took its process down, or wrote something of its own."""
+    """Read an answer; None if it is not valid, because the function ended its process or wrote its own message."""
     try:
         return _LETTERS.decode(message)
     except msgspec.DecodeError:

@@ -1,12 +1,12 @@
-"""Which pods a node may create: images, namespaces, service accounts, and rights on the machine that runs the pod.
+"""The pods that a node may create: images, namespaces, service accounts, and rights on the machine of the pod.
 
     pod_images              patterns of images: "registry.example.com/jobs/*"
     pod_namespaces          namespaces
     pod_service_accounts    service accounts; a pod that names none runs as "default"
-    pod_allow               rights on the machine, of RIGHTS below; without it none is allowed
+    pod_allow               rights on the machine, from RIGHTS below; by default none is allowed
 
-The policy looks at the pod as the API server would get it, with its template, and at every depth of it. A definition is
-checked when it is declared, and the pod again before it is created: by the settings of the node that creates it.
+The policy checks the pod as the API server would get it, with its template, and at every depth. A definition is checked
+when it is declared. The pod is checked again before its creation, with the settings of the node that creates it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ RIGHTS: Final = (
     "capabilities",
     "procMount",
 )
-"""The rights that `pod_allow` may name, in the words of Kubernetes."""
+"""The rights that `pod_allow` may name, in the terms of Kubernetes."""
 _BY_KEY: Final = {right.lower(): right for right in RIGHTS if right not in ("hostPorts", "capabilities")}
 _DEFAULT_ACCOUNT: Final = "default"
 _ACCOUNTS: Final = ("serviceaccountname", "serviceaccount")
 _NOTHING: Final = (None, False, 0, "", "Default")
-"""Values by which a pod asks for no right. `Default` is that of `procMount`."""
+"""Values that request no right. `Default` is a value of `procMount`."""
 
 
 class PodPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a node for its pods. A list that is None allows all; an empty list allows nothing."""
+    """The rules of a node for its pods. A list that is None allows everything, and an empty list allows nothing."""
 
     images: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -55,7 +55,7 @@ class PodPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             spec: The spec of the pod, as the API server would get it.
-            namespace: Where the pod would be; None if only the node's credentials know.
+            namespace: The namespace of the pod; None if only the node's credentials define it.
         """
         if namespace is not None and self.namespaces is not None and namespace not in self.namespaces:
             raise _not_allowed("namespace", namespace, self.namespaces, "pod_namespaces")
@@ -80,7 +80,7 @@ class PodPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_rights(key: str, given: Collection[str]) -> tuple[str, ...]:
-    """Return the rights of `pod_allow`. Raises ConfigError for one that does not exist."""
+    """Return the rights of `pod_allow`. Raises ConfigError for an unknown right."""
     for right in given:
         if right not in RIGHTS:
             hint = did_you_mean(right, RIGHTS, otherwise=f"there are {', '.join(RIGHTS)}")
@@ -96,7 +96,7 @@ def _not_allowed(what: str, value: object, allowed: Collection[str], setting: st
 
 
 def _matches(image: str, pattern: str) -> bool:
-    """True if an image fits a pattern, in which `*` stands for any text."""
+    """True if an image matches a pattern, in which `*` stands for any text."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), image, re.DOTALL) is not None
 
 
@@ -106,7 +106,10 @@ def _accounts(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _entries(spec: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield each key of a spec with its value, however deep. An API server may be lenient about case, so this is."""
+    """Yield every key of a spec with its value, at every depth.
+
+    Keys are in lower case, as API servers may ignore case.
+    """
     waiting: list[object] = [spec]
     while waiting:
         match waiting.pop():
@@ -120,7 +123,7 @@ def _entries(spec: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _right(key: str, value: object) -> str | None:
-    """Return the right that an entry asks for, if any."""
+    """Return the right that an entry requests, if any."""
     if any(value is one or (type(value) is type(one) and value == one) for one in _NOTHING):
         return None
     match key:

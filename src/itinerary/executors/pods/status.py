@@ -1,20 +1,20 @@
-"""A pod as it was seen, and what that means: which state its attempt is in, what keeps it, what it came to.
+"""The observed state of a pod, and its meaning: the state of the attempt, a problem, or the outcome.
 
-    no container runs yet                   container_creating      waiting may be for something that never comes:
-    `main` runs                             running                   its image, a node with room, a secret
-    a deletion is on its way                terminating
-    `main` has terminated, or the pod has   over, with one of:
+    no container runs yet                   container_creating      it may wait for something that never arrives:
+    `main` runs                             running                   its image, a machine with room, a secret
+    a deletion is in progress               terminating
+    `main` has terminated, or the pod has   ended, with one of:
 
     exit code 0              succeeded
-    exit code n              failed: what it printed says why
-    OOMKilled                it took more memory than its limit
+    exit code n              failed: the output says why
+    OOMKilled                it used more memory than its limit
     DeadlineExceeded         it ran longer than its activeDeadlineSeconds
     Evicted, Preempted       its machine needed the room, or was drained
-    NodeLost                 its machine is gone, and nobody knows how far it came
-    deleted                  by somebody, and not by Itinerary
+    NodeLost                 its machine is gone, and its progress is unknown
+    deleted                  by a user or another program, not by Itinerary
 
-The words are Kubernetes' own, in `status.reason`, in the states of containers and in the condition DisruptionTarget,
-which newer versions have. Pure: JSON in, values out.
+The reasons are those of Kubernetes, from `status.reason`, the states of containers, and the condition DisruptionTarget
+of newer versions. Pure: JSON in, values out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PULL: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable"}
 )
 _PULL_FAILED: Final = _PULL - {"ErrImagePull"}
-"""The first failure to pull may be a hiccup of the registry; who backs off has tried again."""
+"""Reasons that follow a retry. The first failed pull may be a temporary problem of the registry."""
 _NOT_STARTED: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _DISRUPTED: Final = {
     "PreemptionByScheduler": "preempted: a pod of a higher priority needed its room",
@@ -64,38 +64,38 @@ DELETED: Final = "its pod was deleted by somebody, and not by Itinerary"
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What keeps a pod from running, in words."""
+    """A problem that prevents a pod from running, as text."""
 
     error: str
     is_hopeless: bool
-    """Waiting will not mend it; else it is given some time."""
+    """True if waiting does not help. Otherwise the pod gets some time."""
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod at one moment."""
+    """The state of a pod at one moment."""
 
     uid: str
     version: str
     attempt: str | None
-    """Whose it says it is."""
+    """The attempt in the label of the pod."""
     fence: int
     state: OccurrenceState
     is_over: bool
     is_gone: bool = False
-    """Nothing is left of it."""
+    """True if the pod no longer exists."""
     error: str | None = None
-    """Why it failed, or is being ended by others; None if it succeeded, or while nothing is known of that."""
+    """The reason why the pod failed, or is being ended by others; None if it succeeded, or if that is not known."""
     message: str = ""
-    """What its main container wrote as its last words."""
+    """The termination message of its main container."""
     has_started: bool = False
-    """Whether its main container has ever run: then it has a log."""
+    """True if its main container has ever run, so that it has a log."""
     trouble: Trouble | None = None
     ended_at: int | None = None
-    """When its main container, or else the pod, came to its end, in microseconds by the cluster's clock."""
+    """The end of its main container, or otherwise of the pod, in microseconds by the cluster's clock."""
 
 
 def seen(pod: Mapping[str, Any]) -> Sight:
-    """What a pod is, from its JSON."""
+    """Return the state of a pod from its JSON."""
     metadata, status = pod.get("metadata", {}), pod.get("status", {})
     labels = metadata.get("labels", {})
     main = _main(status)
@@ -125,7 +125,7 @@ def seen(pod: Mapping[str, Any]) -> Sight:
 
 
 def gone(last: Sight | None) -> Sight:
-    """A pod of which nothing is left, and that was last seen like this."""
+    """Return the state of a pod that no longer exists, from its last observed state."""
     why = DELETED
     if last is not None and last.is_over:
         return msgspec.structs.replace(last, is_gone=True)
@@ -159,7 +159,7 @@ def _error(metadata: Mapping[str, Any], status: Mapping[str, Any], terminated: M
 
 
 def _outer_reason(status: Mapping[str, Any]) -> str | None:
-    """Why others ended it, if they say so."""
+    """Return why a pod was ended from outside; None if Kubernetes gives no reason."""
     if (reason := status.get("reason")) in _WORDS:
         return _said(_WORDS[reason], status.get("message", ""))
     for condition in status.get("conditions", ()):
@@ -170,8 +170,10 @@ def _outer_reason(status: Mapping[str, Any]) -> str | None:
 
 
 def _was_cut_short(metadata: Mapping[str, Any], terminated: Mapping[str, Any]) -> bool:
-    """Whether a deletion was asked for before its container came to its end. (The timestamp of a deletion is when its
-    grace is over.)"""
+    """True if the deletion was requested before the container ended.
+
+    The timestamp of a deletion is the end of its grace period.
+    """
     deleted_at, ended_at = _instant(metadata.get("deletionTimestamp")), _instant(terminated.get("finishedAt"))
     if deleted_at is None:
         return False

@@ -1,13 +1,13 @@
-"""One watch for all pods of a node in a namespace: not one for each, and nobody asks again and again how a pod is.
+"""A shared watch for all pods of a node in a namespace, instead of one per pod or regular requests.
 
-    list ─► what is there, and a version ─► watch from that version ─► events … ─► ended by the server: watch on
-      ▲                                                                   ├─► broken: after a while, watch on
-      └────────── the server has forgotten that version (410) ────────────┘
+    list ─► the existing pods, and a version ─► watch from that version ─► events … ─► ended by the server: watch again
+      ▲                                                                       ├─► broken: watch again after a while
+      └────────── the server no longer has that version (410) ────────────────┘
 
-A pod that was there and is not in a list was deleted while nobody looked. Only what was seen before the list was asked
-for can be missing from it: a pod that is made meanwhile is in none.
+A pod that existed and is missing from a list was deleted while there was no watch. Only pods that were observed before
+the request for the list can count as missing. A pod that is created during the request may be in no list.
 
-An API server that does not answer says nothing about pods (protocol rule 28): it is asked again, less and less often.
+An API server that does not answer says nothing about pods (protocol rule 28). The watch retries with growing delays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable
 __all__ = ["RETRY_MAX", "Watch", "backed_off"]
 
 RETRY_MAX: Final = 5.0
-"""The longest wait before the API server is asked again, in seconds."""
+"""The longest wait before a retry, in seconds."""
 _RETRY_FIRST: Final = 0.1
 _FORGOTTEN: Final = 410
 
@@ -31,12 +31,12 @@ _log: Final = structlog.stdlib.get_logger()
 
 
 def backed_off(failures: int) -> float:
-    """How long to wait after so many failures in a row, in seconds."""
+    """Return how long to wait after a number of failures in a row, in seconds."""
     return min(_RETRY_FIRST * (1 << min(failures - 1, 20)), RETRY_MAX)
 
 
 class Watch:
-    """What happens to the pods of a node in one namespace."""
+    """The watch of a node's pods in one namespace."""
 
     def __init__(
         self,
@@ -48,15 +48,23 @@ class Watch:
         gone: Callable[[str, dict[str, Any] | None], None],
         known: Callable[[], Collection[str]],
     ) -> None:
-        """`seen` is told of a pod as it is, `gone` of one that is there no more, by name; `known` are the names of
-        those that were there when they were last seen."""
+        """Create a watch.
+
+        Args:
+            cluster: The API server.
+            namespace: The namespace to watch.
+            selector: The label selector of the pods.
+            seen: Receives every new state of a pod.
+            gone: Receives the name of a pod that no longer exists, and its last state if known.
+            known: Returns the names of the pods that existed when they were last observed.
+        """
         self._cluster, self.namespace, self._selector = cluster, namespace, selector
         self._seen, self._gone, self._known = seen, gone, known
         self._version: str | None = None
         self._failures = 0
 
     async def run(self) -> None:
-        """Watch, for ever."""
+        """Watch until cancelled."""
         while True:
             try:
                 if self._version is None:
@@ -98,4 +106,4 @@ class Watch:
                 case "DELETED":
                     self._gone(pod["metadata"]["name"], pod)
                 case _:
-                    pass  # a bookmark says only how far it has come
+                    pass  # a bookmark has only a version
