@@ -1,12 +1,12 @@
-"""Stores: where everything durable lives.
+"""Stores: everything that must survive a restart.
 
-    tables, transaction     what there is to keep, and what an engine must be able to do with it
+    tables, transaction     the stored tables, and the operations that an engine provides on them
     ledger/                 the rules of the durable protocol, once for all engines
     memory, sqlite/, postgres/, lmdb/    the engines
 
-    store, opening          a store on an engine, and by its URL
+    store, urls             a store on an engine, and how its URL opens it
 
-An engine knows nothing of jobs or tasks. It keeps rows, and the promises of its transactions.
+An engine knows nothing of jobs or tasks. An engine keeps rows and guarantees its transactions.
 """
 
 from itinerary.stores.urls import open_store

@@ -1,4 +1,4 @@
-"""Waiting for something that must not be left half done, whatever happens to the one who waits."""
+"""Wait for work that must not be left half done, even if the waiting caller is cancelled."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ A = TypeVar("A")
 
 
 async def to_its_end(work: Coroutine[Any, Any, A]) -> A:
-    """Wait for this even if cancelled, and raise the cancellation then: nothing is under way any more when it comes.
+    """Wait until this work ends, even if the caller is cancelled, and raise the cancellation only then.
 
-    How the work ended is then nobody's concern: whoever cancelled is told that it was cancelled, and nothing else.
+    A cancelled caller gets the cancellation alone. The result or the error of the work is dropped.
     """
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait([task])
-        except asyncio.CancelledError as error:  # the wait's, never the task's
+        except asyncio.CancelledError as error:  # the wait was cancelled, never the task
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # taken note of
+            task.exception()  # marks the exception as retrieved
         raise cancelled
     return task.result()

@@ -1,7 +1,7 @@
-"""A store that belongs to one event loop, lent to somebody on another: each call is made where the store lives.
+"""A proxy for a store that belongs to another event loop: each call runs on the loop of the store.
 
-Some stores can be opened only once in a process (in memory, LMDB), so whoever looks at them beside the engine asks
-through it. What is lent is what people do with a store; what nodes do with it is not.
+A process can open some stores only once (in memory, LMDB), so readers beside the node call the store through the node.
+The proxy offers the operations of people, not those of nodes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ _CALLS: Final = frozenset({"amend", "append", "claim", "control", "count_prunabl
 
 
 def lent(store: Store, submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]]) -> Store:
-    """The store, for other loops. `submit` runs a coroutine on the store's own; if that is over, the store cannot be
-    reached."""
+    """Return a proxy of the store for other event loops.
+
+    Args:
+        store: The store, which lives on its own loop.
+        submit: Runs a coroutine on that loop. A NodeError from `submit` becomes StoreUnavailable.
+    """
     return cast("Store", _Lent(store, submit))
 
 

@@ -1,13 +1,13 @@
-"""What is the same in every store: how work is run, and how long one waits.
+"""The common part of every store: how work runs, and how long callers wait.
 
-A store runs *work*: a function of the ledger that gets a `Transaction` and returns an answer. It may run the same work
-again, after a deadlock or a lost connection; it answers only when what was written is durable.
+A store runs *work*: a ledger function that gets a `Transaction` and returns an answer. The store may run the same work
+again, after a deadlock or a lost connection. The store answers only when the writes are durable.
 
-    write(work)     in a transaction of its own, or in one with other work, each of which stands or falls alone
-    read(work)      in a transaction that only reads, beside those that write
+    write(work)     in a transaction of its own, or grouped with other work; each piece succeeds or fails alone
+    read(work)      in a read-only transaction, in parallel with writes
 
-`watch` tells that something has happened, never what: who hears it reads the store. It looks at the counters that
-`Transaction.tell` raises (see `news`); when, is each engine's own affair.
+`watch` reports which topics changed, never the change itself: the watcher then reads the store. `watch` compares the
+counters that `Transaction.tell` raises (see `notifications`). Each engine decides when to compare.
 """
 
 from __future__ import annotations
@@ -43,32 +43,34 @@ T = TypeVar("T")
 Work = Callable[[Transaction], T]
 
 POLL_INTERVAL: Final = 0.25
-"""Seconds between two looks at the counters."""
+"""Seconds between two polls of the counters."""
 ANSWER_TIMEOUT: Final = 30.0
-"""Seconds after which a file that does not answer is given up on. A slow disk can take ten seconds to sync; a node's
-silence is noticed after three heartbeats, 15 s."""
+"""Seconds after which callers give up on a file that does not answer.
+
+A slow disk can take ten seconds to sync. Other nodes notice a silent node after three heartbeats, 15 s.
+"""
 ANSWER_TIMEOUT_MAX: Final = 3_600.0
 CLOSE_TIMEOUT: Final = 3.0
-"""Seconds in which a store that is closed finishes what it was asked; then its threads are left behind."""
+"""Seconds that `close` waits for submitted work. After that it leaves the threads behind."""
 
 
 class SchemaSeen(msgspec.Struct, frozen=True):
-    """Which schema a store has, and which one this program would make of it."""
+    """The schema that a store has, and the schema that this program knows."""
 
     found: int | None
-    """None: no store has been made there yet."""
+    """None if the store does not exist yet."""
     known: int
     pending: tuple[str, ...] = ()
-    """The migrations that are still to be run, in order: `0002 more tables`."""
+    """The migrations that have not run yet, in order: `0002 more tables`."""
 
     @property
     def is_current(self) -> bool:
-        """Whether opening it would change nothing."""
+        """True if opening the store would change nothing."""
         return self.found == self.known
 
 
 class NoLog:
-    """The log of a store that nothing was said about: a command has its errors, and no log."""
+    """The default log of a store, which drops everything. A command reports errors, and has no log."""
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log nothing."""
@@ -78,70 +80,90 @@ class Engine(ABC):
     """The part of a store that knows where the rows are."""
 
     log: Any = NoLog()
-    """Where it says what callers are not told: connections that were cut, locks that others hold."""
+    """The log for events that callers do not get: cut connections, locks that other sessions hold."""
 
     rehearses_with = 0
-    """With how many occurrences everything should be gone through once, if that makes later times quicker."""
+    """The number of occurrences for the warm-up run at startup; 0 if a warm-up does not make later calls faster."""
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where it is, as messages may name it: without a password."""
+        """The address for messages, without a password."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, create what is not there yet, bring an older schema up to date; refuse a newer one.
+        """Connect, create missing tables and upgrade an older schema.
 
-        Once: for a store that was closed, another engine is made.
+        An engine opens once. After `close`, make a new engine.
+
+        Raises:
+            SchemaError: The schema is newer than this program.
         """
 
     async def schema(self) -> SchemaSeen:
-        """Which schema is there, before it is opened: nothing is made or changed for that. Raises a StoreError where
-        it cannot be reached, or is somebody else's."""
+        """Return the schema of the store before it is opened. Creates and changes nothing.
+
+        Raises:
+            StoreError: The store cannot be reached, or belongs to another program.
+        """
         return SchemaSeen(1, 1)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it has here, whether they are there or not; none, if it is elsewhere."""
+        """The local files of the store, whether they exist or not; empty if the store is remote."""
         return ()
 
     @property
     def file_mode(self) -> int:
-        """The permissions that its files should have: for their owner only, unless a group shares the store."""
+        """The permissions for the files: owner only, unless a group shares the store."""
         return 0o600
 
     async def warnings(self) -> list[str]:
-        """How it is set up so that our promises do not hold, in words, each with what to do about it."""
+        """Return the settings that break a guarantee, in words, each with what to do about it."""
         return []
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what was asked, and let go of everything. Closing twice has no effect."""
+        """Finish submitted work and release all resources. Closing twice has no effect."""
 
     def say_left_behind(self, threads: int, what: str) -> None:
-        """Log that threads did not end when the store was closed, since the server, or whatever it was, is silent."""
+        """Log that threads did not end when the store was closed, because the server or the disk does not answer."""
         hint = f"{what} did not answer while the store was closed; the process can end all the same"
         self.log.warning("store.left_behind", store=self.url, threads=threads, hint=hint)
 
     @abstractmethod
     async def write(self, work: Work[T]) -> T:
-        """Run work durably: when this returns it is committed; when this raises a StoreError it may not be."""
+        """Run work durably.
+
+        Returns:
+            The answer of the work, after the commit.
+
+        Raises:
+            StoreError: The work failed. The commit may have happened or not.
+        """
 
     @abstractmethod
     async def read(self, work: Work[T]) -> T:
-        """Run work that only reads."""
+        """Run work in a read-only transaction."""
 
     def transaction(self, end: Work[None], *, timeout: float) -> AbstractAsyncContextManager[TaskTransaction]:
-        """A transaction for a task's own statements (D6), which `end` is run in as the last thing before the commit.
+        """Return a transaction for a task's own statements (D6).
 
-        If the body or `end` raises, or more than `timeout` seconds have passed, nothing of it stands. A commit whose
-        answer did not come raises CommitInDoubt: the caller finds out what came of it (protocol rule 24).
+        If the body or `end` raises, or `timeout` seconds pass, the store rolls everything back.
+
+        Args:
+            end: Work that runs last, just before the commit.
+            timeout: Seconds for the whole transaction.
+
+        Raises:
+            CommitInDoubt: The commit got no answer. The caller looks up whether it happened (protocol rule 24).
+            TransactionError: The engine has no transactions for tasks.
         """
         del end, timeout
         raise TransactionError(f"{self.url} has no transactions for tasks; use SQLite or PostgreSQL")
 
     async def watch(self) -> AsyncIterator[frozenset[str]]:
-        """The topics that have been told of since the last look; the first look yields those that ever were."""
+        """Yield the topics that changed since the last poll. The first poll yields every topic with a counter."""
         seen: dict[str, int] = {}
         async with self.looks() as next_look:
             while True:
@@ -153,7 +175,7 @@ class Engine(ABC):
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """How `watch` waits until another look at the counters may be worth it."""
+        """Provide the wait between two polls of the counters by `watch`."""
         yield lambda: asyncio.sleep(POLL_INTERVAL)
 
     async def __aenter__(self) -> Self:
@@ -167,7 +189,11 @@ class Engine(ABC):
 
 
 def check_answer_timeout(seconds: float) -> float:
-    """The deadline that a URL names. Raises ConfigError if it is none."""
+    """Return the deadline that a URL names.
+
+    Raises:
+        ConfigError: The deadline is out of range.
+    """
     if not 0 < seconds <= ANSWER_TIMEOUT_MAX:
         raise ConfigError(f"answer_timeout = {seconds:g}: expected seconds above 0, up to {ANSWER_TIMEOUT_MAX:g}")
     return seconds

@@ -1,26 +1,27 @@
-"""One thread that writes: what waits together is committed together.
+"""Group commit: one writer thread that commits all waiting work together.
 
-A commit costs a wait for the disk, whatever is in it. So a store with one writer has a thread that takes all work that
-waits, runs it in one transaction, commits once, and only then answers:
+A commit costs one wait for the disk, whatever its size. So a store with one writer has a thread that takes all waiting
+work, runs it in one transaction, commits once, and only then answers:
 
     callers ──► queue ──► begin · savepoint, work, release · savepoint, work, undo · … · commit ──► answers
 
-**One stands or falls alone.** Work that raises is undone back to its savepoint, and its caller gets the error; the
-others are committed. **A transaction that is lost as a whole** (a full disk, a commit that fails) is rolled back and
-the session is asked to repair what was wrong: it can, and the same work runs again, or it cannot, and the group is
-halved until only those are told who are the reason (protocol rule 12). Work may therefore run more than once, as
-`Transaction` says.
+**Each piece of work succeeds or fails alone.** If work raises, the writer rolls back to its savepoint, and its caller
+gets the error. The rest is committed.
 
-**Nobody waits for ever.** A caller that is cancelled leaves; its work is skipped if it has not begun, and its answer is
-dropped if it has. Should the thread itself end by anything but `close`, all who wait, and all who come later, are told.
-A thread that is stuck in a call to the system cannot be stopped: when it has answered nothing for `answer_timeout`, its
-callers get StoreUnavailable, and the work that has not begun is skipped. The deadline counts from the last answer, so
-that a long queue which moves is waited for. `close` waits for a few seconds, and leaves a stuck thread behind.
+**A lost transaction** (a full disk, a failed commit) is rolled back, and the session tries to repair the cause. After a
+repair the same work runs again. Without one the writer halves the group until only the failing work gets the error
+(protocol rule 12). So work may run more than once, as `Transaction` says.
 
-**What can be put off is done in quiet**: when nothing has been asked for a moment, the session may do what would
-otherwise come in the middle of somebody's commit.
+**No caller waits without a limit.** The writer skips the work of a cancelled caller if it has not started, and drops
+its answer otherwise. If the thread ends by anything but `close`, all current and later callers get an error. A thread
+that is stuck in a system call cannot be stopped. If it answers nothing for `answer_timeout`, its callers get
+StoreUnavailable, and unstarted work is skipped. The deadline counts from the last answer, so a long queue that moves
+does not time out. `close` waits a few seconds, and leaves a stuck thread behind.
 
-Callers may be on any event loop. A group's answers are handed to each loop in one call: waking a loop is a system call.
+**Maintenance waits for idle time.** When no work has arrived for a moment, the session may do maintenance that would
+otherwise delay a commit.
+
+Callers may be on any event loop. The writer wakes each loop once per group, because waking a loop is a system call.
 """
 
 from __future__ import annotations
@@ -44,50 +45,54 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["GROUP_MAX", "Session", "Writer"]
 
 GROUP_MAX: Final = 1_000
-"""Pieces of work in one transaction."""
+"""The most pieces of work in one transaction."""
 _GROUP_FOR: Final = 0.1
-"""Seconds after which a transaction takes on no further work, so that the first in it is not kept waiting."""
+"""Seconds after which a transaction accepts no further work, so that its first caller does not wait too long."""
 _WAITING_MAX: Final = 100_000
-"""Pieces of work that may wait; who asks for more is told that the store is busy."""
+"""The most pieces of work in the queue. Beyond that a caller gets StoreBusy."""
 _QUIET: Final = 0.1
-"""Seconds without work, after some, that are taken for a pause."""
+"""Seconds without work that count as idle time."""
 _REPAIRS_MAX: Final = 64
-"""Repairs of one group: a session that repairs without end has a fault of its own."""
+"""The most repairs of one group. A session that repairs without end has a bug."""
 
 
 class Session(Protocol):
-    """What a store with one writer does in the writer's thread, and only there."""
+    """The operations of a single-writer store that run in the writer thread only."""
 
     def begin(self) -> None:
-        """Begin a transaction. If this raises, the whole group is told so, without asking `repair`."""
+        """Begin a transaction. If this raises, the whole group gets the error, without a call of `repair`."""
 
     def savepoint(self) -> Transaction:
-        """Mark a place to go back to, and return what the next work is run with."""
+        """Set a savepoint, and return the transaction for the next work."""
 
     def release(self) -> None:
-        """The work since the savepoint stands, with the rest of the transaction."""
+        """Keep the work since the savepoint, as part of the transaction."""
 
     def undo(self, error: Exception) -> None:
-        """The work raised this: go back to the savepoint, or raise it on, if the whole transaction is lost to it."""
+        """Roll back to the savepoint after this error of the work. Raise it again if the whole transaction is lost."""
 
     def commit(self) -> None:
-        """Make all of it durable."""
+        """Make the whole transaction durable."""
 
     def rollback(self) -> None:
-        """End the transaction, or what is left of it, without a trace. Must not raise, however far it had come."""
+        """Roll back the transaction, or the rest of it. Must not raise, in any state."""
 
     def repair(self, error: Exception) -> Exception | None:
-        """A transaction was lost to this error, and rolled back. None: try again; else what the callers are told."""
+        """Repair the cause of this error, which lost a transaction that is rolled back.
+
+        Returns:
+            None to run the group again; otherwise the error for the callers.
+        """
 
     def rest(self) -> None:
-        """Nothing has been asked for a moment: do what is better done now. Must not raise."""
+        """Do maintenance in idle time. Must not raise."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class _Asked:
-    """A piece of work, and who waits for it."""
+    """A piece of work, and the caller that waits for it."""
 
     __slots__ = ("future", "loop", "timer", "work")
 
@@ -100,7 +105,7 @@ class _Asked:
 
 
 class _Answer:
-    """What came of it."""
+    """The result or the error of a piece of work."""
 
     __slots__ = ("asked", "error", "value")
 
@@ -111,7 +116,7 @@ class _Answer:
 
 
 class Writer:
-    """The thread, and its queue. `connect` is called in the thread, since some sessions may not leave it."""
+    """The writer thread and its queue. The thread calls `connect`, because some sessions must stay in one thread."""
 
     def __init__(
         self,
@@ -129,14 +134,22 @@ class Writer:
         self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._refusal: str | None = "is not open"
-        """Why nothing can be asked, if so. Changed and looked at under the lock, so that nothing is queued too late."""
+        """The reason why the writer accepts no work, or None.
+
+        Read and written under the lock, so nothing is queued too late.
+        """
         self._thread = threading.Thread(target=self._live, name=f"{title} writer", daemon=True)
         self._started: _Asked | None = None
         self._ended: Future[None] = Future()
         self._answered_at = time.monotonic()
 
     async def start(self) -> None:
-        """Start the thread, once. Raises what `connect` raises, or StoreUnavailable if it does not answer."""
+        """Start the thread, once.
+
+        Raises:
+            StoreUnavailable: `connect` does not answer.
+            Exception: The error of `connect`.
+        """
         asked = self._started = _Asked(_nothing, asyncio.get_running_loop())
         with self._lock:
             self._refusal = None
@@ -144,11 +157,16 @@ class Writer:
         try:
             await self._answer(asked)
         except BaseException:
-            self._stop()  # no caller closes what could not be opened
+            self._stop()  # no caller closes a store that failed to open
             raise
 
     async def run(self, work: Work[T]) -> T:
-        """Run this durably, and return its answer."""
+        """Run work durably, and return its answer.
+
+        Raises:
+            StoreUnavailable: The store is closed, or the writer does not answer.
+            StoreBusy: The queue is full.
+        """
         if self._process != os.getpid():
             raise StoreError(f"{self._title} was opened before a fork, by process {self._process}: open it again here")
         asked = _Asked(work, asyncio.get_running_loop())
@@ -162,7 +180,7 @@ class Writer:
         return answer
 
     def allow(self, seconds: float) -> None:
-        """Give the thread so much time for what it does now, in place of the usual."""
+        """Give the current work of the thread this many seconds, instead of `answer_timeout`."""
         self._answered_at = time.monotonic() + max(0.0, seconds - self._answer_timeout)
 
     async def _answer(self, asked: _Asked) -> Any:
@@ -173,7 +191,7 @@ class Writer:
             asked.timer.cancel()
 
     def _give_up(self, asked: _Asked, asked_at: float) -> None:
-        """Tell a caller that its deadline has passed, unless the thread has answered others meanwhile."""
+        """Fail a caller whose deadline has passed, unless the thread has answered other callers since."""
         left = max(asked_at, self._answered_at) + self._answer_timeout - time.monotonic()
         if left > 0:
             asked.timer = asked.loop.call_later(left, self._give_up, asked, asked_at)
@@ -181,7 +199,7 @@ class Writer:
             asked.future.set_exception(unanswered(self._title, self._answer_timeout))
 
     async def close(self) -> bool:
-        """Do all that was asked, then end the thread. False: the thread did not end in time, and was left behind."""
+        """Finish all submitted work, then end the thread. Returns False if the thread did not end in time."""
         if self._process != os.getpid() or self._started is None:
             return True
         self._stop()
@@ -216,14 +234,14 @@ class Writer:
                 self._run(session, taken)
                 self._answered_at = time.monotonic()
             session.close()
-        except BaseException as error:  # noqa: BLE001 - the thread ends here, and those who wait must hear of it
+        except BaseException as error:  # noqa: BLE001 - the thread ends here, and waiting callers must get the error
             self._end(taken, error)
 
     def _end(self, taken: list[_Asked], error: BaseException) -> None:
-        """Nobody will answer any more: say so to those whose work was taken, those in the queue, and all who come."""
+        """Fail all callers: those of the taken work, those in the queue, and all later ones."""
         with self._lock:
             self._refusal = f"cannot be written to any more, its writer has ended: {error!r}; open it again"
-        while not self._queue.empty():  # nothing is added any more, and nobody else takes from it
+        while not self._queue.empty():  # nothing is added now, and no other thread takes from the queue
             if (asked := self._queue.get_nowait()) is not None:
                 taken.append(asked)
         if isinstance(error, StoreError):
@@ -235,7 +253,7 @@ class Writer:
             _tell([_Answer(asked, error=failure)])
 
     def _take(self, session: Session) -> list[_Asked]:
-        """Wait for work, and take what there is of it. Nothing: it is closed, and all is done."""
+        """Wait for work, and take all of it up to the group limit. An empty list means closed and finished."""
         try:
             asked = self._queue.get(timeout=_QUIET)
         except Empty:
@@ -251,7 +269,7 @@ class Writer:
             except Empty:
                 return taken
         if taken:
-            self._queue.put(None)  # the end was seen too early; nothing can have come after it
+            self._queue.put(None)  # the end marker came out too early; nothing can follow it in the queue
         return taken
 
     def _run(self, session: Session, taken: list[_Asked]) -> None:
@@ -266,17 +284,17 @@ class Writer:
                 taken = taken[middle:]
 
     def _together(self, session: Session, taken: list[_Asked]) -> list[_Answer]:
-        """The answers of one transaction, for as many as were in it; none if it was lost, and has to be halved."""
+        """Run one transaction, and return the answers of the work in it. Empty if the group must be halved."""
         for _ in range(_REPAIRS_MAX):
             try:
                 session.begin()
-            except Exception as error:  # noqa: BLE001 - it becomes the outcome of all that was asked
+            except Exception as error:  # noqa: BLE001 - the error becomes the outcome of the whole group
                 session.rollback()
                 return [_Answer(asked, error=error) for asked in taken]
             try:
                 answers = _work_through(session, taken)
                 session.commit()
-            except Exception as error:  # noqa: BLE001 - the session says what it means
+            except Exception as error:  # noqa: BLE001 - `repair` decides what the error means
                 session.rollback()
                 failure = session.repair(error)
                 if failure is not None:
@@ -291,21 +309,21 @@ class Writer:
 
 
 def _nothing(tx: Transaction) -> None:
-    """The work of starting."""
+    """Do nothing: the work that proves that the thread has started."""
 
 
 def _work_through(session: Session, taken: list[_Asked]) -> list[_Answer]:
-    """Run them one after the other, as far as the time goes. Raises only if the transaction is lost."""
+    """Run the work in order, until the time for a group is used up. Raises only if the transaction is lost."""
     answers: list[_Answer] = []
     until = time.monotonic() + _GROUP_FOR
     for asked in taken:
-        if asked.future.done():  # cancelled, or its deadline has passed
+        if asked.future.done():  # the caller was cancelled, or its deadline has passed
             answers.append(_Answer(asked))
             continue
         tx = session.savepoint()
         try:
             value = asked.work(tx)
-        except Exception as error:  # noqa: BLE001 - it becomes the outcome of this work
+        except Exception as error:  # noqa: BLE001 - the error becomes the outcome of this work
             session.undo(error)
             answers.append(_Answer(asked, error=error))
         else:
@@ -321,7 +339,7 @@ def _tell(answers: list[_Answer]) -> None:
     for answer in answers:
         by_loop[answer.asked.loop].append(answer)
     for loop, of_loop in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits there
             loop.call_soon_threadsafe(_settle, of_loop)
 
 
@@ -329,7 +347,7 @@ def _settle(answers: list[_Answer]) -> None:
     for answer in answers:
         future = answer.asked.future
         if future.done():
-            continue  # its caller was cancelled
+            continue  # the caller was cancelled
         if isinstance(answer.error, StopIteration):
             future.set_exception(RuntimeError("the work raised StopIteration, which a future cannot carry"))
         elif answer.error is not None:

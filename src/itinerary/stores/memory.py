@@ -1,10 +1,9 @@
-"""The memory engine: the reference that the others are held against, and the store of the simulator.
+"""The memory engine: the reference for the other engines, and the store of the simulator.
 
-Each table is a dictionary, with its keys in order beside it. A transaction keeps a journal of what it overwrote, and
-undoes it if the work raises; nothing else is needed for isolation, since nothing here waits. It is gone when the
-process is.
+A table is a dictionary, and a sorted list of its keys. A transaction keeps a journal of overwritten rows, and restores
+them if the work raises. Isolation needs nothing else, because nothing here waits. The data ends with the process.
 
-Its clock is handed to it. A test moves it, the simulator makes it jump; in a program it is the machine's.
+The caller passes the clock. A test moves it, the simulator makes it jump. In a program it is the clock of the machine.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ __all__ = ["MemoryEngine", "wall_clock"]
 
 
 def wall_clock() -> int:
-    """The machine's time in microseconds since the epoch."""
+    """Return the time of the machine, in microseconds since the epoch."""
     return time.time_ns() // 1_000
 
 
 class _Stored:
-    """One table's rows, and its keys and names in order."""
+    """The rows of one table, and its sorted keys and names."""
 
     def __init__(self) -> None:
         self.rows: dict[Values, Any] = {}
@@ -40,7 +39,7 @@ class _Stored:
         self.last_number = 0
 
     def copied(self) -> _Stored:
-        """The same, to be changed on its own: rows are values, and are shared."""
+        """Return an independent copy. Rows are immutable, so both share them."""
         copy = _Stored()
         copy.rows, copy.keys, copy.by_name, copy.names = (
             self.rows.copy(),
@@ -53,14 +52,14 @@ class _Stored:
 
 
 class MemoryEngine(Engine):
-    """Everything in this process, and only there."""
+    """An engine whose data lives in this process only."""
 
     def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
         self._clock = clock
         self._tables = {table.title: _Stored() for table in ALL}
 
     def copied(self, clock: Callable[[], int]) -> MemoryEngine:
-        """All that is in here, in an engine with another clock: from now on each goes its own way."""
+        """Return an independent copy of the data, in an engine with another clock."""
         copy = MemoryEngine(clock)
         copy._tables = {title: stored.copied() for title, stored in self._tables.items()}
         return copy
@@ -70,10 +69,10 @@ class MemoryEngine(Engine):
         return "memory:"
 
     async def open(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing to do: what is in memory goes with it."""
+        """Do nothing: the data ends with the process."""
 
     async def write(self, work: Work[T]) -> T:
         tx = MemoryTransaction(self._tables, self._clock())
@@ -88,7 +87,7 @@ class MemoryEngine(Engine):
 
 
 class MemoryTransaction:
-    """One transaction on the tables."""
+    """A transaction on the tables."""
 
     def __init__(self, tables: dict[str, _Stored], now: int) -> None:
         self._tables = tables
@@ -96,7 +95,7 @@ class MemoryTransaction:
         self._journal: list[tuple[Table[Any], Values, Any]] = []
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore every row that this transaction changed."""
         for table, key, before in reversed(self._journal):
             self._set(table, key, before)
 
@@ -106,7 +105,7 @@ class MemoryTransaction:
         return self._now
 
     def gate(self, *, exclusive: bool = False) -> None:
-        """Nothing else runs meanwhile."""
+        """Do nothing: no other transaction runs at the same time."""
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
         rows = self._tables[table.title].rows
@@ -116,7 +115,7 @@ class MemoryTransaction:
         return self.get(table, sorted(keys))
 
     def expect(self, table: Table[R], keys: Collection[Values]) -> None:
-        """Nothing is remembered here."""
+        """Do nothing: this engine has no cache."""
 
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         by_name = self._tables[table.title].by_name
@@ -145,7 +144,7 @@ class MemoryTransaction:
             self._keep(table, table.key_of(row), row)
 
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
-        del columns  # a row is kept whole
+        del columns  # rows are stored whole
         self.put(table, rows)
 
     def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
@@ -181,7 +180,7 @@ class MemoryTransaction:
         raise_counts(self, topics)
 
     def _numbered(self, table: Table[R], row: R) -> R:
-        """The row with the next number, which is not given back when the work is undone: a gap does no harm."""
+        """Return the row with the next number. An undone number is not reused: a gap does no harm."""
         stored = self._tables[table.title]
         stored.last_number += 1
         return msgspec.structs.replace(row, **{table.key[0]: stored.last_number})
@@ -193,7 +192,7 @@ class MemoryTransaction:
         self._set(table, key, row)
 
     def _set(self, table: Table[Any], key: Values, row: Any) -> None:
-        """Have this row under this key; None: have none."""
+        """Store this row under this key; None removes the row."""
         stored = self._tables[table.title]
         before = stored.rows.get(key)
         if row is not None:
@@ -220,7 +219,7 @@ def _rename(table: Table[Any], stored: _Stored, before: Any, row: Any) -> None:
 
 
 def _along(ordered: list[Values], prefix: Values, low: Values, high: Values) -> range:
-    """Where the keys stand that begin with `prefix` and go on from `low` to before `high`."""
+    """Return the positions of the keys that begin with `prefix` and continue from `low` to before `high`."""
     begin = bisect_left(ordered, prefix + low)
     if high:
         return range(begin, bisect_left(ordered, prefix + high))
@@ -228,6 +227,6 @@ def _along(ordered: list[Values], prefix: Values, low: Values, high: Values) -> 
 
 
 def _next(prefix: Values) -> Values:
-    """What comes after all keys that begin with `prefix`, and before all others that come after them."""
+    """Return the first possible key behind those that begin with `prefix`."""
     last = prefix[-1]
     return (*prefix[:-1], last + "\0" if isinstance(last, str) else last + 1)

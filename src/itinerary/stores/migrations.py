@@ -1,9 +1,9 @@
-"""Numbered migrations: files of SQL beside the engine that they are for, read in order, and only ever forward (D7).
+"""Numbered migrations: SQL files beside their engine, run in order and only forward (D7).
 
     0001_first_tables.sql      number 1, "first tables"
 
-A file that has been released is never changed again: what it did cannot be undone in stores that have run it, so a
-correction is the next number. A test holds what all of them make together against the declared tables.
+A released file never changes again, because stores that have run it cannot undo it. A correction gets the next number.
+A test compares the result of all migrations with the declared tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One step from the schema before to the schema with this number."""
+    """A step from the previous schema to the schema with this number."""
 
     number: int
     title: str
@@ -31,7 +31,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def migrations_of(package: str) -> list[Migration]:
-    """The migrations that lie in this package, in the order in which they are run."""
+    """Return the migrations in this package, in the order in which they run."""
     found = []
     for file in files(package).iterdir():
         if named := _FILE.fullmatch(file.name):

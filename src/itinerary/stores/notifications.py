@@ -1,10 +1,9 @@
-"""News: counters that go up when something has happened, and a bell for those who wait in this process.
+"""Notifications: a durable counter for each topic, and a bell that wakes watchers in this process.
 
-    tell(topics)  ──►  SIGNALS (topic, count)  ──►  watch: whose counter is another than at the last look?
+    tell(topics)  ──►  SIGNALS (topic, count)  ──►  watch: which counters changed since the last poll?
 
-A counter is durable and is raised with the commit that it tells of, so nothing is missed whatever becomes of those who
-wait. When to look is each engine's own affair (`Engine.news`): after some time, when the bell rings, when the file has
-changed.
+A counter is durable and goes up in the same commit as the change, so a watcher misses nothing. Each engine decides when
+to poll (`Engine.looks`): after some time, when the bell rings, or when the file has changed.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["TOPICS_MAX", "Bell", "changed", "counts", "raise_counts"]
 
 TOPICS_MAX: Final = 1_000
-"""The most topics that there can be news of."""
+"""The most topics that a store can have."""
 _NEVER: Final = SignalRow("", 0)
 
 
 def counts(tx: Transaction) -> dict[str, int]:
-    """How often each topic has been told of."""
+    """Return the counter of each topic."""
     return {row.topic: row.count for row in tx.scan(SIGNALS, limit=TOPICS_MAX)}
 
 
 def changed(seen: dict[str, int], now: dict[str, int]) -> frozenset[str]:
-    """The topics that have been told of since `seen`."""
+    """Return the topics whose counters differ from `seen`."""
     return frozenset(topic for topic, count in now.items() if seen.get(topic) != count)
 
 
 def raise_counts(tx: Transaction, topics: Collection[str]) -> None:
-    """`Transaction.tell`, of an engine that has no statement for it."""
+    """Raise the counters of these topics: `Transaction.tell` for an engine without a statement for it."""
     known = tx.get(SIGNALS, [(topic,) for topic in topics])
     tx.put(SIGNALS, [SignalRow(topic, known.get((topic,), _NEVER).count + 1) for topic in topics])
 
 
 class Bell:
-    """Wakes those who wait in this process, on whichever loop they are."""
+    """A bell that wakes the watchers in this process, on any event loop."""
 
     def __init__(self) -> None:
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the bell is rung."""
+        """Provide an event that is set whenever the bell rings."""
         event = asyncio.Event()
         self._listeners[event] = asyncio.get_running_loop()
         try:
@@ -58,7 +57,7 @@ class Bell:
             del self._listeners[event]
 
     def ring(self) -> None:
-        """Called from any thread."""
+        """Wake all watchers. Any thread may call this."""
         for event, loop in list(self._listeners.items()):
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop is closed, so no watcher waits there
                 loop.call_soon_threadsafe(event.set)

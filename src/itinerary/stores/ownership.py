@@ -1,19 +1,19 @@
-"""The users who can change the files of a store: the one who runs this process, root, and those the operator names.
+"""The users who may change the files of a store: the one who runs this process, root, and those the operator names.
 
-A store holds the commands that its nodes run. A user who can write to its files, or can put another file in their
-place, decides what a node runs. So a store that another user can change is refused, and the error says what to do:
+A store holds the commands that its nodes run. A user who can write to its files, or replace them, decides what a node
+runs. So a store that another user can change is refused, and the error says what to do. The reasons are:
 
-    a file, or the directory that it is in, belongs to another user
-    every user can write to it (for a directory without the sticky bit, which /tmp has)
+    the file or its directory belongs to another user
+    every user can write to it (for a directory: and it has no sticky bit, unlike /tmp)
     a group with other members can write to it
-    it is a symbolic link of another user, or one that leads nowhere: to create its target would be to follow it
+    it is a symbolic link of another user, or a dangling one: creating its target would follow the link
 
-`?owner=NAME` in the URL of the store names one more user, and `?group=NAME` a group, whose members share the store.
+`?owner=NAME` in the URL of the store names one more user. `?group=NAME` names a group whose members share the store.
 
-Root may read and change everything anyway, so for the commands that root runs (`sudo itinerary history`) only a link
-that leads nowhere is refused. A node of root runs what the store says as root, and is checked like all others.
+Root can read and change everything anyway. So for commands that root runs (`sudo itinerary history`), only a dangling
+link is refused. A node of root runs the commands of the store as root, and is checked like all others.
 
-Not checked: the directories above, and access control lists.
+Not checked: the parent directories further up, and access control lists.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ROOT: Final = 0
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """The users who may change the files of a store, beside root and the user who runs this process."""
+    """The users who may change the files of a store, besides root and the user who runs this process."""
 
     owner: int | None = None
     group: int | None = None
     is_node: bool = False
-    """True if what the store says is run here: then root is checked, too."""
+    """True if this process runs the commands in the store. Then the files are checked even for root."""
 
     @property
     def file_mode(self) -> int:
@@ -49,7 +49,11 @@ class Trust(msgspec.Struct, frozen=True):
         return 0o600 if self.group is None else 0o660
 
     def share(self, handle: int) -> None:
-        """Give an open file to the group that shares the store. Raises OSError if this user is no member of it."""
+        """Give an open file to the group that shares the store.
+
+        Raises:
+            OSError: This user is not a member of the group.
+        """
         if self.group is not None:
             os.fchown(handle, -1, self.group)
             os.fchmod(handle, self.file_mode)
@@ -60,7 +64,7 @@ class Trust(msgspec.Struct, frozen=True):
 
     @property
     def sees_all(self) -> bool:
-        """True if nothing is checked but links that lead nowhere: root, with a command that runs no task."""
+        """True if only dangling links are refused: for root, with a command that runs no task."""
         return os.geteuid() == _ROOT and not self.is_node
 
 
@@ -68,9 +72,11 @@ PRIVATE: Final = Trust()
 
 
 def check_files(paths: Iterable[Path], trust: Trust) -> None:
-    """Raise StoreError if another user can change one of these files, as far as they exist.
+    """Check that no other user can change these files or their directories. Missing files are allowed.
 
-    The directories that they are in are checked as well. Raises StoreUnavailable for a path that cannot be reached.
+    Raises:
+        StoreError: Another user can change one of them.
+        StoreUnavailable: A path cannot be reached.
     """
     directories: dict[Path, None] = {}
     for path in paths:
@@ -83,13 +89,21 @@ def check_files(paths: Iterable[Path], trust: Trust) -> None:
 
 
 def check_directory(path: Path, trust: Trust) -> None:
-    """Raise StoreError if another user can put files of a directory in each other's place."""
+    """Check that no other user can replace files in a directory.
+
+    Raises:
+        StoreError: Another user can.
+    """
     if _exists(path):
         _check(_target(path, trust), trust)
 
 
 def user_id(text: str) -> int:
-    """Read a user: a name or a number. Raises ValueError if there is none."""
+    """Return the id of a user, given by name or number.
+
+    Raises:
+        ValueError: The user does not exist.
+    """
     try:
         return int(text) if text.isdigit() else pwd.getpwnam(text).pw_uid
     except KeyError:
@@ -97,7 +111,11 @@ def user_id(text: str) -> int:
 
 
 def group_id(text: str) -> int:
-    """Read a group: a name or a number. Raises ValueError if there is none."""
+    """Return the id of a group, given by name or number.
+
+    Raises:
+        ValueError: The group does not exist.
+    """
     try:
         return int(text) if text.isdigit() else grp.getgrnam(text).gr_gid
     except KeyError:
@@ -120,7 +138,7 @@ def _target(path: Path, trust: Trust) -> Path:
     try:
         about = path.lstat()
     except OSError:
-        return path  # the file does not exist yet, or `_exists` says why it cannot be reached
+        return path  # the file does not exist yet, or `_exists` reports why it cannot be reached
     if not stat.S_ISLNK(about.st_mode):
         return path
     if not _exists(path):
@@ -147,7 +165,7 @@ def _check(path: Path, trust: Trust) -> None:
             f"it (chown {me} {path}), or add ?owner={owner} to the URL of the store if {owner} may"
         )
     if stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX:
-        return  # its files can be replaced by their owners only
+        return  # sticky bit: only owners can replace their files
     if about.st_mode & stat.S_IWOTH:
         raise StoreError(
             f"{path}: every user of this machine can write to it (its permissions are "

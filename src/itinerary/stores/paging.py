@@ -1,16 +1,16 @@
-"""What is too much for one answer of a store, read page by page to its end.
+"""Complete reads of answers that are too large for one query, page by page.
 
-    entries, then jobs        what is on the timeline after a revision, and the jobs that its entries are about
+    entries, then jobs        the timeline after a revision, and the jobs of its entries
     keys of occurrences       all of a range of instants
     windows                   all that end after an instant
-    of one instant            a job's occurrences of it: the scheduled one, and what was run again
+    of one instant            the occurrences of a job at it: the scheduled one, and its replays
 
-Everybody who compares what should be with what is reads these: a node, its sweep, an audit, a request. Whoever gets
-less than there is sees something lost that is there, or does it a second time. So nothing here has a limit at which it
-quietly ends: a page begins with the last of the page before it, and one that does not get any further is an error.
+Nodes, sweeps, audits and requests compare the expected state with these reads. A reader that gets too few rows would
+report a loss that did not happen, or run something twice. So no read here stops silently at a limit. A page begins with
+the last row of the page before it, and a page without progress is an error.
 
-Pages are read one after another, each from a moment of its own. What is read does not mind: a timeline only grows, and
-so does a range of the past, but for what is forgotten.
+Each page is read at its own point in time. That is safe: a timeline only grows, and so does a range of the past, except
+for pruned rows.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ __all__ = [
 
 _ROWS: Final = 10_000
 _KEYS: Final = 100_000
-"""Rows and keys on a page."""
+"""The most rows and keys on a page."""
 _BEFORE_ALL: Final = JobNumber(0)
 
 
 class Read(Protocol):
-    """Asks a store: `Store.read` itself, or somebody who asks again until there is an answer."""
+    """A call that queries a store: `Store.read` itself, or a wrapper that retries until the store answers."""
 
     async def __call__(self, query: Query[Answer]) -> Answer:
-        """What the store answers."""
+        """Return the answer of the store."""
 
 
 async def read_timeline(read: Read) -> Timeline:
-    """All of a store's timeline."""
+    """Return the whole timeline of a store."""
     return Timeline().extended(*await news_since(read, Timeline()))
 
 
 async def news_since(
     read: Read, timeline: Timeline, page_size: int = _ROWS
 ) -> tuple[Sequence[EntryRow], Sequence[JobRow]]:
-    """What has been entered since a timeline was read, and the jobs that are new; both empty if nothing has."""
+    """Return the entries since a timeline was read, and the new jobs; both empty if there are no entries."""
     entries = await entries_after(read, timeline.revision, page_size)
     if not entries:
         return (), ()
-    return entries, await jobs_after(read, max(timeline.jobs, default=_BEFORE_ALL), page_size)  # now none is missing
+    return entries, await jobs_after(read, max(timeline.jobs, default=_BEFORE_ALL), page_size)  # so no job is missing
 
 
 async def entries_after(read: Read, revision: int, page_size: int = _ROWS) -> list[EntryRow]:
-    """What was entered after a revision."""
+    """Return the entries after a revision."""
     found: list[EntryRow] = []
     while True:
         page = await read(Entries(found[-1].revision if found else revision, page_size))
@@ -75,7 +75,7 @@ async def entries_after(read: Read, revision: int, page_size: int = _ROWS) -> li
 
 
 async def jobs_after(read: Read, number: JobNumber = _BEFORE_ALL, page_size: int = _ROWS) -> list[JobRow]:
-    """The jobs that came after one."""
+    """Return the jobs with a number above this one."""
     found: list[JobRow] = []
     while True:
         page = await read(Jobs(found[-1].number if found else number, page_size))
@@ -85,11 +85,11 @@ async def jobs_after(read: Read, number: JobNumber = _BEFORE_ALL, page_size: int
 
 
 async def decided_between(read: Read, start: int, end: int, page_size: int = _KEYS) -> AsyncIterator[Sequence[Key]]:
-    """The keys of all occurrences in `[start, end)`, in order, a page at a time: there may be millions."""
+    """Yield the keys of all occurrences in `[start, end)`, in order, page by page: there may be millions."""
     last: Key | None = None
     while True:
         page = await read(Decided(start, end, page_size, last))
-        fresh = page[1:] if page and page[0] == last else page  # unless the last one was forgotten meanwhile
+        fresh = page[1:] if page and page[0] == last else page  # unless the last one was pruned since
         if len(page) < page_size:
             yield fresh
             return
@@ -100,8 +100,10 @@ async def decided_between(read: Read, start: int, end: int, page_size: int = _KE
 
 
 async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> list[OccurrenceRow]:
-    """The occurrences that answer for a window which ends after an instant, by where their windows end. One that is
-    extended while this reads moves on, and is taken as it was seen last."""
+    """Return the occurrences whose window ends after an instant, ordered by the end of their windows.
+
+    A window that is extended during the read moves to a later page. The last version wins.
+    """
     found: dict[Ref, OccurrenceRow] = {}
     begin: tuple[int | str, ...] | None = (instant + 1,)
     while begin is not None:
@@ -114,8 +116,10 @@ async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> lis
 
 
 async def occurrences_of(read: Read, job: JobNumber, instant: int, limit: int = 1_000) -> list[OccurrenceRow]:
-    """A job's occurrences of one instant, in the order in which they were made: the one that was due then, and what was
-    run again of it. Of more than `limit`, which nobody has asked for by hand, some are left out."""
+    """Return the occurrences of a job at one instant, in order of creation: the scheduled one, and its replays.
+
+    At most `limit` are returned. A job reaches that limit only if a program requests the replays.
+    """
     first = Key(instant, job, min(Kind), "")
     keys = [key for key in await read(Decided(instant, instant + 1, limit, first)) if key.job == job]
     return sorted((await read(ByKey(tuple(keys)))).values(), key=lambda row: row.ref)

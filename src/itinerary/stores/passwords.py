@@ -1,4 +1,4 @@
-"""The password in the address of a store: it is found, hidden from all outputs, and left out where people read it."""
+"""The password in the address of a store: found, masked in all outputs, and left out of shown addresses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _IN_QUERY: Final = re.compile(r"(?i)\b(password|passfile|sslpassword)=([^&]*)")
 
 
 def passwords_in(url: str) -> list[str]:
-    """Return the passwords in the address of a store, as they are written and as they are decoded."""
+    """Return the passwords in the address of a store, both as written and decoded."""
     found = [password for password in _written(url) if password]
     return list(dict.fromkeys(form for password in found for form in (password, unquote(password))))
 
 
 def has_password(url: str) -> bool:
-    """True if the address of a store has a password in it."""
+    """True if the address of a store contains a password."""
     return bool(passwords_in(url))
 
 
@@ -34,9 +34,9 @@ def address_without_password(url: str) -> str:
 
 
 def hide_passwords(url: str) -> None:
-    """Have no output show the password in this address.
+    """Mask the password in this address in all outputs.
 
-    A password that stands in the rest of the address as well, such as `postgres`, is a word that outputs need.
+    A password that also occurs elsewhere in the address, such as `postgres`, stays visible: outputs need that word.
     """
     shown = address_without_password(url) + _user(url)
     for password in passwords_in(url):
@@ -58,6 +58,6 @@ def _user(url: str) -> str:
 
 
 def _credentials(url: str) -> str:
-    """The part between `//` and the last `@`: the user and the password."""
+    """Return the part between `//` and the last `@`: the user and the password."""
     before, at, _ = url.rpartition("@")
     return before.partition("//")[2] if at else ""

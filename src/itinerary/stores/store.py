@@ -1,9 +1,11 @@
-"""The store: the ledger's functions, run on an engine.
+"""The store: the ledger functions, run on an engine.
 
-What it adds is what no transaction can do for itself. A batch that holds something which can never be written must not
-be tried for ever (protocol rule 12): it is halved until the one is found, and that one's occurrence is failed with the
-reason. Configurations are numbered once and remembered. A task's commit whose answer was lost is found out about
-(protocol rule 24).
+The store adds three things that a single transaction cannot do:
+
+- Retrying a batch with an unwritable value would never end (protocol rule 12). The store halves the batch until it
+  finds the item, and fails the occurrence of that item with the reason.
+- Configurations get a number once, and the store caches the numbers.
+- If the answer to a task's commit is lost, the store looks up whether the commit happened (protocol rule 24).
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ A = TypeVar("A")
 Q = TypeVar("Q")
 
 _CONFIGS_MAX: Final = 50_000
-"""How many numbers of configurations are remembered."""
+"""The most configuration numbers in the cache."""
 
 
 class EngineStore:
@@ -68,33 +70,33 @@ class EngineStore:
         return self._engine.url
 
     def log_to(self, log: Any) -> None:
-        """Say in this log what callers are not told: connections that were cut, locks that others hold."""
+        """Set the log for events that callers do not get: cut connections, locks that other sessions hold."""
         self._engine.log = log
 
     async def open(self) -> None:
         await self._engine.open()
-        if not await self._engine.read(ledger.is_prepared):  # a store on a full disk can be opened, and read
+        if not await self._engine.read(ledger.is_prepared):  # a store on a full disk can still be opened and read
             await self._engine.write(ledger.prepare)
 
     async def close(self) -> None:
         await self._engine.close()
 
     async def schema(self) -> SchemaSeen:
-        """Which schema is there, before it is opened: nothing is made or changed for that."""
+        """Return the schema of the store before it is opened. Creates and changes nothing."""
         return await self._engine.schema()
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it has here; none, if it is elsewhere."""
+        """The local files of the store; empty if the store is remote."""
         return self._engine.files
 
     @property
     def file_mode(self) -> int:
-        """The permissions that its files should have."""
+        """The permissions that the files should have."""
         return self._engine.file_mode
 
     async def warnings(self) -> list[str]:
-        """How it is set up so that our promises do not hold, in words (protocol rule 27)."""
+        """Return the settings that break a guarantee, in words (protocol rule 27)."""
         return await self._engine.warnings()
 
     async def __aenter__(self) -> Self:
@@ -155,7 +157,10 @@ class EngineStore:
         return [begun.get(request.ref) or answers[request.ref] for request in starts]
 
     async def _with_last_runs(self, answers: Sequence[Started | Refused]) -> Sequence[Started | Refused]:
-        """Look up the last run where its job's slot does not say it: that may take a while, and holds up no write."""
+        """Look up the last run where the overlap slot does not have it.
+
+        The lookup may be slow, so it blocks no write.
+        """
         refs = tuple(one.ref for one in answers if isinstance(one, Started) and not one.knows_last_run)
         if not refs:
             return answers
@@ -176,7 +181,7 @@ class EngineStore:
         try:
             return await self._engine.write(lambda tx: ledger.begin(tx, owner, revision, plain, configs))
         except Unwritable:
-            return []  # whose fault that is is found out one by one
+            return []  # `start` then finds the unwritable one
 
     async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
         _check_size(changes)
@@ -190,7 +195,7 @@ class EngineStore:
         return await _halving(run, changes, fail)
 
     async def _fail(self, owner: NodeNumber, change: Change, error: Unwritable) -> Refused:
-        """End an occurrence that has something to say which cannot be written."""
+        """End an occurrence whose write cannot be stored."""
         why = f"a write could not be stored: {error}"
         end = Change(
             change.ref,
@@ -202,7 +207,7 @@ class EngineStore:
         return answer if isinstance(answer, Refused) else Refused(change.ref, Refusal.UNWRITABLE, why)
 
     async def _fail_unstarted(self, owner: NodeNumber, request: Start, error: Unwritable) -> Refused:
-        """End an occurrence that can never be started, since its first rows cannot be written."""
+        """End an occurrence that can never start, because its first rows cannot be written."""
         why = f"its start could not be stored: {error}"
 
         def end(tx: Transaction) -> Refused:
@@ -225,7 +230,7 @@ class EngineStore:
         return await self._engine.write(lambda tx: ledger.control(tx, by, requests))
 
     async def _numbered(self, bodies: Collection[str]) -> dict[str, int]:
-        """The numbers of configurations: remembered, or given out in a transaction of its own."""
+        """Return the numbers of configurations, from the cache or from a transaction of its own."""
         known = {body: self._configs[body] for body in bodies if body in self._configs}
         if missing := [body for body in bodies if body not in known]:
             given = await self._engine.write(lambda tx: ledger.number_configs(tx, missing))
@@ -235,7 +240,7 @@ class EngineStore:
             self._configs |= given
         return known
 
-    # -- the sweep, and forgetting -----------------------------------------------------------------------------------
+    # -- the sweep and pruning ---------------------------------------------------------------------------------------
 
     async def begin_sweep(self, by: NodeNumber, end: int, seize: int | None = None) -> SweepPlan | None:
         return await self._engine.write(lambda tx: ledger.begin_sweep(tx, by, end, seize))
@@ -248,7 +253,10 @@ class EngineStore:
         return await self._engine.write(lambda tx: ledger.prune(tx, rules, cursor))
 
     async def count_prunable(self, rules: Retention, cursor: PruneCursor) -> Pruned:
-        """How many occurrences one small step of forgetting would remove; the cursor is one of its own."""
+        """Return the number of occurrences that one small pruning step would remove.
+
+        The cursor is separate from `prune`.
+        """
         return await self._engine.read(lambda tx: ledger.count_prunable(tx, rules, cursor))
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -312,8 +320,10 @@ class EngineStore:
                 raise TransactionError(f"the task's transaction on {self.url} was not committed: {doubt}") from doubt
 
     async def _has_happened(self, owner: NodeNumber, success: Change, failure: Change) -> bool:
-        """Whether a commit in doubt happened. Where it did not, `failure` is written, and it never can (protocol rule
-        24)."""
+        """True if a commit in doubt happened.
+
+        If not, `failure` is written, so the commit can never happen (rule 24).
+        """
 
         def find_out(tx: Transaction) -> bool:
             return isinstance(ledger.write_once(tx, owner, failure), Refused) and ledger.has_made(tx, success)
@@ -331,8 +341,7 @@ async def _halving(
     batch: Sequence[Q],
     fail: Callable[[Q, Unwritable], Awaitable[A]],
 ) -> list[A]:
-    """Run a batch; if something in it cannot be written, find that one, fail it, and run the others (protocol rule
-    12)."""
+    """Run a batch. If an item cannot be written, find it by halving, fail it, and run the others (protocol rule 12)."""
     try:
         return await run(batch)
     except Unwritable as error:

@@ -1,11 +1,11 @@
-"""The tables that every store has, each read off its row.
+"""The tables that every store has. The columns of a table follow from its row type.
 
-A table is a name, a row type and a key. Everything the protocol needs of a store is lookups by key and walks along a
-key, so that is all a table declares; an index is a table of its own that the ledger keeps (`ACTIVE`, `WAITING`). What a
-SQL store's migrations create must equal what stands here, and a test compares them.
+A table is a name, a row type and a key. The protocol needs only lookups by key and scans along a key, so a table
+declares nothing else. An index is a table of its own, which the ledger maintains (`ACTIVE`, `WAITING`). The migrations
+of a SQL store must create exactly these tables, and a test compares them.
 
-`name` is a second key of some tables. With `serial`, the first column is a number that the store gives out, and the
-name is what makes two rows the same: creating an occurrence is a race for its name.
+`name` is a second key of some tables. With `is_serial`, the store assigns the number in the first column. The name then
+identifies the row: creating an occurrence is a race for its name.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["ALL", "Column", "R", "Table", "Values"]
 
 R = TypeVar("R", bound=msgspec.Struct)
 Values = tuple[Any, ...]
-"""A key, a name, or the beginning of one: plain values."""
+"""A key, a name, or the first values of one: plain values."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column: what plain type it has, whether it can be missing, and what turns a stored value into ours."""
+    """A column: its plain type, whether it may be missing, and the mapping from stored values to Python values."""
 
     name: str
     type: type[int] | type[str] | type[bytes] | type[bool]
@@ -37,7 +37,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(Generic[R]):
-    """A table, as declared; `row` is the struct that its columns are read off."""
+    """A declared table; `row` is the struct that defines its columns."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Table(Generic[R]):
         self.key = key
         self.name = name
         self.is_serial = is_serial
-        """The first column is a number that the store gives out."""
+        """True if the store assigns the number in the first column."""
         self.under = under
-        """The table whose key this one's begins with, if its rows live and die with that one's."""
+        """The table whose key begins this key, if the rows are deleted with the rows of that table."""
         self.key_of = _picker(key)
         self.keys_of = _many_picker(key)
         self.name_of = _picker(name)
@@ -67,8 +67,11 @@ class Table(Generic[R]):
         assert not is_serial or key == self.names[:1], "a serial number is the first column, and the key"
 
     def build(self, stored: Sequence[Values]) -> list[R]:
-        """Rows from their stored values, in the order of the columns. Raises msgspec.ValidationError if one of these
-        is of a type that its column has not."""
+        """Build rows from their stored values, in the order of the columns.
+
+        Raises:
+            msgspec.ValidationError: A value has the wrong type for its column.
+        """
         rows: list[R] = msgspec.convert(stored, self._rows, builtin_types=(bytes,))
         return rows
 
@@ -102,7 +105,7 @@ def _picker(wanted: tuple[str, ...]) -> Callable[[Any], Values]:
 
 
 def _many_picker(wanted: tuple[str, ...]) -> Callable[[Sequence[Any]], Iterator[Values]]:
-    """The same of many rows: faster, since nothing of ours is called for each of them."""
+    """Return a picker for many rows at once: faster, because it runs no Python code per row."""
     getters = [attrgetter(name) for name in wanted]
     return lambda rows: zip(*[map(getter, rows) for getter in getters], strict=True)
 

@@ -1,16 +1,16 @@
-"""Threads for calls that may block, and that a process can leave behind.
+"""Daemon threads for calls that may block, which a process can leave behind.
 
-`ThreadPoolExecutor` joins its threads when the interpreter ends, and an event loop joins its default executor when it
-is closed. A thread that waits for a disk or a lock that never answers would keep the process alive for ever. These
-threads are daemons: a caller stops waiting at its deadline, `close` stops waiting at its own, and the process can end.
+`ThreadPoolExecutor` joins its threads when the interpreter exits, and an event loop joins its default executor when it
+closes. A thread that waits for an unresponsive disk or lock would then keep the process alive. These threads are
+daemons: a caller stops waiting at its deadline, `close` stops waiting at its own, and the process can exit.
 
     submit(f)               a future of `concurrent.futures`
-    answer(future, within)  its result; StoreUnavailable if the call takes longer than that, or no thread comes to it
-    close(within)           run what was submitted, for so many seconds at most
+    answer(future, within)  its result; StoreUnavailable if the call takes too long, or no thread starts it in time
+    close(within)           run submitted calls, for at most this many seconds
 
-The deadline of a call that runs counts from its begin. Until then it counts from the last answer of any thread, not
-from the question: a long queue that moves is not a hang. A thread that has had nothing to do for half a minute ends, so
-that a store which was never closed leaves none.
+The deadline of a running call counts from its start. Before that it counts from the last answer of any thread, not from
+the submission: a long queue that moves is not a hang. A thread ends after half a minute without a call, so a store that
+is never closed leaves no threads.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _IDLE_TIMEOUT: Final = 30.0
 
 
 class _Result(Future[A]):
-    """The future of a call, which says when the call began."""
+    """The future of a call, with the time at which the call started."""
 
     begun_at: float | None = None
 
 
 class _Call:
-    """A function to be called, and the future of its result."""
+    """A function to call, and the future of its result."""
 
     __slots__ = ("arguments", "function", "future")
 
@@ -55,16 +55,16 @@ class _Call:
         self.future.begun_at = time.monotonic()
         try:
             result = self.function(*self.arguments)
-        except BaseException as error:  # noqa: BLE001 - it becomes the outcome of the call
+        except BaseException as error:  # noqa: BLE001 - the error becomes the outcome of the call
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
         del self.function, self.arguments
-        del self  # an error's traceback leads here, and from here to the error
+        del self  # the traceback of an error refers to this frame, and the frame to the error
 
 
 class DaemonThreads:
-    """A pool of at most `size` daemon threads, each started when it is first needed."""
+    """A pool of at most `size` daemon threads. Threads start on demand."""
 
     def __init__(self, size: int, name: str) -> None:
         self._size, self._name = size, name
@@ -77,7 +77,11 @@ class DaemonThreads:
         self._answered_at = time.monotonic()
 
     def submit(self, function: Callable[..., A], *arguments: Any) -> _Result[A]:
-        """Call this in one of the threads. Raises RuntimeError if the pool is closed."""
+        """Call a function in one of the threads.
+
+        Raises:
+            RuntimeError: The pool is closed.
+        """
         call = _Call(function, arguments)
         with self._lock:
             if self._is_closed:
@@ -91,10 +95,11 @@ class DaemonThreads:
         return call.future
 
     async def answer(self, future: _Result[A], within: float, title: str) -> A:
-        """Wait for a result: `within` seconds from the begin of the call, or from the last answer of any thread.
+        """Wait for a result: `within` seconds from the start of the call, or from the last answer of any thread.
 
         Raises:
-            StoreUnavailable: the threads do not answer. The call is left to its thread, or dropped if it has not begun.
+            StoreUnavailable: The threads do not answer. A running call stays in its thread; an unstarted one is
+                dropped.
         """
         waiting = asyncio.wrap_future(future)
         asked_at = time.monotonic()
@@ -112,9 +117,12 @@ class DaemonThreads:
         return max(asked_at, self._answered_at if future.begun_at is None else future.begun_at)
 
     async def close(self, within: float) -> int:
-        """Let the threads run what was submitted, and end. Returns how many were left behind after `within` seconds.
+        """Let the threads finish the submitted calls, and end them.
 
-        What has not begun by then is refused: its callers get StoreUnavailable.
+        Calls that have not started after `within` seconds fail with StoreUnavailable.
+
+        Returns:
+            The number of threads that were left behind.
         """
         with self._lock:
             if not self._is_closed:
@@ -149,8 +157,8 @@ class DaemonThreads:
             self._answered_at = time.monotonic()
 
     def _next(self) -> _Call | None:
-        """The next call; None: this thread ends, and is counted out."""
-        with self._lock:  # so that no call is submitted between a look at the queue and being counted as idle
+        """Return the next call. None ends this thread, which is then no longer counted."""
+        with self._lock:  # no call may arrive between the check of the queue and the count as idle
             try:
                 return self._counted(self._queue.get_nowait())
             except Empty:
@@ -162,7 +170,7 @@ class DaemonThreads:
             with self._lock:
                 self._idle = max(0, self._idle - 1)
                 with suppress(Empty):
-                    call = self._queue.get_nowait()  # it came at the last moment
+                    call = self._queue.get_nowait()  # a call arrived at the last moment
                 return self._counted(call)
         with self._lock:
             return self._counted(call)
@@ -178,8 +186,17 @@ class DaemonThreads:
 async def in_thread(
     function: Callable[[], A], within: float, title: str, discard: Callable[[A], None] = lambda _: None
 ) -> A:
-    """Call this in a daemon thread of its own. Raises StoreUnavailable after `within` seconds without an answer. What
-    the function returns later is given to `discard`."""
+    """Call a function in a daemon thread of its own.
+
+    Args:
+        function: The call to make.
+        within: Seconds to wait for the result.
+        title: The name for the thread and the error.
+        discard: Receives a result that arrives after the deadline.
+
+    Raises:
+        StoreUnavailable: The call did not answer in time.
+    """
     call = _Call(function, ())
     threading.Thread(target=call.run, name=title, daemon=True).start()
     waiting: asyncio.Future[A] = asyncio.wrap_future(call.future)
@@ -194,7 +211,7 @@ async def in_thread(
 
 
 async def thread_ended(ended: Future[None], within: float) -> bool:
-    """Wait for a thread's end, at most so many seconds. True if it has ended."""
+    """Wait for the end of a thread, at most `within` seconds. Returns True if the thread has ended."""
     waiting = asyncio.wrap_future(_following(ended))
     try:
         await asyncio.wait([waiting], timeout=within)
@@ -204,7 +221,7 @@ async def thread_ended(ended: Future[None], within: float) -> bool:
 
 
 def _following(ended: Future[None]) -> Future[None]:
-    """A future that is done with this one: a waiter that gives up cancels its own, and others can wait as well."""
+    """Return a future that completes with this one. A waiter cancels only its own, so others can wait as well."""
     following: Future[None] = Future()
 
     def follow(_: Future[None]) -> None:
@@ -216,7 +233,7 @@ def _following(ended: Future[None]) -> Future[None]:
 
 
 def unanswered(title: str, within: float) -> StoreUnavailable:
-    """The error of a caller whose deadline has passed."""
+    """Return the error for a caller whose deadline has passed."""
     return StoreUnavailable(
         f"{title} has not answered for {within:g} s: its disk, or a lock that another process holds, does not answer;"
         " the work can be repeated"

@@ -1,18 +1,18 @@
-"""What a store must be able to do inside one transaction, so that the ledger can keep the books.
+"""The operations that a store provides inside one transaction.
 
-These are rows in and rows out, in bulk. What they mean is the ledger's business, once for all stores: a store that
-does these few things well has done its part, and the protocol's rules are not written a second time.
+The operations read and write rows in bulk. Their meaning is in the ledger, once for all stores. An engine implements
+only these few operations, and never repeats the rules of the protocol.
 
-**Isolation.** What `lock` returns stays as it is until the transaction ends, and what `add` creates nobody else can
-create. Each call sees what was committed before the call: a store must not answer from a snapshot that is older than
-its own locks (protocol rules 4 and 6 were broken that way). A store with one writer has all of that for nothing.
+**Isolation.** Rows returned by `lock` stay unchanged until the transaction ends, and no other transaction can create a
+row that `add` has created. Each call sees all commits before the call. A store must not answer from a snapshot older
+than its own locks: that once broke protocol rules 4 and 6. A store with one writer meets all this without effort.
 
-**Order of locks** (protocol rule 11): the gate, then the tables in the order limits, occurrences, slots, and within a
-table by key. The ledger keeps the first half, `lock` and `add` the second: they work in the order of keys, whatever
-order they were called with. Where that does not suffice, a deadlock is the store's to notice and the work's to repeat.
+**Lock order** (protocol rule 11): the gate, then the tables limits, occurrences, slots, and within a table by key. The
+ledger keeps the order of tables. `lock` and `add` keep the order of keys, whatever the order of their arguments. A
+remaining deadlock is detected by the store, which then repeats the work.
 
-**Repetition.** A store may run the same work again after a deadlock, a lost connection, or a commit whose answer did
-not come. The ledger's functions are written so that the second time answers as the first.
+**Repetition.** A store may run the same work again after a deadlock, a lost connection, or a commit without an answer.
+The ledger functions are written so that the second run gives the same answer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Swap", "Transaction", "swap_one_by_one"]
 
 
 class Swap:
-    """What is to become of rows that are as they should be: the same for all of them, but for what `each` has.
+    """An update of all rows that meet a condition, with the same values for all rows except those in `each`.
 
-    A store may do that for a thousand rows in one statement, without reading any of them.
+    A store may apply it to a thousand rows in one statement, without reading them.
     """
 
     __slots__ = ("becomes", "each", "up_to", "was")
@@ -44,78 +44,93 @@ class Swap:
         each: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         self.was = was
-        """Columns that have these values; None: none."""
+        """Required values of columns; None means that the column is NULL."""
         self.up_to = up_to or {}
-        """Columns whose values are not above these."""
+        """Upper bounds of columns, inclusive."""
         self.becomes = becomes
-        """What columns have afterwards. None of these, nor of `each`, is in the table's key or name."""
+        """New values of columns. No column here or in `each` is in the key or the name of the table."""
         self.each = each or {}
-        """The same, of columns that are different for each: in the order of the keys."""
+        """New values of columns that differ from row to row, in the order of the keys."""
 
     def is_met_by(self, row: Any) -> bool:
-        """Whether a row is as it should be."""
+        """True if a row meets the condition."""
         return all(getattr(row, name) == value for name, value in self.was.items()) and all(
             getattr(row, name) <= value for name, value in self.up_to.items()
         )
 
     def values_at(self, place: int) -> dict[str, Any]:
-        """What the row of the key at this place gets."""
+        """Return the new values for the row of the key at this position."""
         return {**self.becomes, **{name: values[place] for name, values in self.each.items()}}
 
     def narrowed(self, places: Sequence[int]) -> Swap:
-        """The same, for the keys at these places alone."""
+        """Return the same swap for the keys at these positions only."""
         each = {name: [values[place] for place in places] for name, values in self.each.items()}
         return Swap(self.was, self.becomes, up_to=self.up_to, each=each)
 
 
 class Transaction(Protocol):
-    """One transaction. It is committed when the ledger's function returns, and undone when that raises."""
+    """A transaction. The store commits when the ledger function returns, and rolls back when it raises."""
 
     def now(self) -> int:
-        """The store's time in microseconds: the same for the whole transaction, and never that of the asker."""
+        """Return the store time in microseconds: constant in a transaction, and never the clock of the caller."""
 
     def gate(self, *, exclusive: bool = False) -> None:
-        """Pass the gate (protocol rule 4): together with others, or, to change the timeline, alone. Held until the end.
+        """Pass the gate (protocol rule 4) and hold it until the transaction ends.
 
-        It is a statement of its own, before any that reads. A store whose schema is not the one that this program
-        knows raises here (protocol rule 26).
+        This is a statement of its own, before any read. The default is shared; a change of the timeline is exclusive.
+
+        Raises:
+            SchemaError: The schema is not the one that this program knows (protocol rule 26).
         """
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        """The rows that are there under these keys."""
+        """Return the existing rows with these keys."""
 
     def lock(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
-        """The rows that are there under these keys, locked in the order of the keys, and read when they are."""
+        """Lock the existing rows with these keys, in key order, and return them as read under the lock."""
 
     def expect(self, table: Table[R], keys: Collection[Values]) -> None:
-        """These rows will be locked soon, by another transaction: a store that can remember them may read them now."""
+        """Announce that another transaction will lock these rows soon. A store with a cache may read them now."""
 
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
-        """The rows that are there under these names."""
+        """Return the existing rows with these names."""
 
     def add(self, table: Table[R], rows: Sequence[R]) -> list[R]:
-        """Create the rows whose key (or name) is free, and return those, in the order of keys (or names).
+        """Create the rows whose key (or name) is free.
 
-        The others are left alone. Of a serial table the number that comes in is ignored, and returned as given out.
+        Existing rows stay unchanged. For a serial table, the number in the row is ignored and replaced by the assigned
+        one.
+
+        Returns:
+            The created rows, in the order of keys (or names).
         """
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:
-        """Write rows that are known to be new, which is cheaper: that one is not is a bug of ours, and may raise."""
+        """Write rows that are known to be new, which is cheaper.
+
+        An existing row is a bug in Itinerary, and may raise.
+        """
 
     def put(self, table: Table[R], rows: Sequence[R]) -> None:
-        """Write rows, over those that are there."""
+        """Write rows, and overwrite existing ones."""
 
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
-        """Write rows over those that are there, locked, and differ from them at most in these columns."""
+        """Overwrite existing, locked rows that differ at most in these columns."""
 
     def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
-        """Of the rows under these keys, change those that are as they should be, and return their keys, in order.
+        """Update those rows that meet the condition of the swap. Each row is checked under its lock.
 
-        Each is looked at when it is locked. The keys are all different, of one column, and come in their order.
+        Args:
+            table: The table, with a key of one column.
+            keys: Distinct keys, in order.
+            swap: The condition and the new values.
+
+        Returns:
+            The keys of the changed rows, in order.
         """
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
-        """Delete every row whose key begins with one of these."""
+        """Delete every row whose key begins with one of these prefixes."""
 
     def scan(
         self,
@@ -128,21 +143,27 @@ class Transaction(Protocol):
         newest_first: bool = False,
         by_name: bool = False,
     ) -> list[R]:
-        """The rows along a key (or name), at most `limit` of them.
+        """Return at most `limit` rows along a key (or name).
 
-        `prefix` are the values of its first columns. `low` and `high` bound the columns that follow: from `low` on,
-        and before `high`, compared as tuples as far as they go.
+        Args:
+            table: The table to read.
+            prefix: The values of the first columns.
+            low: The lower bound of the following columns, inclusive, compared as a tuple.
+            high: The upper bound of the following columns, exclusive, compared as a tuple.
+            limit: The most rows to return.
+            newest_first: True for descending order.
+            by_name: True to scan along the name instead of the key.
         """
 
     def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
-        """The names in a range, without their rows."""
+        """Return the names in a range, without their rows."""
 
     def tell(self, topics: Collection[str]) -> None:
-        """Wake those who watch these topics, when this is committed."""
+        """Notify the watchers of these topics when the transaction commits."""
 
 
 def swap_one_by_one(tx: Transaction, table: Table[R], keys: Sequence[Values], swap: Swap) -> list[Values]:
-    """`Transaction.swap`, for a store that has nothing better."""
+    """Run `Transaction.swap` row by row, for a store without a faster way."""
     rows = tx.lock(table, keys)
     changed = {
         key: replace(rows[key], **swap.values_at(place))

@@ -1,15 +1,15 @@
-"""Stores by their URL, as settings and commands name them.
+"""Store URLs, as settings and commands name them.
 
     sqlite:///itinerary.db            a file beside the program; four slashes for an absolute path
-    postgresql://user@host/database   everything lives in a schema of its own
+    postgresql://user@host/database   everything is in a schema of its own
     lmdb:///itinerary                 a directory, for one node
-    memory:                           gone with the process
+    memory:                           the data ends with the process
 
-The files of a SQLite and an LMDB store must be safe from other users (see `ownership`). `?owner=NAME` and `?group=NAME`
-name a further user, or a group, who may change them.
+No other user may be able to change the files of a SQLite or LMDB store (see `ownership`). `?owner=NAME` and
+`?group=NAME` allow one more user, or a group.
 
-Options follow a question mark (`sqlite:///itinerary.db?synchronous=normal`). One that no store knows is an error, and
-so is a value that it cannot take.
+Options follow a question mark (`sqlite:///itinerary.db?synchronous=normal`). An unknown option is an error, and so is
+an invalid value.
 """
 
 from __future__ import annotations
@@ -34,14 +34,19 @@ _OPENED_ONCE: Final = ("memory:", "lmdb:")
 
 
 def is_opened_once(url: str) -> bool:
-    """True if a process can open the store of that URL only once, so that others ask it through the node."""
+    """True if a process can open the store of this URL only once. Other callers then use the store through the node."""
     return url.startswith(_OPENED_ONCE)
 
 
 def open_store(url: str, *, for_node: bool = False) -> EngineStore:
-    """Make the store of that URL, to be opened: `async with open_store(url) as store`.
+    """Create the store of this URL, to be opened: `async with open_store(url) as store`.
 
-    With `for_node` what the store says is run here, so its files are checked even if root opens them.
+    Args:
+        url: The address of the store.
+        for_node: True if this process runs the commands in the store. Then its files are checked even for root.
+
+    Raises:
+        ConfigError: The URL is not valid.
     """
     hide_passwords(url)
     scheme, _, rest = url.partition(":")
@@ -53,8 +58,11 @@ def open_store(url: str, *, for_node: bool = False) -> EngineStore:
 
 
 async def schema_at(url: str) -> SchemaSeen:
-    """Which schema the store of that URL has. Nothing is made or changed for that. Raises a StoreError where it cannot
-    be reached, or is somebody else's."""
+    """Return the schema of the store at this URL. Creates and changes nothing.
+
+    Raises:
+        StoreError: The store cannot be reached, or belongs to another program.
+    """
     store = open_store(url)
     try:
         return await store.schema()
@@ -62,7 +70,7 @@ async def schema_at(url: str) -> SchemaSeen:
         await store.close()
 
 
-def _memory(_url: str, _for_node: bool) -> Engine:  # noqa: FBT001 - one of several with this signature
+def _memory(_url: str, _for_node: bool) -> Engine:  # noqa: FBT001 - all engine factories have this signature
     return MemoryEngine()
 
 
@@ -80,7 +88,7 @@ def _lmdb(url: str, for_node: bool) -> Engine:  # noqa: FBT001 - as above
 
 
 def _trust(options: dict[str, Any], *, for_node: bool) -> Trust:
-    """Take the options out that say who may change the files."""
+    """Remove the options that name trusted users, and return them as a Trust."""
     return Trust(options.pop("owner", None), options.pop("group", None), for_node)
 
 
@@ -91,7 +99,7 @@ def _postgres(url: str, _for_node: bool) -> Engine:  # noqa: FBT001 - as above
     address, _, query = url.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
     ours = {name: given.pop(name) for name in list(given) if name in _POSTGRES_OPTIONS}
-    if given:  # the rest is for libpq, which checks it
+    if given:  # the remaining options are for libpq, which checks them
         address = f"{address}?{urlencode(given, quote_via=quote)}"
     return PostgresEngine(address, **_converted(url, ours, _POSTGRES_OPTIONS))
 
@@ -120,7 +128,7 @@ def _converted(url: str, given: Mapping[str, str], allowed: Mapping[str, Callabl
 
 
 def _shown(url: str) -> str:
-    """A URL as a message may quote it: without what may be a password, wherever it stands."""
+    """Return a URL for messages, without any text that may be a password."""
     return shown(address_without_password(url))
 
 

@@ -1,24 +1,23 @@
-"""The ledger: the rules of the durable protocol, once, for every engine.
+"""The ledger: the rules of the durable protocol, once for all engines.
 
-Each function here is one transaction. It locks the rows that it is about, decides about each in plain Python, and
-writes in bulk. An engine brings the transaction, and with it isolation and durability; the rules are here, in the order
-in which an occurrence meets them:
+A function here is one transaction. The function locks its rows, decides about each in plain Python, and writes in bulk.
+The engine provides the transaction, and with it isolation and durability. The modules, in the order in which an
+occurrence meets them:
 
-    amending      the timeline: versions, pauses, removal; alone behind the gate
-    claiming      create-if-absent; then read which are mine
-    beginning     the plain starts among them, which need not be read
-    starting      due, not cancelled, still mine or free to take; slots and limits; the first attempts
-    writing       what the owner reports, every later launch, the end; what others and people do to it
-    sweeping      that nothing due is without a row
-    attendance, events, history, pruning, reading, tokens     nodes, logs, what was, forgetting, queries, who may
-    indexes       the tables by which occurrences are found
-    pages         the rows under lock, and the invariants that hold whoever changes them
-    rehearsing    all of it once, to be undone, so that the first time is not the slowest
+    timeline      changes to the timeline: versions, pauses, removal; exclusive behind the gate
+    claim         create if absent, then read which rows belong to the caller
+    bulk_start    plain starts, which need no read
+    start         due, not cancelled, still owned or free to take; overlap slots and limits; the first attempts
+    write         reports of the owner, later launches, the end; takeovers and requests of people
+    sweep         makes sure that every due instant has a row
+    nodes, events, history, prune, queries, tokens     nodes, event logs, ended occurrences, pruning, reads, access
+    indexes       the tables that find occurrences
+    unit_of_work  the locked rows, and the invariants of every change
+    warm_up       one full pass that is rolled back, so that the first real one is not the slowest
 
-Whatever writes passes the gate first: it finds out there that a migration has changed the schema under it (protocol
-rule 26).
+Every write passes the gate first. The gate detects that a migration has changed the schema (protocol rule 26).
 
-Nothing in here knows which engine it runs on, waits, or reads a clock; any function may be run twice.
+No function here knows its engine, waits, or reads a clock. Any function may run twice.
 """
 
 from itinerary.stores.ledger.bulk_start import begin, plain_ones

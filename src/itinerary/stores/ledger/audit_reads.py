@@ -1,4 +1,4 @@
-"""Reading for an audit: occurrences with all that must agree with them (see `model.audit_queries`)."""
+"""Reads for an audit: occurrences with every row that must agree with them (see `model.audit_queries`)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ _TABLES: Final[dict[PointerTable, Table[Any]]] = {
 }
 _LINES_AT_ONCE: Final = 10_000
 _APART_MAX: Final = 8
-"""Occurrences that are created together have numbers side by side. So far apart, their trails are read in one go."""
+"""The largest gap between occurrence numbers whose audit trails are read in one scan.
+
+Occurrences that are created together have adjacent numbers.
+"""
 
 
 def inspect(tx: Transaction, query: Inspect) -> Inspected:
-    """A page of occurrences."""
+    """Return a page of occurrences, each with the rows that must agree with it."""
     low = (query.start,) if query.begin is None else tuple(query.begin)
     rows = tx.scan(OCCURRENCES, low=low, high=(query.end,), limit=query.limit, by_name=True)
     trails = _trails(tx, [row.ref for row in rows])
@@ -98,7 +101,7 @@ def _trails(tx: Transaction, refs: Sequence[Ref]) -> Mapping[Ref, list[Transitio
 
 
 def _runs(refs: Sequence[Ref]) -> Iterator[tuple[Ref, Ref]]:
-    """The numbers in stretches, each with little in between that is not asked for."""
+    """Yield ranges of numbers with only small gaps between the requested ones."""
     begin = 0
     for place in range(1, len(refs) + 1):
         if place == len(refs) or refs[place] - refs[place - 1] > _APART_MAX:
@@ -107,7 +110,7 @@ def _runs(refs: Sequence[Ref]) -> Iterator[tuple[Ref, Ref]]:
 
 
 class _Histories:
-    """The parts of jobs' histories that some rows should be in, each of them unpacked once."""
+    """The history chunks that should list some rows, each unpacked once."""
 
     def __init__(self, tx: Transaction, rows: Sequence[OccurrenceRow], slots: Mapping[JobNumber, SlotRow]) -> None:
         wanted = {(row.job, row.place // CHAPTER) for row in rows if row.place is not None and row.place >= 0}
@@ -115,7 +118,7 @@ class _Histories:
         self._recent = {job: (slot.count, refs_in(slot.recent)) for job, slot in slots.items()}
 
     def listed(self, row: OccurrenceRow) -> Ref | None:
-        """Who is at a row's place in its job's history."""
+        """Return the occurrence that the history of the job lists at the position of this row."""
         if row.place is None or row.place < 0:
             return None
         number, place = divmod(row.place, CHAPTER)
@@ -129,7 +132,7 @@ class _Histories:
 
 
 def pointers(tx: Transaction, query: Pointers) -> Pointed:
-    """A page of a table that leads to occurrences."""
+    """Return a page of a table that refers to occurrences."""
     table = _TABLES[query.table]
     entries: list[Entry] = tx.scan(table, low=query.begin, limit=query.limit)
     leading = [entry for entry in entries if entry.ref is not None]

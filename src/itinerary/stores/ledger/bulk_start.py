@@ -1,20 +1,19 @@
-"""Plain starts: a thousand of them in three statements, and none of their rows is read.
+"""Plain starts in bulk: a thousand in three statements, without reading their rows.
 
-Nearly every start is the same: this node claimed the occurrence, nothing has happened to it since, its time has come,
-its job's slot is free, and it has one task. Then there is nothing to decide, and the store can do it for all of them:
+A start is plain if nothing has changed since this node claimed the occurrence, the occurrence is due, its overlap slot
+is free, and it has one task. Nearly all are. Then nothing must be decided, and the store handles the whole batch:
 
-    begin those whose rows are as they were claimed, and due      the fence, the owner and the clock are looked at here
-    lock their jobs' slots                                        each has the last run of its job
-    put them into these, where nobody is                          the overlap policy is not needed
-    take back those whose slot was not free
+    start the rows that are unchanged since their claim, and due    checks fence, owner and clock
+    lock the overlap slots of their jobs                            a slot has the last run of its job
+    put the occurrences into the free slots                         the overlap policy is not needed
+    revert the rows whose slot was not free
 
-What is left over (something has happened to it, a sweep must decide about it first, somebody is in its slot, another of
-its job is in the same batch, a later instant of its job has started) has not been touched, and goes the long way,
-`starting`, in a transaction of its own: that one reads and locks rows, and slots are locked after occurrences, not
-before (protocol rule 11).
+The remaining requests are unchanged and go to `start`, in a transaction of their own. Reasons: the row has changed, a
+sweep must decide first, the slot is taken, the job is in the batch twice, or a later instant has started. `start` reads
+and locks rows, and occurrences are locked before slots (protocol rule 11).
 
-A repeated request whose first answer was lost finds that its row is no longer as it was claimed: so it is left over,
-and `starting` answers as the first time.
+If the first answer to a request was lost, its row no longer looks claimed. So the repeated request goes to `start`,
+which gives the same answer as the first time.
 """
 
 from __future__ import annotations
@@ -40,12 +39,14 @@ _RUNNING: Final = OccurrenceState.RUNNING
 
 
 def plain_ones(starts: Sequence[Start]) -> list[Start]:
-    """Those that may be begun so, in the order of their rows. Of a job that has several in the batch none may: the
-    earliest of them is to get the slot."""
+    """Return the requests that can start this way, in the order of their rows.
+
+    If a job has several requests in the batch, none of them is plain: the earliest one must get the overlap slot.
+    """
     plain = [request for request in starts if request.is_plain and request.instant is not None]
     if len({request.job for request in starts}) < len(starts):
         times = Counter(request.job for request in starts)
-        alone = None not in times  # else nobody knows whose they are
+        alone = None not in times  # a request without a job may belong to any of them
         plain = [request for request in plain if alone and times[request.job] == 1]
     plain.sort(key=_ref)
     return plain
@@ -54,7 +55,18 @@ def plain_ones(starts: Sequence[Start]) -> list[Start]:
 def begin(
     tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], configs: Mapping[str, int]
 ) -> list[Started]:
-    """Begin those of these plain starts that can be, each or nothing of it. `configs`: numbers of configurations."""
+    """Start those plain requests that can start, each completely or not at all.
+
+    Args:
+        tx: The transaction.
+        owner: The node that starts them.
+        revision: The timeline revision of the node. With another revision, nothing starts.
+        starts: Plain requests, in the order of their rows.
+        configs: The numbers of configurations.
+
+    Returns:
+        The started occurrences.
+    """
     tx.gate()
     if not starts or revision_of(tx) != revision:
         return []
@@ -79,7 +91,7 @@ def begin(
 
 
 def _decided(tx: Transaction, starts: Sequence[Start], now: int) -> list[Start]:
-    """Return those that need no decision of a sweep: they are within the grace period, or a sweep has passed them."""
+    """Return the requests that need no sweep: within the grace period, or already decided by a sweep."""
     watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
     return [
         request
@@ -91,7 +103,7 @@ def _decided(tx: Transaction, starts: Sequence[Start], now: int) -> list[Start]:
 def _begun(
     starts: Sequence[Start], now: int, configs: Mapping[str, int]
 ) -> tuple[dict[str, Any], dict[str, list[int]]]:
-    """What their rows say from now on: the same for all, and what is different for each."""
+    """Return the new values of the rows: those common to all, and those that differ."""
     becomes: dict[str, Any] = {"status": _RUNNING, "sequence": 1, "started_at": now}
     first = starts[0]
     if all(one.config == first.config and one.execution_timeout == first.execution_timeout for one in starts):
@@ -103,7 +115,7 @@ def _begun(
 
 
 def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
-    """Put these into their jobs' slots. Returns the last run before each of those that could be put in."""
+    """Put these occurrences into their overlap slots. Returns the previous run of each that got its slot."""
     slots = tx.lock(SLOTS, [(request.job,) for request in starts])
     fit = [request for request in starts if _fits(request, slots.get((request.job,)))]
     fit.sort(key=_job)
@@ -112,7 +124,7 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
         becomes: dict[str, Any] = {"fence": 1}
         each: dict[str, list[Any]] = {"ref": [request.ref for request in needing]}
         instants = [request.instant for request in needing]
-        if instants.count(instants[0]) == len(instants):  # a herd
+        if instants.count(instants[0]) == len(instants):  # many jobs at the same instant
             becomes["last_run_at"] = instants[0]
         else:
             each["last_run_at"] = instants
@@ -125,19 +137,19 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
 
 
 def _fits(request: Start, slot: SlotRow | None) -> bool:
-    """True if an occurrence may have the slot of its job, and the slot says what the last run before it was."""
+    """True if an occurrence may take the overlap slot of its job, and the slot knows the previous run."""
     if slot is None:
-        return False  # the request names a job that does not exist
+        return False  # the job does not exist
     if slot.last_run_at is None:
         if slot.count:
-            return False  # there is history, and it has to be looked at
+            return False  # the history must be searched for the last run
     elif request.instant is None or slot.last_run_at >= request.instant:
         return False
     return request.overlap.is_parallel or (slot.ref is None and not slot.has_line)
 
 
 def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], columns: Sequence[str]) -> None:
-    """Leave these rows as they were found."""
+    """Restore these rows as they were before the start."""
     before = {name: was.get(name) for name in columns}
     back = tx.swap(OCCURRENCES, sorted(homeless), Swap({"status": _RUNNING, "sequence": 1}, before))
     assert len(back) == len(homeless), "they were changed a moment ago, and are locked"

@@ -1,14 +1,13 @@
-"""Claiming: the race to create an occurrence's row (protocol rules 2, 4 and 6).
+"""Claims: the race to create the row of an occurrence (protocol rules 2, 4 and 6).
 
-The row's name is (instant, job, kind, request); whoever creates it has won. Created and read are two calls: an earlier
-try of the same asker, whose answer was lost, may be committing at this moment, and its rows are the asker's too.
+The name of the row is (instant, job, kind, request), and the node that creates it wins. Creating and reading are two
+calls, because an earlier request of the same node may be committing now. Its answer was lost, but its rows count too.
 
-**What the sweep has come to is the sweep's** (protocol rule 19). It reads what exists below the end of its plan, and
-decides about the rest, often in one row for a whole window of instants. A claim that comes late, of a node that was
-frozen or cut off, would put a second row into that window, or would bring back what was removed long ago. So below the
-end of the plan, or the watermark if there is no plan, nothing by schedule is created any more: the race for those
-instants is over and the sweep has won it. Who claims is told what every loser is told. Its rows are nobody's, and
-offered to everybody.
+**The sweep decides everything below the end of its plan** (protocol rule 19). The sweep reads the existing rows there,
+and decides about the rest, often in one row for a whole window of instants. A late claim, from a node that was frozen
+or disconnected, would add a second row to that window, or bring back a pruned one. So no scheduled row is created below
+the end of the plan, or below the watermark if there is no plan. The late node gets the same answer as any node that
+lost the race. The rows that the sweep creates have no owner, and every node may start them.
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ _NO_REF = Ref(0)
 
 
 def is_prepared(tx: Transaction) -> bool:
-    """True if the store has the rows that there is one of."""
+    """True if the single-row tables have their rows."""
     return bool(tx.get(BOOKS, [THE_ONE]))
 
 
 def prepare(tx: Transaction) -> None:
-    """Write the rows that there is one of, into a store that is new: everything is decided up to now."""
+    """Write the rows of the single-row tables into a new store: everything is decided up to now."""
     if not is_prepared(tx):
         tx.gate(exclusive=True)
         tx.add(SWEEP, [SweepRow(0, tx.now())])
@@ -75,17 +74,24 @@ def prepare(tx: Transaction) -> None:
 
 
 def revision_of(tx: Transaction) -> int:
-    """The timeline's revision, read behind the gate."""
+    """Return the revision of the timeline. The caller has passed the gate."""
     return tx.get(BOOKS, [THE_ONE])[THE_ONE].revision
 
 
 def claim(
     tx: Transaction, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
 ) -> list[Claimed] | Refusal:
-    """Create what is wanted and not there yet. Returns what belongs to `owner`, created now or by an earlier try.
+    """Create the requested rows that do not exist yet.
 
-    With `owner` None the rows are nobody's (triggers, replays), and all of them come back, whoever made them. With
-    `revision` None the asker does not depend on the timeline.
+    Args:
+        tx: The transaction.
+        owner: The claiming node. None creates rows without an owner (triggers, replays).
+        revision: The timeline revision of the caller; None if the request does not depend on the timeline.
+        wanted: The rows to create.
+
+    Returns:
+        The rows that belong to `owner`, created now or by an earlier request. With `owner` None, all requested rows.
+        Refusal.MOVED if the timeline has another revision.
     """
     tx.gate()
     if revision is not None and revision_of(tx) != revision:
@@ -101,8 +107,10 @@ def claim(
 
 
 def _as_first_asked(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
-    """A trigger is known by its request key, whenever it was asked for (D1): it has the instant of the first request
-    with that key. Of two that come at once one writes the cause, and the other waits for it, and reads it."""
+    """Give each trigger the instant of the first request with its key (D1).
+
+    Of two requests at the same time, one writes the cause. The other waits, and reads it.
+    """
     asked = {_cause(item.key): item for item in wanted if item.key.kind is Kind.TRIGGER}
     if not asked:
         return wanted
@@ -122,14 +130,16 @@ def _cause(key: Key) -> tuple[str, str]:
 
 
 def triggers_of(job: JobNumber) -> str:
-    """The stream that the causes of a job's triggers stand under. It has no events: their rows are the occurrences."""
+    """Return the stream for the causes of the triggers of a job. The stream has no events, only causes."""
     return f"itinerary/triggers/{job}"
 
 
 def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
-    """What the sweep has not come to. A plan never lies ahead of the store's clock, so what is claimed ahead of its
-    instant, which is nearly everything, needs no look at it. Before the first job was registered nothing was expected,
-    and no sweep has decided anything."""
+    """Return the requests that no sweep has covered.
+
+    A plan never ends ahead of the store clock. So a claim ahead of its instant, the normal case, needs no check. Before
+    the first job was registered, nothing was expected, and no sweep has decided anything.
+    """
     now = tx.now()
     if not any(item.key.instant < now and item.key.kind.is_by_schedule for item in wanted):
         return wanted
@@ -140,7 +150,10 @@ def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
 
 
 def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:
-    """Create the rows that are not there yet, with all that belongs to a new one; the gate is passed already."""
+    """Create the rows that do not exist yet, with all rows that belong to a new occurrence.
+
+    The caller has passed the gate.
+    """
     now = tx.now()
     created = tx.add(OCCURRENCES, [_row(item, owner, now) for item in wanted])
     if not created:
@@ -154,7 +167,7 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
     if in_line := [line_row(row) for row in unended if row.status is queued]:
         tx.insert(LINES, in_line)
     if owner is not None:
-        tx.expect(SLOTS, {(row.job,) for row in created})  # they will be locked when it starts, and then time is short
+        tx.expect(SLOTS, {(row.job,) for row in created})  # the start locks them soon, and then time is short
     if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:
         tx.insert(WAITING, waiting)
     if windows := [WindowRow(row.window_end, row.ref) for row in created if row.window_end is not None]:
@@ -165,7 +178,7 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) 
 
 
 def _born(row: OccurrenceRow) -> TransitionRow:
-    """The first line of a row's audit trail."""
+    """Return the first line of the audit trail of a row."""
     return TransitionRow(row.ref, 0, 0, None, row.status, row.created_at, row.created_by, row.reason)
 
 

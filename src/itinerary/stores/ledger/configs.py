@@ -1,7 +1,7 @@
-"""Frozen configurations (X5), kept once however many occurrences were started with them.
+"""Frozen configurations (X5), stored once for all occurrences that start with them.
 
-They are written in a transaction of their own before the start that names them, and stay: one that nobody came to use
-does no harm. Those of single occurrences with overrides are kept with the occurrence instead.
+A configuration is written in its own transaction before the start that uses it, and stays. An unused one does no harm.
+An occurrence with overrides stores its own configuration.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["number_configs"]
 
 
 def number_configs(tx: Transaction, bodies: Collection[str]) -> dict[str, int]:
-    """The numbers of configurations, given out now or before."""
+    """Return the numbers of these configurations. Unknown ones get a new number."""
     tx.gate()
     digests = {sha256(body.encode()).hexdigest(): body for body in bodies}
     known = tx.named(CONFIGS, [(digest,) for digest in digests])
     created = tx.add(
         CONFIGS, [ConfigRow(0, digest, body) for digest, body in digests.items() if (digest,) not in known]
     )
-    if len(known) + len(created) < len(digests):  # somebody else was writing the same ones
+    if len(known) + len(created) < len(digests):  # another transaction wrote the same ones
         known = tx.named(CONFIGS, [(digest,) for digest in digests])
     return {digests[row.digest]: row.number for row in (*known.values(), *created)}

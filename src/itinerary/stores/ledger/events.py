@@ -1,12 +1,11 @@
-"""Event logs and the leases on their partitions (protocol rule 29, E1, E8).
+"""Event logs, and the leases on their partitions (protocol rule 29, E1, E8).
 
-An append locks its partition's row and checks the fence there, then locks the stream's row and takes the next numbers
-from it. So numbers have no gaps and are committed in their order: a reader who has seen 2 has seen 1. Numbers from a
-serial column commit out of order, and a fence that is checked in the insert's WHERE lets a stale holder through.
+An append locks the row of its partition and checks the fence there. Then it locks the row of the stream and takes the
+next numbers from it. So numbers have no gaps and commit in order: a reader that has seen 2 has seen 1. A serial column
+would commit out of order, and a fence check in the WHERE of the insert would accept a stale holder.
 
-A record lives in one partition, that of its first event: two partitions are two schedulers, and each of them would
-queue it. Where a record lives is found under a cause of the ledger's own, `home/` and its name, which leads to its
-first event.
+A record lives in one partition, that of its first event. Two partitions have two schedulers, and both would queue the
+record. A cause of the ledger's own, `home/` plus the record name, refers to the first event and so to the partition.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _HOME: Final = "home/"
 
 
 def stream_topic(stream: str) -> str:
-    """What those watch who follow a stream."""
+    """Return the topic for the followers of a stream."""
     return f"stream/{stream}"
 
 
 def tell(tx: Transaction, topics: Collection[str]) -> None:
-    """Wake those who watch these topics."""
+    """Notify the watchers of these topics."""
     tx.gate()
     tx.tell(sorted(topics))
 
@@ -41,10 +40,17 @@ def tell(tx: Transaction, topics: Collection[str]) -> None:
 def append_events(
     tx: Transaction, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None
 ) -> list[int] | Refusal:
-    """Append what is new of these events, and return the numbers of all.
+    """Append the events that are new, and return the numbers of all.
 
-    Producers have no lease; a scheduler that lost its own is refused, and so is an event of a record that lives
-    elsewhere.
+    Args:
+        tx: The transaction.
+        stream: The stream to append to.
+        partition: The partition of all these events.
+        events: The events. An event with a known cause is not appended again.
+        lease: The lease of a record scheduler; None for a producer.
+
+    Returns:
+        The numbers of the events. A refusal if the lease is lost, or if a record lives in another partition.
     """
     assert not any(event.cause.startswith(_HOME) for event in events), "that beginning is the ledger's own"
     tx.gate()
@@ -56,7 +62,7 @@ def append_events(
     if not tx.get(STREAMS, [(stream,)]):
         tx.add(STREAMS, [StreamRow(stream)])
     last = tx.lock(STREAMS, [(stream,)])[stream,].last
-    # Behind the stream's lock, since another partition may have had the same cause a moment ago.
+    # Under the lock of the stream, because another partition may just have written the same cause.
     known = _known(tx, stream, [event.cause for event in events])
     fresh = list({event.cause: event for event in events if event.cause not in known}.values())
     if fresh:
@@ -80,14 +86,14 @@ def append_events(
 
 
 def _known(tx: Transaction, stream: str, causes: Iterable[str]) -> dict[str, int]:
-    """The numbers of the events that these causes have brought about."""
+    """Return the numbers of the events with these causes."""
     return {row.cause: row.sequence for row in tx.get(CAUSES, {(stream, cause) for cause in causes}).values()}
 
 
 def _new_homes(
     tx: Transaction, stream: str, partition: str, numbered: Sequence[tuple[int, NewEvent]]
 ) -> list[CauseRow] | None:
-    """Where records live that have no event yet; None if one of the others lives in another partition."""
+    """Return the home rows for records without an event; None if another record lives in a different partition."""
     first: dict[str, int] = {}
     for number, event in numbered:
         first.setdefault(event.record, number)
@@ -98,7 +104,7 @@ def _new_homes(
 
 
 def homes_of(tx: Transaction, stream: str, records: Collection[str]) -> dict[str, str]:
-    """The partitions that these records live in, of those that have an event."""
+    """Return the partitions of those records that have an event."""
     firsts = _known(tx, stream, [_HOME + record for record in records])
     events = tx.named(EVENTS, [(stream, number) for number in set(firsts.values())])
     return {cause.removeprefix(_HOME): events[stream, number].partition for cause, number in firsts.items()}
@@ -107,9 +113,19 @@ def homes_of(tx: Transaction, stream: str, records: Collection[str]) -> dict[str
 def lease_partitions(
     tx: Transaction, node: NodeNumber, stream: str, partitions: Collection[str], lease_for: int
 ) -> list[Lease]:
-    """Take or renew leases on partitions that are free, expired or the node's own; returns those it has then.
+    """Acquire or renew leases on partitions that are free, expired, or leased by this node.
 
-    A lease that comes from another holder, or had run out, has a higher fence. With `lease_for` 0 they are given back.
+    A lease from another holder, or an expired one, gets a higher fence.
+
+    Args:
+        tx: The transaction.
+        node: The node that wants the leases.
+        stream: The stream of the partitions.
+        partitions: The wanted partitions.
+        lease_for: The duration of the leases; 0 releases them.
+
+    Returns:
+        The leases that the node holds afterwards.
     """
     tx.gate()
     now = tx.now()

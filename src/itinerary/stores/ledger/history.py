@@ -1,16 +1,15 @@
-"""A job's history, in order: which occurrences it had, as they ended.
+"""The history of a job: its ended occurrences, in the order in which they ended.
 
-    SLOTS      (job, …, count, recent)     the last few, and how many there ever were
-    CHAPTERS   (job, number, refs)         sixteen at a time, full and closed
+    SLOTS      (job, …, count, recent)     the last few, and the total count
+    CHAPTERS   (job, number, refs)         chunks of sixteen, full and closed
 
-An index of five million occurrences by job would do the same, and be touched anywhere by each new row: measured, that
-makes inserts two to eight times slower as history grows. Here the newest part stands on the job's slot, a small row
-that is written with every end anyway, and a row that is found by job is made only with every sixteenth. So an
-occurrence costs the same at five million rows as at a thousand, and page one of a job's history is its slot and one or
-two chapters.
+An index over five million occurrences by job would do the same, but every new row would touch a random part of it.
+Measured, that makes inserts two to eight times slower as history grows. Here the newest part is in the slot of the job,
+a small row that every end writes anyway. Only every sixteenth end adds a row by job. So an occurrence costs the same at
+five million rows as at a thousand. The first page of a history reads the slot and one or two chunks.
 
-References to rows that were pruned are passed over. So is the first end of one that was withdrawn by an update, brought
-back and ended again: a row knows its own place.
+References to pruned rows are skipped. So is the first end of an occurrence that an update withdrew and restored, and
+that ended again: a row knows its own position.
 """
 
 from __future__ import annotations
@@ -31,22 +30,25 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["CHAPTER", "append", "history", "lengthened", "pieces", "recent", "refs_in"]
 
 CHAPTER: Final = 16
-"""How many occurrences a chapter has. More: fewer random writes, and a larger slot to rewrite with each end."""
+"""The number of occurrences in a chunk. A larger one means fewer random writes, but a larger slot to rewrite."""
 _REF_BYTES: Final = array("q").itemsize
 _CHAPTER_BYTES: Final = CHAPTER * _REF_BYTES
 _CHAPTERS_AT_ONCE: Final = 8
 
 
 def refs_in(packed: bytes) -> list[Ref]:
-    """The references in a slot or a chapter, oldest first."""
+    """Return the references in a slot or a chunk, oldest first."""
     return [Ref(number) for number in array("q", packed)]
 
 
 def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[ChapterRow]]:
-    """A slot with more of its job's history, and the chapters that are full by that. The first has place `count`."""
+    """Return the slot with these references appended, and the chunks that are now full.
+
+    The first gets place `count`.
+    """
     packed = slot.recent + (array("q", refs).tobytes() if len(refs) > 1 else refs[0].to_bytes(_REF_BYTES, byteorder))
     count = slot.count + len(refs)
-    if len(packed) < _CHAPTER_BYTES:  # as mostly
+    if len(packed) < _CHAPTER_BYTES:  # the common case
         return replace(slot, count=count, recent=packed), []
     pieces = [packed[place : place + _CHAPTER_BYTES] for place in range(0, len(packed) + 1, _CHAPTER_BYTES)]
     *full, recent = pieces
@@ -55,7 +57,7 @@ def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[Chapte
 
 
 def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:
-    """Add occurrences that are final from the beginning to the histories of their jobs."""
+    """Append occurrences that are created in a final state to the histories of their jobs."""
     by_job: defaultdict[JobNumber, list[OccurrenceRow]] = defaultdict(list)
     for row in ended:
         by_job[row.job].append(row)
@@ -74,10 +76,10 @@ def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:
 
 
 def history(tx: Transaction, query: History) -> Page:
-    """Occurrences of a job that have ended, the last first, from before a place in its history on.
+    """Return ended occurrences of a job, newest first, from before a position in its history.
 
-    A page may be shorter than `limit`, or empty, and still have a `next`: looking for a rare state through a long
-    history is done in several calls.
+    A page may be shorter than `limit`, or empty, and still have a `next`. A search for a rare state in a long history
+    takes several calls.
     """
     rows: list[OccurrenceRow] = []
     looked_at = 0
@@ -98,8 +100,16 @@ def history(tx: Transaction, query: History) -> Page:
 def recent(
     tx: Transaction, jobs: Collection[JobNumber], limit: int, ended_before: int | None = None
 ) -> dict[JobNumber, list[OccurrenceRow]]:
-    """The last `limit` of each of these jobs, the last first: as many reads for a thousand jobs as for one. With
-    `ended_before`, the last of those that ended before that."""
+    """Return the last `limit` ended occurrences of each job, newest first.
+
+    A thousand jobs take as many reads as one.
+
+    Args:
+        tx: The transaction.
+        jobs: The jobs.
+        limit: The most occurrences of each job.
+        ended_before: Return only occurrences that ended before this time.
+    """
     slots = {slot.job: slot for slot in tx.get(SLOTS, [(job,) for job in jobs]).values()}
     ends = {job: slot.count for job, slot in slots.items()}
     spare = 0
@@ -130,7 +140,7 @@ def recent(
 
 
 def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: int) -> dict[JobNumber, int]:
-    """Up to which place those of each job ended before an instant, to the next chapter: all are halved together."""
+    """Find how much of each history ended before an instant, rounded up to a chunk: one binary search for all jobs."""
     low = dict.fromkeys(slots, 0)
     high = {job: -(-slot.count // CHAPTER) for job, slot in slots.items()}
     while open_jobs := [job for job in slots if low[job] < high[job]]:
@@ -143,7 +153,7 @@ def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: i
         for job in open_jobs:
             row = rows.get((firsts[job],)) if job in firsts else None
             ended_at = None if row is None else row.ended_at
-            if ended_at is None or ended_at < instant:  # what has been forgotten is older than all that is left
+            if ended_at is None or ended_at < instant:  # a pruned row is older than all that remain
                 low[job] = middle[job] + 1
             else:
                 high[job] = middle[job]
@@ -151,7 +161,7 @@ def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: i
 
 
 def pieces(tx: Transaction, job: JobNumber, before: int | None) -> Iterator[tuple[int, list[Ref]]]:
-    """The history from its new end on: (place of the first, references), piece by piece, older ones last."""
+    """Yield the history in pieces, newest first: the position of the first reference, and the references."""
     slot = tx.get(SLOTS, [(job,)]).get((job,))
     if slot is None:
         return

@@ -1,8 +1,10 @@
-"""The tables by which some occurrences are found without reading all of them; they follow whatever is done to a row.
+"""The tables that find occurrences without reading all of them.
 
-ACTIVE      what is neither final nor in line
-WAITING     what anybody may start
-LINES       who stands in line for a job's slot
+    ACTIVE      neither final nor in the overlap queue
+    WAITING     any node may start it
+    LINES       in the overlap queue of its job
+
+The ledger updates these tables with every change of a row.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _NOT_ACTIVE: Final = FINAL | {OccurrenceState.QUEUED}
 
 
 def is_for_the_sweep(row: OccurrenceRow, watermark: int) -> bool:
-    """True if an occurrence was claimed, nothing has happened to it since, and no sweep has decided its instant."""
+    """True if an occurrence is unchanged since its claim, and no sweep has decided its instant."""
     return row.instant >= watermark and is_claimed(row)
 
 
@@ -34,19 +36,19 @@ def is_claimed(row: OccurrenceRow) -> bool:
 
 
 def is_unstarted(row: OccurrenceRow) -> bool:
-    """True if an occurrence has not started and does not stand in line."""
+    """True if an occurrence has not started and is not in the overlap queue."""
     return row.started_at is None and row.status in _OPEN
 
 
 def is_open(row: OccurrenceRow) -> bool:
-    """Whether anybody may start it: nobody's, or due and waiting for a node with room (protocol rule 15)."""
+    """True if any node may start an occurrence: no owner, or due and waiting for a free node (protocol rule 15)."""
     if not is_unstarted(row):
         return False
     return row.owner is None or row.status is OccurrenceState.PENDING
 
 
 def keep_indexes(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
-    """Rows have been changed: each as it was, and as it is."""
+    """Update the index tables after changes of rows, given as pairs of before and after."""
     _keep_lines(tx, changed)
     _keep_active(tx, changed)
     _keep_waiting(tx, [(before, row) for before, row in changed if before.started_at is None])
@@ -67,7 +69,7 @@ def _keep_active(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, Occurre
 
 
 def _keep_waiting(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, OccurrenceRow]]) -> None:
-    """Of those that had not begun: others could not be started before, nor can they now."""
+    """Update WAITING for rows that had not started. A started row can never be in it."""
     opened, closed = [], []
     for before, row in changed:
         was_open, now_open = is_open(before), is_open(row)

@@ -1,16 +1,16 @@
-"""The last run before an occurrence: what `ctx.last_run_at` says where a job's slot does not.
+"""The last run before an occurrence: the value of `ctx.last_run_at` where the overlap slot does not have it.
 
-A slot keeps the latest instant of its job that started, and nearly every start is of a later one: then that is the last
-run before it. This is for the others: a replay, a backfill, an instant that was overtaken by a later one, a run that is
-taken over from another node. No table has the occurrences of a job in the order of their instants, so three are asked:
+A slot keeps the latest started instant of its job. Nearly every start has a later instant, so the slot has its last
+run. This module serves the others: a replay, a backfill, an instant that started after a later one, a run that was
+taken over. No table has the occurrences of a job in the order of instants, so the search reads three:
 
-    ACTIVE                  what has not ended
-    history                 what has ended, the last first. A run cannot have ended before its instant, so there is
-                            nothing to find beyond those that ended before the best one so far
-    names of occurrences    by instant, of all jobs; asked if the walk through history gets long. A job with a long
-                            history runs often, so its run before lies a short way back
+    ACTIVE                  unended occurrences
+    history                 ended ones, newest first. No run ends before its instant, so the search stops at runs that
+                            ended before the best instant found
+    names of occurrences    by instant, for all jobs; read if the walk through history gets long. A job with a long
+                            history runs often, so its previous run is not far back
 
-and the job itself, which keeps the last run that was pruned.
+and the job itself, which keeps the last pruned run.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["last_runs"]
 
 _PAGE: Final = 1_000
 _WALKED_MAX: Final = 2_000
-"""Rows of history after which the names of occurrences are asked."""
+"""Rows of history after which the search continues with the names of occurrences."""
 _NAMES_MAX: Final = 100_000
-"""Names after which it is history's turn again, to its end."""
+"""Names after which the search returns to history, and reads it to the end."""
 _SLACK: Final = 60 * SECOND
-"""How far the order of history may differ from the order of ends."""
+"""The largest difference between the order of history and the order of ends."""
 
 
 def last_runs(tx: Transaction, refs: Collection[Ref]) -> dict[Ref, int | None]:
-    """Look up the last run before each of these occurrences, where they are still there."""
+    """Return the last run before each of these occurrences. Pruned occurrences are left out."""
     rows = tx.get(OCCURRENCES, [(ref,) for ref in refs])
     jobs = tx.get(JOBS, {(row.job,) for row in rows.values()})
     return {row.ref: _Search(tx, row, jobs[row.job,]).found() for row in rows.values()}
@@ -52,7 +52,7 @@ class _Search:
         self._best: int | None = None
 
     def found(self) -> int | None:
-        """The instant of the last run; None: there is none."""
+        """Return the instant of the last run, or None if there is none."""
         pruned = self._job.last_run_at
         if pruned is not None and pruned < self._row.instant:
             self._best = pruned
@@ -85,7 +85,7 @@ class _Search:
             yield list(self._tx.get(OCCURRENCES, [(ref,) for ref in refs]).values())
 
     def _has_walked(self, history: Iterator[list[OccurrenceRow]], limit: int | None) -> bool:
-        """Walk back through history. False: so many rows were looked at, and there may be more to find."""
+        """Walk back through history. Returns False if the limit was reached before the end of the search."""
         walked = 0
         for rows in history:
             self._take(rows)
@@ -98,8 +98,11 @@ class _Search:
         return True
 
     def _has_named(self) -> bool:
-        """Look back from the instant, in windows that get longer. False: nothing was found, or there are too many
-        occurrences of other jobs."""
+        """Search backwards from the instant, in windows of growing length.
+
+        Returns:
+            False if nothing was found, or if other jobs have too many occurrences.
+        """
         floor = self._job.registered_at if self._best is None else self._best
         end, width, left = self._row.instant, SECOND, _NAMES_MAX
         while end > floor:
@@ -114,7 +117,7 @@ class _Search:
                     return False
                 if len(names) < _PAGE:
                     break
-                low = names[-1]  # it is seen twice, which does no harm
+                low = names[-1]  # read twice, which does no harm
             if self._best != best:
                 return True
             end, width = start, width * 2

@@ -1,7 +1,7 @@
-"""Limits that all nodes share (X11): so many at a time, counted under a lock (protocol rule 13).
+"""Limits that all nodes share (X11): a maximum number at a time, counted under a lock (protocol rule 13).
 
-The limit's row is locked first, and who holds shares is counted in a later statement. Numbered shares would miscount
-when a limit is lowered; a stored count would drift, and could not be checked.
+The row of the limit is locked first, and the held shares are counted in a later statement. Numbered shares would
+miscount when a limit is lowered. A stored count would drift, and could not be checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["held_shares", "lacking_limit"]
 
 
 def held_shares(tx: Transaction, names: Collection[str]) -> dict[str, int]:
-    """How many shares of each limit are held, by the transaction that may take more."""
+    """Lock these limits, and return the number of held shares of each. The caller may then take more."""
     if not names:
         return {}
     keys = [(name,) for name in sorted(names)]
@@ -29,5 +29,5 @@ def held_shares(tx: Transaction, names: Collection[str]) -> dict[str, int]:
 
 
 def lacking_limit(limits: Collection[Limit], held: Mapping[str, int]) -> str | None:
-    """The first of these limits that has no share left, with so many of each held."""
+    """Return the first of these limits that has no share left."""
     return next((limit.name for limit in limits if held[limit.name] >= limit.shares), None)

@@ -1,7 +1,7 @@
-"""Nodes: who is there, what each should look at, what each did (protocol rules 1 and 16, L10).
+"""Nodes: the present ones, their mail and their statistics (protocol rules 1 and 16, L10).
 
-A node is known by an incarnation, a random text for each start of a process, so that a restarted one is never taken for
-its predecessor. Its heartbeat raises a counter; whether a node is dead is for others to judge by their own clocks.
+An incarnation, a random text for each start of a process, identifies a node. So a restarted node is never taken for its
+predecessor. Its heartbeat raises a counter. Other nodes decide by their own clocks whether a node is dead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REMEMBERED_FOR: Final = 3_600_000_000
 
 
 def join(tx: Transaction, incarnation: str, name: str, about: str) -> NodeNumber:
-    """Give a new incarnation its number; asked again, it is the same."""
+    """Return the number of an incarnation. A repeated call returns the same number."""
     tx.gate()
     created = tx.add(NODES, [NodeRow(NodeNumber(0), incarnation, name, about, tx.now(), beat_at=tx.now())])
     row = created[0] if created else tx.named(NODES, [(incarnation,)])[incarnation,]
@@ -34,8 +34,14 @@ def join(tx: Transaction, incarnation: str, name: str, about: str) -> NodeNumber
 
 
 def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | None) -> Beat:
-    """Say that a node is there, and what there is to know of it if that is new; throw away the mail that it has `seen`,
-    and hear the news."""
+    """Record a heartbeat of a node, delete the mail that it has `seen`, and return the news for it.
+
+    Args:
+        tx: The transaction.
+        node: The node.
+        seen: The occurrences whose mail the node has read.
+        about: A new description of the node; None keeps the old one.
+    """
     tx.gate()
     now = tx.now()
     row = _present(tx, node)
@@ -55,10 +61,17 @@ def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | 
 
 
 def leave(tx: Transaction, node: NodeNumber, counter: int | None) -> bool:
-    """Say that a node is gone: it exited, or others have seen it dead and taken everything from it.
+    """Mark a node as gone: it exited, or others found it dead and took over all its work.
 
-    Others name the `counter` that they judged by, and the row says then that the node died. A node that has sent a
-    heartbeat since stays, and keeps its mail.
+    A node that has sent a heartbeat since `counter` stays, and keeps its mail.
+
+    Args:
+        tx: The transaction.
+        node: The node.
+        counter: The heartbeat counter by which others judged it dead. None if the node itself leaves.
+
+    Returns:
+        False if the node has sent a heartbeat since.
     """
     tx.gate()
     row = _present(tx, node)
@@ -72,7 +85,7 @@ def leave(tx: Transaction, node: NodeNumber, counter: int | None) -> bool:
 
 
 def note_statistics(tx: Transaction, rows: Sequence[StatisticsRow]) -> None:
-    """Keep what a loop did; repeated, it is kept once."""
+    """Store the statistics of a loop. A repeated row is stored once."""
     tx.gate()
     tx.add(STATISTICS, rows)
 

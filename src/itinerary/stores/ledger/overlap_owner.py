@@ -1,22 +1,22 @@
-"""Does the run in a job's slot still run? What the heartbeats of its node prove (protocol rules 13, 14 and 16).
+"""Is the run in an overlap slot still alive? The evidence is the heartbeat of its node (protocol rules 13, 14 and 16).
 
-A row says that an occurrence runs until its end is written, or until another node finds out that its owner is dead.
-Between a crash and that moment the row is wrong. Whatever is decided by it is wrong too: an instant that is skipped
-because it "overlaps" a dead run is a lost run. So a skip needs a proof, and it is looked for in the same transaction:
+The row of an occurrence says "running" until its end is written, or until another node finds its owner dead. Between a
+crash and that moment the row is wrong, and so is any decision by it. An instant that is skipped because it "overlaps" a
+dead run is a lost run. So a skip needs evidence, from the same transaction:
 
-    the asker is the owner                              it asks, so it lives: skip
-    the owner was heard of since the instant was due    it was alive then, and was running this: skip
-    the owner was not heard of since                    the instant waits as `pending`, and the owner is asked for a
-                                                        heartbeat; a living node answers within a moment
-    the owner has left, or its work is lost             the instant waits until that is written down
+    the caller is the owner                             it asks, so it is alive: skip
+    the owner sent a heartbeat after the due instant    it was alive and running then: skip
+    the owner sent no heartbeat since                   the instant waits as `pending`, and the owner is asked for a
+                                                        heartbeat; a live node answers within a moment
+    the owner has left, or its work is lost             the instant waits until that is written
 
-The wait ends by itself. A living owner beats: then the instant is skipped, as it should be. A dead one is found out by
-its silence (protocol rule 16) by the node that asks, at the latest: then the run is orphaned, the slot is free, and the
-instant starts. No clock of a node is compared here: heartbeats and due instants are both times of the store.
+The wait always ends. A live owner sends a heartbeat: then the instant is skipped, as it should be. A dead owner is
+detected by its silence (protocol rule 16), at the latest by the node that asks. Then the run is orphaned, the slot is
+free, and the instant starts. No node clock is compared here: heartbeats and due instants are both store time.
 
-The same holds for `queue`, where the queue is full. `replace` differs: a newer instant must replace an older one in the
-queue at once, whether the run is dead or not. Only while the run's node is late with its heartbeat nothing in the queue
-is replaced: those instants run one after the other, if the run turns out to be dead.
+The same holds for `queue` when the queue is full. With `replace`, a newer instant replaces an older one in the queue at
+once, whether the run is dead or not. Only while the heartbeat of the run's node is late, nothing in the queue is
+replaced. If the run turns out to be dead, those instants run in order.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ from itinerary.stores.tables import ATTEMPTS, NODES, TASKS
 __all__ = ["Owners"]
 
 _INTERVAL: Final = 5 * SECOND
-"""How often a node is heard of that does not say so."""
+"""The heartbeat interval of a node that does not state its own."""
 _LATE_AFTER: Final = 2
-"""A node is late with its heartbeat after so many intervals."""
+"""The number of intervals after which a heartbeat is late."""
 _ASKED_EVERY: Final = SECOND
-"""A node is asked for a heartbeat at most so often, however many instants wait for it."""
+"""The shortest time between two requests for a heartbeat, however many instants wait."""
 _ROWS_MAX: Final = 10_000
 _GONE: Final = "its node is gone, and its end is not written yet"
 
 
 class _About(msgspec.Struct):
-    """What a node says of itself, as far as it matters here."""
+    """The part of a node's description that matters here."""
 
     heartbeat_interval: int = _INTERVAL
 
 
 class Owners:
-    """The nodes of runs that are in the way of others, as one transaction sees them."""
+    """The nodes of runs that block other occurrences, as one transaction sees them."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._known: dict[NodeNumber, NodeRow | None] = {}
 
     def doubt(self, holder: OccurrenceRow, due_at: int) -> str | None:
-        """Why it is not certain that a run was still running at an instant; None: it was.
+        """Return the reason why a run may not have been running at an instant, or None if it certainly was.
 
         Args:
-            holder: The occurrence in the job's slot.
-            due_at: When the one that would be skipped for it was due.
+            holder: The occurrence in the overlap slot.
+            due_at: The due time of the occurrence that would be skipped.
         """
         if holder.started_at is None:
-            return None  # it was handed the slot, and is about to start: on any node
+            return None  # the slot was handed over, and some node starts it soon
         if holder.touched_by is not None and self._is_given_up(holder):
             return _GONE
         node = self._node(holder)
@@ -77,14 +77,14 @@ class Owners:
         return self.silence(holder)
 
     def is_silent(self, holder: OccurrenceRow) -> bool:
-        """True if the node of a run has left, or is late with its heartbeat."""
+        """True if the node of a run has left, or its heartbeat is late."""
         node = self._node(holder)
         if holder.started_at is None or node is None or node.number == self._pages.by:
             return False
         return node.left_at is not None or self._pages.now - node.beat_at > _LATE_AFTER * _interval(node)
 
     def silence(self, holder: OccurrenceRow) -> str:
-        """Describe what is known of the node of a run."""
+        """Describe the state of the node of a run."""
         node = self._node(holder)
         assert node is not None, "a silent node has a row"
         return _GONE if node.left_at is not None else f"node {node.name} has not been heard of since"
@@ -95,7 +95,7 @@ class Owners:
         return node is not None and node.left_at is None and self._pages.now - node.beat_at >= _ASKED_EVERY
 
     def _node(self, holder: OccurrenceRow) -> NodeRow | None:
-        """The row of a run's owner; None: no node has it, and one with room will go on with it."""
+        """Return the row of a run's owner, or None if the run has no owner and waits for a node to resume it."""
         if holder.owner is None:
             return None
         if holder.owner not in self._known:
@@ -103,7 +103,7 @@ class Owners:
         return self._known[holder.owner]
 
     def _is_given_up(self, holder: OccurrenceRow) -> bool:
-        """True if a run was lost with its node, and only its hooks are still to be told (protocol rule 17)."""
+        """True if a run was lost with its node, and only its hooks remain (protocol rule 17)."""
         tx = self._pages.tx
         tasks = tx.scan(TASKS, (holder.ref,), limit=_ROWS_MAX)
         if not tasks or any(task.status not in TASK_FINAL for task in tasks):

@@ -1,8 +1,8 @@
-"""The line for a job's slot: the `queued` occurrences of a job, in the order of their keys (protocol rule 14).
+"""The overlap queue of a job: its `queued` occurrences, in the order of their keys (protocol rule 14).
 
-Two kinds stand in it. A backlog of recovery may be of any length, and of it nobody ever needs more than the first; of
-the others there are as many as the job's overlap policy lets queue. The table `lines` keeps them apart, so that neither
-is read for the other.
+A queue holds two kinds. A recovery backlog may have any length, and only its first occurrence is ever needed. Of the
+others there are as many as the overlap policy allows. The table `lines` keeps both kinds apart, so that reading one
+does not read the other.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["LINE_MAX", "line_row", "stand_in_line"]
 
 LINE_MAX: Final = 100_000
-"""The most occurrences of one job that stand in line or wait at a time, besides a backlog of recovery."""
+"""The most occurrences of one job that are queued or waiting at a time, besides a recovery backlog."""
 
 _RECOVERY: Final = 0
 _OTHERS: Final = 1
 
 
 def line_row(row: OccurrenceRow) -> LineRow:
-    """Where a row stands in line."""
+    """Return the queue entry of an occurrence."""
     return LineRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
 
 
 def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
-    """The `queued` occurrences of a slot's job, locked, in the order of their keys; the slot is locked already. Of a
-    backlog of recovery only the first comes: it may be of any length, and is looked at with every start and end.
+    """Lock and return the `queued` occurrences of the slot's job, in the order of their keys.
 
-    Nobody else is locked: who comes to stand in line has locked itself, and waits for the slot (protocol rule 11). And
-    nobody is overlooked, since nobody joins the line without the slot. But one may have left it, unless it is locked.
+    The caller has locked the slot. Of a recovery backlog only the first comes: the backlog may be long, and every start
+    and end reads this.
+
+    Nothing else is locked: an occurrence that joins the queue has locked its own row, and waits for the slot (protocol
+    rule 11). None is missed, because joining needs the slot. But an occurrence may have left the queue until its row is
+    locked.
     """
     line: list[OccurrenceRow] = []
     entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)

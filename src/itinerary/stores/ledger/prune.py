@@ -1,16 +1,16 @@
-"""Forgetting: history is bounded (D8, protocol rule 22).
+"""Pruning: history is bounded (D8, protocol rule 22).
 
-A round goes on in small steps, each a transaction of its own, so that it never holds up the work:
+A round runs in small steps, each in its own transaction, so that it never delays other work:
 
-    along time      what ended long ago, failures later than the rest
-    job by job      what is more than a job may keep, and chapters of history that nothing is left of
+    along time      occurrences that ended long ago; failures are kept longer
+    job by job      more occurrences than a job may keep, and empty history chunks
     node by node    old statistics, and nodes that left long ago
 
-Only final rows go, and only those below the watermark less a margin. Before a job's last run goes, its instant is kept
-on the job; and its `history_floor` says below which instant an absent row means nothing.
+Only final rows below the watermark minus a margin are removed. Before the last run of a job is removed, the job keeps
+its instant. The `history_floor` of the job is the instant below which a missing row means nothing.
 
-Nearly always there is nothing to be done about a job, and there are very many of them: so one that has no chapters, as
-its slot says, is passed over, a thousand in a step, and of one that has some a single row is looked at.
+There are many jobs, and nearly all need no work. A step skips up to a thousand jobs whose slot says that they have no
+chunks. Of a job with chunks it reads one row.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["BATCH", "count_prunable", "prune"]
 
 BATCH: Final = 1_000
-"""How many rows one step removes at most."""
+"""The most rows that one step removes."""
 _JOBS_AT_ONCE: Final = 50
-"""About how many jobs with chapters one step looks at."""
+"""The approximate number of jobs with history chunks in one step."""
 _SLOTS_AT_ONCE: Final = 1_000
-"""How many jobs one step passes over at most."""
+"""The most jobs that one step skips."""
 _CHAPTERS_AT_ONCE: Final = BATCH // CHAPTER
 _WENT_WRONG: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED})
 
 
 def prune(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
-    """Do one step of a round."""
+    """Run one step of a round, and return the removed count and the cursor of the next step."""
     tx.gate()
     sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
     if cursor.node >= 0:
@@ -67,13 +67,14 @@ def prune(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
 
 def _along_time(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
     now = tx.now()
-    # What ended long ago was due before that. One that was cancelled ahead of its instant stays until that is old, too.
+    # The due instant is before the end, except for an occurrence cancelled ahead of time: that one stays until its
+    # instant is old.
     end = min(sweep.watermark - rules.margin, now - min(rules.keep_for, rules.keep_failed_for))
     rows = tx.scan(OCCURRENCES, low=cursor.after, high=(end,), limit=BATCH, by_name=True)
     removed = _remove(tx, [row for row in rows if _is_old(row, rules, now, sweep)])
     if len(rows) < BATCH:
         return Pruned(removed, PruneCursor(job=0))
-    last = rows[-1]  # it is looked at twice, which does no harm
+    last = rows[-1]  # read twice, which does no harm
     return Pruned(removed, PruneCursor((last.instant, last.job, last.kind, last.request)))
 
 
@@ -88,7 +89,7 @@ def _may_go(row: OccurrenceRow, rules: Retention, sweep: SweepRow) -> bool:
 
 
 def _remove(tx: Transaction, rows: Sequence[OccurrenceRow]) -> int:
-    """Remove rows with all that hangs on them, and keep what must be known without them."""
+    """Remove rows with all their dependent rows, and record on the jobs what must stay known."""
     rows = [row for row in tx.lock(OCCURRENCES, [(row.ref,) for row in rows]).values() if row.status in FINAL]
     if not rows:
         return 0
@@ -104,7 +105,7 @@ def _remove(tx: Transaction, rows: Sequence[OccurrenceRow]) -> int:
 
 
 def _keep_marks(tx: Transaction, rows: Sequence[OccurrenceRow]) -> None:
-    """Note on each job how far its history is gone, and when it ran last."""
+    """Record on each job how far its history is pruned, and its last run."""
     jobs = tx.lock(JOBS, {(row.job,) for row in rows})
     for row in rows:
         job = jobs[row.job,]
@@ -133,8 +134,10 @@ def _along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: S
 
 
 def _with_chapters(tx: Transaction, job: int) -> tuple[list[SlotRow], int | None]:
-    """Some jobs that have chapters, from a job on, and where to go on after them: None at the end of all jobs. What a
-    job without any has is on its slot, and nothing is removed from there."""
+    """Return some jobs with history chunks, starting at a job, and the job to continue with (None at the end).
+
+    A job without chunks has its history in its slot, and nothing is removed from there.
+    """
     found: list[SlotRow] = []
     for _ in range(_SLOTS_AT_ONCE // _JOBS_AT_ONCE):
         slots = tx.scan(SLOTS, low=(job,), limit=_JOBS_AT_ONCE)
@@ -148,8 +151,10 @@ def _with_chapters(tx: Transaction, job: int) -> tuple[list[SlotRow], int | None
 
 
 def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[JobNumber]:
-    """Jobs that have not too much, and whose first chapter still has its newest occurrence: nothing is to be done about
-    them, and that is nearly all of them. One row of each is looked at, and not its whole history."""
+    """Return the jobs that need no pruning: not too many occurrences, and the newest one of their first chunk exists.
+
+    Nearly all jobs are like that. The check reads one row per job, not its whole history.
+    """
     found: set[JobNumber] = set()
     newest: dict[Ref, ChapterRow] = {}
     for slot in slots:
@@ -167,19 +172,22 @@ def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[J
 
 
 def _excess(slot: SlotRow, rules: Retention) -> int:
-    """How many chapters of its history a job has too many."""
+    """Return the number of history chunks that a job has beyond its limit."""
     return max(slot.count - rules.keep_max, 0) // CHAPTER
 
 
 def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) -> tuple[int, int, bool]:
-    """Remove what a job has too much of, oldest first, and chapters that nothing is left of: how many of both, and
-    whether all is done."""
+    """Remove surplus occurrences of a job, oldest first, and empty history chunks.
+
+    Returns:
+        The number of removed occurrences, the number of removed chunks, and True if the job is done.
+    """
     excess = _excess(slot, rules)
     chapters = tx.scan(CHAPTERS, (slot.job,), limit=_CHAPTERS_AT_ONCE)
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
     by_chapter: dict[int, list[OccurrenceRow]] = {chapter.number: [] for chapter in chapters}
     for row in there.values():
-        if row.place is not None and row.place // CHAPTER in by_chapter:  # else it ended again, and is listed there
+        if row.place is not None and row.place // CHAPTER in by_chapter:  # else a later chunk lists it
             by_chapter[row.place // CHAPTER].append(row)
     surplus = [row for number, rows in by_chapter.items() if number < excess for row in rows]
     removed = _remove(tx, [row for row in surplus if _may_go(row, rules, sweep)])
@@ -196,7 +204,7 @@ def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) 
 
 
 def _along_nodes(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
-    """Statistics go after `keep_for`, nodes that left after `keep_failed_for`: until then their names are needed."""
+    """Remove statistics after `keep_for`, and nodes that left after `keep_failed_for`: until then names are needed."""
     now = tx.now()
     nodes = tx.scan(NODES, low=(cursor.node,), limit=1)
     if not nodes:
@@ -212,11 +220,11 @@ def _along_nodes(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Prun
     return Pruned(len(old), PruneCursor(job=0, node=node.number + 1))
 
 
-# -- only counting ---------------------------------------------------------------------------------------------------
+# -- counting without removing ---------------------------------------------------------------------------------------
 
 
 def count_prunable(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pruned:
-    """How many occurrences one step of a round would remove. It reads, and the cursor is one of its own."""
+    """Count the occurrences that one step of a round would remove. Reads only; the cursor is separate from `prune`."""
     sweep = tx.get(SWEEP, [THE_ONE])[THE_ONE]
     if cursor.job >= 0:
         return _count_along_jobs(tx, rules, cursor, sweep)
@@ -231,7 +239,7 @@ def count_prunable(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pr
 
 
 def _count_along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
-    """What is more than a job may keep, and is not gone by its age already: a few chapters of one job at a time."""
+    """Count surplus occurrences that their age does not remove already: a few chunks of one job at a time."""
     slots = tx.scan(SLOTS, low=(cursor.job,), limit=1)
     if not slots:
         return Pruned(0, None)

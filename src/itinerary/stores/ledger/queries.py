@@ -1,4 +1,4 @@
-"""Reading: every query of `model.queries`, answered."""
+"""Reads: the answer to every query of `model.queries`."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = ["answer"]
 
 _ACTIVE_MAX = 1_000_000
 _OWN_MAX = 20
-"""How many of its own late occurrences a node is shown when it looks for work."""
+"""The most of its own late occurrences that a node sees when it looks for work."""
 _UNSTARTED = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 _OF_ONE_MAX = 100_000
 """The most tasks, attempts or transitions of one occurrence."""
 
 
 def answer(tx: Transaction, query: q.Query[q.Answer]) -> q.Answer:
-    """The answer to a query."""
+    """Return the answer to a query."""
     return cast("q.Answer", _ANSWERS[type(query)](tx, query))
 
 
@@ -63,7 +63,7 @@ def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
     rows = tx.scan(ENTRIES, low=(query.after + 1,), limit=query.limit)
     if len(rows) < query.limit:
         return rows
-    last = rows[-1].revision  # its end may be missing: what is left of it is read whole, however long
+    last = rows[-1].revision  # the limit may cut this revision, so it is read whole
     return [row for row in rows if row.revision < last] + tx.scan(ENTRIES, (last,), limit=_OF_ONE_MAX)
 
 
@@ -91,7 +91,7 @@ def _open(tx: Transaction, query: q.Open) -> q.Offers:
     now, watermark = tx.now(), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
     waiting = _waiting(tx, q.Waiting(now, query.limit))
     if len(waiting) == query.limit:
-        # A backlog, which is long due, must not hide what is due now.
+        # An old backlog must not hide occurrences that are due now.
         newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
         seen = {row.ref for row in waiting}
         waiting += _by_ref(tx, [row.ref for row in newest if row.ref not in seen])
@@ -103,12 +103,13 @@ def _open(tx: Transaction, query: q.Open) -> q.Offers:
 
 
 def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
-    """What others have claimed and not started. What runs for long is due for long too, and comes first: if there is
-    nothing else among the first, all are looked at.
+    """Return occurrences that other nodes have claimed but not started.
 
-    A few of the node's own come last, the oldest and the youngest. The node knows them, unless a claim was made whose
-    answer never came, and the node then stopped asking because the timeline had moved on: that row has a living owner
-    who has never heard of it.
+    Long runs are also long due, and come first. If the first page has nothing else, all of them are read.
+
+    A few occurrences of the node itself come last, the oldest and the newest. The node knows them, with one exception:
+    the answer to a claim was lost, and the node stopped retrying because the timeline changed. Then the owner is alive
+    but does not know its row.
     """
     due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < due_before)
     found: list[OccurrenceRow] = []
@@ -129,8 +130,10 @@ def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
 
 
 def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
-    """Everything that is due and not final is looked at, a page at a time: what has not begun, or has time left, is
-    most of it."""
+    """Return occurrences past their timeout, and queues that are stuck.
+
+    Reads every due, unended occurrence in pages.
+    """
     now = tx.now()
     due = sorted((row.due_at, row.ref) for row in tx.scan(ACTIVE, limit=_ACTIVE_MAX) if row.due_at < now)
     expired: list[OccurrenceRow] = []
@@ -142,7 +145,7 @@ def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
 
 
 def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
-    """Who stands in line first, where nobody is in the slot, or somebody who has ended."""
+    """Return the first in each overlap queue whose slot is empty, or whose slot holder has ended."""
     lines: dict[JobNumber, OccurrenceRow] = {row.job: row for row in _by_ref(tx, _first_in_line(tx, limit))}
     slots = tx.get(SLOTS, [(job,) for job in lines])
     holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
@@ -151,7 +154,7 @@ def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
 
 
 def _first_in_line(tx: Transaction, limit: int) -> list[Ref]:
-    """The first of each line. Lines may be long: the rest of each is passed over."""
+    """Return the first entry of each overlap queue, without reading the rest."""
     found: list[Ref] = []
     low: tuple[int, ...] = ()
     while len(found) < limit and (first := tx.scan(LINES, low=low, limit=1)):

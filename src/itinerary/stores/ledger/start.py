@@ -1,25 +1,24 @@
 """The start of an occurrence: the one write that must never happen twice (protocol rules 7 and 13 to 15).
 
-In one transaction, for each of a batch:
+In one transaction, for each request of a batch:
 
-    is it still there to be started?      due by the store's clock, not cancelled, not begun, mine by owner and fence,
-                                          or free to be taken: nobody's, waiting for anybody, or left lying.
-                                          If it was claimed, its instant is older than the grace period and no sweep
-                                          has decided that instant, it is left to the sweep, and thereby to the
-                                          recovery strategy of its job (protocol rule 17)
-    is its job's slot free, or its own?   else skip, queue or replace, as its job's overlap policy says; but what is
-                                          merely late queues behind a run that got the slot only after it was due. If
-                                          nothing proves that the run in the slot still runs, it waits (`owners`)
-    do its limits have a share left?      else it waits as `pending`, and keeps nothing but a slot it was handed
-    then it has begun                     slot, shares, tasks, attempts, state and audit are written together
+    can it still start?                   due by the store clock, not cancelled, not started, owned with this fence, or
+                                          free to take: no owner, waiting for any node, or left unstarted too long.
+                                          A claimed occurrence that is older than the grace period and that no sweep
+                                          has decided is left to the sweep, and so to the recovery strategy of its job
+                                          (protocol rule 17)
+    is the overlap slot free, or its own? otherwise skip, queue or replace, by the overlap policy; but a merely late
+                                          occurrence queues behind a run that got the slot only after its due time. If
+                                          nothing proves that the run is alive, it waits (`overlap_owner`)
+    do its limits have a share left?      otherwise it waits as `pending`, and keeps only a slot that was handed to it
+    then it starts                        slot, shares, tasks, attempts, state and audit are written together
 
-Finding oneself in the slot is success: the slot was handed to it while it stood in line. A batch is worked off in the
-order of keys, so of two occurrences of one job the earlier one gets it. After a short absence some instants of a job
-are late at the same time: the first of them runs, and the others, which overlapped nothing when they were due, run
-behind it, one after another.
+An occurrence that is already in the slot may start: the slot was handed to it in the queue. A batch is processed in key
+order, so of two occurrences of one job the earlier gets the slot. After a short outage several instants of a job are
+late together. The first one runs. The others overlapped nothing when they were due, so they run after it, in order.
 
-A job's slot is a row that is always there, so that whoever finds it taken can lock it and stand in line: there is no
-moment at which the one who runs ends unseen.
+The row of an overlap slot always exists. So a request that finds the slot taken can lock it and queue, and cannot miss
+the end of the current run.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ __all__ = ["start"]
 
 _STEPS: Final = {state: Step(state) for state in OccurrenceState}
 _PENDING: Final = _STEPS[OccurrenceState.PENDING]
-# Ten thousand starts look at these, and to get at a member of an enumeration takes as long as to make a small object.
+# Ten thousand starts use these, and looking up an enum member takes as long as creating a small object.
 _PRERUN: Final = OccurrenceState.PRERUN
 _ATTEMPTS_MAX: Final = 10_000
 _ENDED_BY_ITSELF: Final = FINAL - {OccurrenceState.ORPHANED}
@@ -70,7 +69,19 @@ def start(
     takeover_after: int,
     configs: Mapping[str, int],
 ) -> list[Started | Refused]:
-    """Begin what can be begun; every request is answered, in order. `configs` are the numbers of configurations."""
+    """Start those requests that can start.
+
+    Args:
+        tx: The transaction.
+        owner: The node that starts them.
+        revision: The timeline revision of the node.
+        starts: The requests.
+        takeover_after: The time after the due time at which another node may take a claimed occurrence.
+        configs: The numbers of configurations.
+
+    Returns:
+        The answers to all requests, in order.
+    """
     tx.gate()
     if revision_of(tx) != revision:
         return _moved(tx, owner, starts)
@@ -78,7 +89,7 @@ def start(
 
 
 class _Starting:
-    """One batch of starts. It is narrowed down step by step; what falls out on the way has been answered."""
+    """A batch of starts. Each step answers some requests and passes the rest to the next step."""
 
     def __init__(
         self,
@@ -96,18 +107,18 @@ class _Starting:
         self.owners = Owners(self.pages)
         self.answer: dict[Ref, Started | Refused] = {}
         self.newest: dict[JobNumber, OccurrenceRow] = {}
-        """The last one of each job that would replace others."""
+        """The last occurrence of each job that would replace others."""
         self.lines: dict[JobNumber, list[OccurrenceRow]] = {}
-        """Who stood in line when it was looked at, and who joined since."""
+        """The overlap queues as read, plus the occurrences that have joined since."""
 
     def answers(self) -> list[Started | Refused]:
-        """Decide about each, then write everything."""
+        """Decide about each request, then write everything."""
         self._begin_each(self._ready())
         self.pages.save()
         return [self._as_it_came(self.answer[ref]) for ref in self.order]
 
     def _as_it_came(self, answer: Started | Refused) -> Started | Refused:
-        """An answer as it is in the end: what waited may have been replaced by another of the same batch."""
+        """Return the final answer: another request of the batch may have replaced a waiting occurrence."""
         row = self.pages.rows.get(answer.ref)
         if isinstance(answer, Started) or row is None or row.status not in FINAL:
             return answer
@@ -116,10 +127,10 @@ class _Starting:
     def _refuse(self, row: OccurrenceRow, why: Refusal, by: str) -> None:
         self.answer[row.ref] = Refused(row.ref, why, by)
 
-    # -- is it still there to be started? ----------------------------------------------------------------------------
+    # -- can it still start? -----------------------------------------------------------------------------------------
 
     def _ready(self) -> list[OccurrenceRow]:
-        """The rows that only limits and slots can still hold up, in the order of their keys."""
+        """Return the rows that only limits and overlap slots can still block, in the order of their keys."""
         ready = []
         rows, owner, now = self.pages.rows, self.owner, self.pages.now
         for ref, request in self.starts.items():
@@ -127,7 +138,7 @@ class _Starting:
             if row is None:
                 self.answer[ref] = Refused(ref, Refusal.GONE)
             elif (
-                not _is_as_claimed(row, request, owner, now)  # nearly always it is
+                not _is_as_claimed(row, request, owner, now)  # the rare case
                 and (answer := self._hindered(row, request)) is not None
             ):
                 self.answer[ref] = answer
@@ -163,26 +174,26 @@ class _Starting:
         return None if refusal is None else Refused(row.ref, *refusal)
 
     def _is_free(self, row: OccurrenceRow) -> bool:
-        """Whether anybody may take it: nobody's, waiting for a node with room, or left lying by its owner."""
+        """True if any node may take it: no owner, waiting for a free node, or left unstarted too long by its owner."""
         return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
 
     def _is_overdue(self, row: OccurrenceRow, request: Start) -> bool:
-        """True if a sweep must decide about an occurrence before it starts: the store was out of reach of all nodes."""
+        """True if a sweep must decide first, because no node could reach the store."""
         if not 0 < request.late_until < self.pages.now:
-            return False  # nearly always
+            return False  # the common case
         return is_for_the_sweep(row, self.tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
 
-    # -- is its job's slot free, or its own, and do its limits have a share left? -------------------------------------
+    # -- is the overlap slot free, or its own, and do its limits have a share left? -----------------------------------
 
     def _begin_each(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Begin those that may: each gets everything that it needs, or nothing."""
+        """Start each occurrence that gets everything it needs. The others get nothing."""
         pages, starts, begun = self.pages, self.starts, self.pages.rows
         slots = pages.slots(row.job for row in rows)
         self.newest = {row.job: row for row in rows if starts[row.ref].overlap.replaces}
         for ready in rows:
             row, request = begun[ready.ref], starts[ready.ref]
             if row.status in FINAL:
-                self._refuse(row, Refusal.SKIPPED, row.reason or "")  # one before it has replaced it
+                self._refuse(row, Refusal.SKIPPED, row.reason or "")  # an earlier request of the batch has replaced it
                 continue
             slot = None if request.overlap.is_parallel else slots[row.job]
             if slot is not None and not self._gets(row, slot, request):
@@ -199,20 +210,23 @@ class _Starting:
         self._refuse(row, Refusal.LIMITED, limit)
 
     def _mine(self, row: OccurrenceRow) -> OccurrenceRow:
-        """The row as the asker's own; taken from another, it has a higher fence."""
+        """Return the row as owned by this node. Taking it from another owner raises its fence."""
         return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
 
     def _gets(self, row: OccurrenceRow, slot: SlotRow, request: Start) -> bool:
-        """Whether it may have the slot: it is free, and nobody stands in line; or it is its own, or is to be."""
+        """True if an occurrence may have the slot: free with an empty queue, already its own, or won by the policy."""
         if row.reason is not None and (why := self._overlapped(row, request)) is not None:
             self._skip(row, why)
             return False
         if slot.ref is None and not slot.has_line:
-            return True  # nearly always
+            return True  # the common case
         return self._is_next(row, slot) or self._gets_after_all(row, request)
 
     def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
-        """Who stands in line, as it is by now: those before in the batch may have joined it, left it or been called."""
+        """Return the current overlap queue.
+
+        Earlier requests of the batch may have joined it, left it, or got the slot.
+        """
         if slot.job not in self.lines:
             self.lines[slot.job] = stand_in_line(self.tx, slot) if slot.has_line else []
         line = [self.pages.rows.get(row.ref, row) for row in self.lines[slot.job]]
@@ -221,7 +235,7 @@ class _Starting:
         return line
 
     def _is_next(self, row: OccurrenceRow, slot: SlotRow) -> bool:
-        """Whether it is in there already, or nobody is, and nobody stands in line before it."""
+        """True if the occurrence is in the slot, or the slot is free and no occurrence is queued before it."""
         if slot.ref == row.ref:
             return True
         if slot.ref is not None:
@@ -229,11 +243,11 @@ class _Starting:
         line = self._line(slot)
         if not line or row.key <= line[0].key:
             return True
-        self.pages.hand_over(slot, line[0])  # a line that nobody had woken
+        self.pages.hand_over(slot, line[0])  # this queue had not been woken
         return False
 
     def _gets_after_all(self, row: OccurrenceRow, request: Start) -> bool:
-        """Skip it, let it stand in line, or let it replace others: True, if nobody is in the slot any more then."""
+        """Skip it, queue it, or let it replace others. Returns True if the slot is free for it afterwards."""
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
         in_the_way, holder = overlaps(slot.ref), self._holder(slot.ref)
@@ -249,7 +263,7 @@ class _Starting:
             line_max = LINE_MAX if is_late or request.max_queued is None else request.max_queued
             if not is_in_line and len(others) >= line_max:
                 self._skip_for(row, holder, f"{in_the_way}, and {len(others)} stand in line already")
-        elif len(others) < len(line) or holder.is_recovery:  # what is due meanwhile queues behind recovery (R2)
+        elif len(others) < len(line) or holder.is_recovery:  # new instants queue behind recovery (R2)
             if overlap.replaces and not is_silent:
                 self._replace_in_line(row, line)
         elif self._skips_or_replaces(row, overlap, holder, line, is_silent=is_silent):
@@ -264,7 +278,7 @@ class _Starting:
     def _skips_or_replaces(
         self, row: OccurrenceRow, overlap: Overlap, holder: OccurrenceRow, line: list[OccurrenceRow], *, is_silent: bool
     ) -> bool:
-        """Skip the occurrence, or let it replace the run in the slot. True if the slot is free then."""
+        """Skip the occurrence, or let it replace the run in the slot. Returns True if the slot is then free."""
         match overlap:
             case Overlap.SKIP:
                 self._skip_for(row, holder, overlaps(holder.ref))
@@ -279,13 +293,16 @@ class _Starting:
         return False
 
     def _holder(self, ref: Ref) -> OccurrenceRow:
-        """The one in the slot."""
+        """Return the occurrence in the slot."""
         return self.pages.rows.get(ref) or self.tx.get(OCCURRENCES, [(ref,)])[ref,]
 
     def _is_late(self, row: OccurrenceRow, request: Start, holder: OccurrenceRow) -> bool:
-        """True if it is merely late, and the run in the slot got it only after this one was due. They did not overlap,
-        so this one is not skipped for that run, and does not replace it. The same holds for what waits to learn whether
-        that run is dead, or would have to: it queues at once, so a repeated request gets the same answer."""
+        """True if it is merely late: the run in the slot got the slot only after this occurrence was due.
+
+        The two did not overlap, so it is neither skipped for that run nor replaces it. The same holds for an occurrence
+        that waits, or would have to wait, to learn whether that run is dead. Such an occurrence queues at once, so that
+        a repeated request gets the same answer.
+        """
         if self.pages.in_slot_since(holder) < row.due_at:
             return False
         if self.pages.now <= request.late_until or _awaited(row) is not None:
@@ -293,9 +310,11 @@ class _Starting:
         return not request.overlap.replaces and self.owners.doubt(holder, row.due_at) is not None
 
     def _overlapped(self, row: OccurrenceRow, request: Start) -> str | None:
-        """Why it is skipped after all: the run that it waited to learn about ended by itself, after this one was due.
-        So that one was running then. What counts is when its last attempt ended, by its node: its end may have been
-        written much later, if the store did not answer that node."""
+        """Return the reason to skip it, if the run that it waited for ended normally after this one was due.
+
+        Then both overlapped. The end of the last attempt counts, by the clock of its node. After a store outage, the
+        end of the run may have been written much later.
+        """
         awaited = _awaited(row)
         if awaited is None or awaited.ref is None or request.overlap.replaces:
             return None
@@ -308,7 +327,7 @@ class _Starting:
         return overlaps(other.ref) + (", and the queue was full" if request.overlap.queues else "")
 
     def _skip_for(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
-        """Skip it for the run in its job's slot; but as long as that may be dead, it waits, or stays in line."""
+        """Skip it for the run in the overlap slot. While that run may be dead, it waits or stays queued instead."""
         doubt = self.owners.doubt(holder, row.due_at)
         if doubt is None:
             self._skip(row, why)
@@ -316,7 +335,7 @@ class _Starting:
             self._wait_to_learn(row, holder, doubt)
 
     def _wait_to_learn(self, row: OccurrenceRow, holder: OccurrenceRow, why: str) -> None:
-        """Let it wait until its holder's node is known to be alive or dead, and ask that node for a heartbeat."""
+        """Let it wait until the holder's node is known to be alive or dead, and ask that node for a heartbeat."""
         reason = unsure_of(holder.ref, why)
         if row.status is OccurrenceState.PRERUN:
             self.pages.turn(self._mine(row), (Step(OccurrenceState.PENDING, why=reason),))
@@ -327,7 +346,7 @@ class _Starting:
         self._refuse(row, Refusal.UNSURE, reason)
 
     def _replace_in_line(self, row: OccurrenceRow, line: Sequence[OccurrenceRow]) -> None:
-        """Behind recovery, too, the newest waits alone; but recovery is not asked to end, and stays in line."""
+        """Keep only the newest in the queue, behind recovery. Recovery is not asked to end, and stays queued."""
         if row.is_recovery:
             return
         rivals = [other for other in line if not other.is_recovery and other.ref != row.ref]
@@ -340,11 +359,14 @@ class _Starting:
             self._skip(row, why)
 
     def _replace(self, row: OccurrenceRow, holder: Ref, line: Sequence[OccurrenceRow]) -> bool:
-        """The newest waits alone in line, whoever comes last, and the one that runs is asked to end.
+        """Keep only the newest in the queue, whatever the order of arrival, and ask the current run to end.
 
-        Who has the slot may have been handed it and not have begun: nobody would hear a request to end, so it is
-        replaced like those in line, by the newest of the batch. Nobody is left then that this one would wait for, and
-        it is not sent into a line from which it would be called in the same moment: True.
+        The slot may belong to an occurrence that has not started yet. No node would handle a request to end it, so it
+        is replaced like the queued ones, by the newest of the batch.
+
+        Returns:
+            True if the slot is then free for this occurrence. Queueing it would only hand it the slot at the same
+            moment.
         """
         holds = self.pages.look_at(holder)
         has_begun = holds.started_at is not None
@@ -356,7 +378,7 @@ class _Starting:
         if has_begun:
             self.pages.ask_to_end(holds, why)
         elif holds.status in FINAL:
-            pass  # another one of the batch has replaced it
+            pass  # another request of the batch has replaced it
         elif newest.ref == row.ref or newest.ref not in (holder, *self.starts):
             self.pages.turn(self.pages.take_over(holds), (Step(OccurrenceState.CANCELLED, why=why),))
         if newest.ref != row.ref:
@@ -366,18 +388,18 @@ class _Starting:
     def _skip(self, row: OccurrenceRow, why: str) -> None:
         steps = [Step(OccurrenceState.SKIPPED, why=why)]
         if row.status is OccurrenceState.PENDING:
-            steps.insert(0, Step(OccurrenceState.QUEUED, why=why))  # the table's way from there to skipped
+            steps.insert(0, Step(OccurrenceState.QUEUED, why=why))  # as the transition table requires
         self.pages.turn(self._mine(row), steps)
         self._refuse(row, Refusal.SKIPPED, why)
 
-    # -- then it has begun -------------------------------------------------------------------------------------------
+    # -- then it starts ----------------------------------------------------------------------------------------------
 
     def _begin(self, row: OccurrenceRow, request: Start, *, needs_slot: bool) -> None:
         pages, owner = self.pages, self.owner
         if row.owner != owner:
             row = self._mine(row)
         if needs_slot:
-            pages.put_in(row)  # the slot is held under the fence that it starts with
+            pages.put_in(row)  # the slot is held with the fence of the start
         self.answer[row.ref] = Started(row.ref, row.fence, row.sequence + 1, pages.now, *pages.note_run(row))
         is_plain = is_plain_start(row, owner, request)
         attempts = unsaid_attempts(request.attempts) if is_plain else request.attempts
@@ -404,7 +426,7 @@ class _Starting:
 
 
 def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: int) -> bool:
-    """Whether nothing has happened to it since it was claimed, but that its time has come."""
+    """True if the occurrence is unchanged since its claim, and due."""
     return (
         row.owner == owner
         and row.fence == request.fence
@@ -417,7 +439,7 @@ def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: i
 
 
 def _awaited(row: OccurrenceRow) -> Reason | None:
-    """What it waits to learn, if it does: which occurrence may be dead."""
+    """Return the reason that names a possibly dead run, if the occurrence waits for one."""
     reason = None if row.status is not OccurrenceState.PENDING else read_reason(row.reason)
     return reason if reason is not None and reason.kind is ReasonKind.UNSURE else None
 
@@ -427,16 +449,16 @@ def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
 
 
 def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:
-    """What an earlier try of the same asker has begun, whose answer was lost."""
+    """Return the start of an earlier request of the same node, whose answer was lost."""
     if row.started_at is None or row.status in FINAL or row.owner != owner or request.fence not in (None, row.fence):
         return None
     return Started(row.ref, row.fence, row.sequence, row.started_at, knows_last_run=False)
 
 
 def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[Started | Refused]:
-    """The timeline is another by now: ask again. But what an earlier try has begun, runs, whatever the timeline says.
+    """Refuse all requests, because the timeline has changed. An occurrence that an earlier request started still runs.
 
-    No such try can be in the middle of it: it would be behind the gate, and the timeline would not have changed.
+    No such request can be in progress: it would hold the gate, and the timeline could not have changed.
     """
     rows = tx.get(OCCURRENCES, [(request.ref,) for request in starts])
     answers: list[Started | Refused] = []
@@ -448,8 +470,7 @@ def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[
 
 
 def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
-    """Who runs where somebody is to be replaced: to be locked with the others, before any slot is (protocol rule
-    11)."""
+    """Return the runs that may be replaced. Their rows must be locked before any slot (protocol rule 11)."""
     replacing = [(request.ref,) for request in starts if request.overlap.replaces or request.passes_held]
     if not replacing:
         return []

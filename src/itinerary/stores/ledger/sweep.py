@@ -1,22 +1,22 @@
-"""The sweep: one plan at a time, stored before it is worked off (protocol rules 19 and 20).
+"""The sweep: one plan at a time, stored before its steps run (protocol rules 19 and 20).
 
-Two nodes with two ideas of "now" would each decide what the last missed instant of a job was, and both would run it. So
-the plan's end is fixed in the store by whoever begins it, and never lies ahead of the store's clock; rows and cursor
-move in one transaction, and the watermark moves with the last of them.
+Two nodes with two ideas of "now" would each decide which instant of a job was the last missed one, and both would run
+it. So the node that begins the plan fixes its end in the store, never ahead of the store clock. Rows and cursor move in
+one transaction, and the watermark moves with the last step.
 
-A plan is begun alone behind the gate. Claims that are under way are committed before it, and are among what the sweep
-reads; those that come later see the plan, and create nothing below its end. So what a sweep found missing stays so
-until it has decided, and a window of instants has no row inside it.
+A plan begins with the gate held exclusively. Earlier claims are committed before it, and the sweep reads them. Later
+claims see the plan, and create nothing below its end. So an instant that the sweep found missing stays missing until it
+is decided, and a window of instants has no row inside it.
 
-Recovery runs are created standing in line for their job's slot, in order (R2). If nobody is in the slot, the first of
-them gets it at once, and each that ends hands it to the next: nodes hear of one at a time, however long the backlog is.
+Recovery runs are created in the overlap queue of their job, in order (R2). If the overlap slot is free, the first one
+gets it at once, and each end hands the slot to the next. So nodes see one at a time, however long the backlog is.
 
 Rows that were claimed before an outage and have not started are part of the backlog (protocol rule 17). The step turns
-them into what was decided, under a higher fence: their owner can start them no more. A row that a compressed window
-covers is removed, so that its instant is answered for once. If one of these rows is not as it was claimed, a person has
-cancelled it, for example. Then the decision is out of date, and the whole step is refused. A rescuer that releases such
-a row changes nothing that the decision depends on. Older rows of the same job, which wait for other reasons, join the
-line with the backlog.
+them into the decided state with a higher fence, so their owner can no longer start them. A row that a collapsed range
+covers is removed, so that its instant has one row only. If one of these rows has changed since its claim (for example,
+a user cancelled it), the decision is out of date. Then the whole step is refused. A rescuer that releases such a row
+changes nothing that the decision depends on. Older rows of the same job that wait for other reasons join the queue with
+the backlog.
 """
 
 from __future__ import annotations
@@ -42,11 +42,19 @@ _COLUMNS = ("watermark", "owner", "fence", "step", "plan_from", "plan_to", "curs
 
 
 def begin_sweep(tx: Transaction, by: NodeNumber, end: int, seize: int | None) -> SweepPlan | None:
-    """Begin a plan from the watermark to `end`, or find the one that is being worked off, whose owner may be another.
+    """Begin a plan from the watermark to `end`, or return the current plan, which may have another owner.
 
-    With `seize`, the fence that the plan was seen with, it is taken from an owner who is dead. From one who has left it
-    is taken in any case: who comes an hour later hears of that node no more, and would wait for it for ever. None: all
-    is decided.
+    A plan whose owner has left is always taken over: an hour later other nodes no longer see that node, and would wait
+    without end.
+
+    Args:
+        tx: The transaction.
+        by: The node that sweeps.
+        end: The end of a new plan.
+        seize: The fence of a plan whose owner is dead, to take it over.
+
+    Returns:
+        The plan, or None if everything up to `end` is decided.
     """
     tx.gate(exclusive=True)
     row = tx.lock(SWEEP, [THE_ONE])[THE_ONE]
@@ -75,7 +83,11 @@ def _plan(row: SweepRow) -> SweepPlan:
 
 
 def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepStep) -> SweepPlan | Refusal | None:
-    """Do a step of the plan. Returns the plan as it is then, None after the last step, or why it was not done."""
+    """Run one step of the plan.
+
+    Returns:
+        The plan after the step, None after the last step, or the reason for a refusal.
+    """
     tx.gate()
     if revision_of(tx) != revision:
         return Refusal.MOVED
@@ -83,7 +95,7 @@ def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepSte
     if row.fence != step.fence or (row.owner != by and row.plan_to is not None):
         return Refusal.LOST
     if step.step <= row.step:
-        return None if row.plan_to is None else _plan(row)  # an earlier try, whose answer was lost
+        return None if row.plan_to is None else _plan(row)  # an earlier request, whose answer was lost
     if row.plan_to is None or step.step != row.step + 1:
         return Refusal.ILLEGAL
     queues = _jobs_that_queue(step)
@@ -104,13 +116,13 @@ def advance_sweep(tx: Transaction, by: NodeNumber, revision: int, step: SweepSte
 
 
 def _jobs_that_queue(step: SweepStep) -> list[JobNumber]:
-    """The jobs whose recovery runs stand in line."""
+    """Return the jobs whose recovery runs are queued."""
     wanted = (*step.wanted, *(item.becomes for item in step.claimed))
     return sorted({item.key.job for item in wanted if item.status is OccurrenceState.QUEUED})
 
 
 class _Recovering:
-    """What a step does to rows that exist: those that were claimed before an outage, and older ones that wait."""
+    """The effect of a step on existing rows: those claimed before an outage, and older ones that wait."""
 
     def __init__(self, tx: Transaction, by: NodeNumber, step: SweepStep) -> None:
         self._tx, self._step = tx, step
@@ -118,15 +130,15 @@ class _Recovering:
         self._pages = Pages(tx, refs, by)
 
     def is_as_decided(self) -> bool:
-        """True if the claimed rows are still as they were claimed: unstarted, and not ended by anybody."""
+        """True if the claimed rows are unchanged since their claim: not started, and not ended."""
         rows = self._pages.rows
         refs = (*(item.ref for item in self._step.claimed), *self._step.covered)
         return all(ref in rows and is_claimed(rows[ref]) for ref in refs)
 
     def write(self, queues: Sequence[JobNumber]) -> None:
-        """Turn the claimed rows into what was decided, let older ones join the line, and remove what is covered."""
+        """Write the decisions to the claimed rows, queue the older ones, and remove the covered ones."""
         pages, windows = self._pages, []
-        # All slots now, in the order of their keys (protocol rule 11): what ends needs one too, for the history.
+        # Lock all slots now, in key order (protocol rule 11): rows that end need one too, for the history.
         slots = pages.slots({*queues, *(row.job for row in pages.rows.values())})
         for item in self._step.claimed:
             row = self._become(pages.take_over(pages.rows[item.ref]), item.becomes)
@@ -151,7 +163,7 @@ class _Recovering:
         return pages.change(row, is_recovery=True) if wanted.is_recovery else row
 
     def _remove(self, rows: Sequence[OccurrenceRow]) -> None:
-        """Remove rows that have not started: nothing hangs on them but their trail and the indexes."""
+        """Remove unstarted rows. Only their audit trail and index rows depend on them."""
         refs = [(row.ref,) for row in rows]
         self._tx.remove(ACTIVE, [(row.job, row.ref) for row in rows])
         self._tx.remove(WAITING, [(row.due_at, row.ref) for row in rows if is_open(row)])
@@ -160,7 +172,7 @@ class _Recovering:
 
 
 def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
-    """See to it that recovery runs in line are woken: by who is in the slot, or now."""
+    """Make sure that queued recovery runs get the slot: from the current run, or now."""
     if not jobs:
         return
     pages = Pages(tx, (), None)
@@ -172,7 +184,7 @@ def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
 
 
 def _extend(tx: Transaction, extensions: Sequence[Extension]) -> None:
-    """Move the ends of stretches; one that reaches as far already is left alone."""
+    """Move the ends of collapsed ranges. A range that already reaches as far stays unchanged."""
     if not extensions:
         return
     pages = Pages(tx, [extension.ref for extension in extensions], None)

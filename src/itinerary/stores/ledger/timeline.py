@@ -1,7 +1,7 @@
-"""Changing the timeline: alone behind the gate (protocol rules 3, 4, R6, R7, D10).
+"""Changes to the timeline, with the gate held exclusively (protocol rules 3, 4, R6, R7, D10).
 
-While this runs nobody claims, starts or sweeps; those who come next find a new revision, and read it before they go on.
-So no sweep passes over a version that is not yet committed, and no stale index claims what an update removed.
+During a change no node claims, starts or sweeps. The next one finds a new revision, and reads it before it continues.
+So no sweep passes an uncommitted version, and no stale index claims an instant that an update removed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,21 @@ from itinerary.stores.transaction import Transaction
 __all__ = ["TIMELINE_TOPIC", "amend"]
 
 TIMELINE_TOPIC = "timeline"
-"""What a node watches to hear of a new revision."""
+"""The topic that announces a new revision to nodes."""
 _NOBODY = JobRow(JobNumber(0), "", 0, 0, 0)
 
 
 def amend(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> list[Entered] | list[Denied]:
-    """Make all of these entries under one revision, or, if one cannot be made, none: then every reason comes back."""
+    """Make all these entries under one revision, or none of them.
+
+    Args:
+        tx: The transaction.
+        entries: The entries. A repeated entry keeps its first revision.
+        judge: Decides about unstarted occurrences of the changed jobs; None leaves them unchanged.
+
+    Returns:
+        The accepted entries, or all rejections if any entry is rejected.
+    """
     tx.gate(exclusive=True)
     now = tx.now()
     earliest = max(now, tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
@@ -69,7 +78,7 @@ def _may_exist(entry: NewEntry, jobs: dict[str, JobRow]) -> bool:
 
 
 def _denied(entry: NewEntry, versions: dict[str, int], earliest: int, revision: int) -> Denied | None:
-    """Why it cannot be made, if it cannot; versions are counted up, since one call may hold several of one job."""
+    """Return the rejection of an entry, if any. Counts versions up, because one call may hold several of one job."""
     version = versions.get(entry.job, 0)
     why: Denial | None = None
     if entry.job and entry.kind is not EntryKind.VERSION and entry.job not in versions:
@@ -86,7 +95,7 @@ def _denied(entry: NewEntry, versions: dict[str, int], earliest: int, revision: 
 
 
 def _created(tx: Transaction, entries: Sequence[NewEntry], jobs: dict[str, JobRow], now: int) -> dict[str, JobRow]:
-    """The jobs that are new, each with its slot and the beginning of its history."""
+    """Create the jobs that are new, each with its overlap slot and an empty history."""
     names = {entry.job for entry in entries if entry.job and entry.job not in jobs}
     created = tx.add(JOBS, [JobRow(JobNumber(0), name, now, 0, now) for name in sorted(names)])
     if created:
@@ -126,11 +135,11 @@ def _with_new_versions(rows: Sequence[EntryRow], jobs: dict[str, JobRow]) -> lis
     return [replace(job, version=newest[job.number]) for job in jobs.values() if job.number in newest]
 
 
-# -- what has not started --------------------------------------------------------------------------------------------
+# -- unstarted occurrences -------------------------------------------------------------------------------------------
 
 
 def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
-    """Have it decided what becomes of the occurrences of these jobs that have not started, and do it."""
+    """Let the judge decide about the unstarted occurrences of these jobs, and apply its decisions."""
     jobs = {entry.job for entry in entries}
     refs = [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
     refs += [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]

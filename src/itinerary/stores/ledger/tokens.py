@@ -1,8 +1,8 @@
-"""Tokens: made once, revoked once, and listed for a while after that (Q1).
+"""Tokens: created once, revoked once, and listed for a while after that (Q1).
 
-A name is given to one token only, as long as that is listed: the history says "by ci", and whoever reads it should find
-one `ci`. What has been good for nothing for 90 days is forgotten when the next one is made. That is often enough, since
-only then the list can grow.
+A listed name belongs to one token only: if the history says "by ci", a reader finds exactly one `ci`. A token that has
+been invalid for 90 days is removed when the next token is created. That is often enough, because only then can the list
+grow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["all_tokens", "grant_token", "revoke_token", "token_named", "token_of
 
 
 def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
-    """Make a token, unless its name is taken. Asked again with the same hash, it is the one that was made."""
+    """Create a token, unless its name is taken. A repeated call with the same hash returns the same token."""
     tx.gate()
     now = tx.now()
     listed = tx.scan(TOKENS, limit=TOKENS_MAX)
@@ -40,7 +40,7 @@ def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
 
 
 def revoke_token(tx: Transaction, name: str, by: str, reason: str | None) -> TokenRow | None:
-    """Make a token good for nothing, from now on. One that was revoked before stays as it is; None: there is none."""
+    """Revoke a token. Returns None if it does not exist. A revoked token stays unchanged."""
     tx.gate()
     row = tx.lock(TOKENS, [(name,)]).get((name,))
     if row is None or row.revoked_at is not None:
@@ -52,15 +52,15 @@ def revoke_token(tx: Transaction, name: str, by: str, reason: str | None) -> Tok
 
 
 def all_tokens(tx: Transaction) -> TokensSeen:
-    """All that are listed."""
+    """Return all listed tokens."""
     return TokensSeen(tx.now(), tuple(tx.scan(TOKENS, limit=TOKENS_MAX)))
 
 
 def token_of(tx: Transaction, digest: str) -> TokenSeen:
-    """The one whose text has this hash."""
+    """Return the token whose text has this hash."""
     return TokenSeen(tx.now(), tx.named(TOKENS, [(digest,)]).get((digest,)))
 
 
 def token_named(tx: Transaction, name: str) -> TokenSeen:
-    """The one of this name."""
+    """Return the token with this name."""
     return TokenSeen(tx.now(), tx.get(TOKENS, [(name,)]).get((name,)))

@@ -1,8 +1,8 @@
-"""The rows that one transaction is about: locked, changed in memory, written at the end in one go.
+"""The rows of one transaction: locked, changed in memory, and written together at the end.
 
-`Pages` is where the ledger's decisions become rows. It keeps the invariants that hold whoever makes a change: a state
-is only ever left as the transition table says, every step leaves a line in the audit trail, what ends gives back what
-it held, a slot that is given back goes to the next in line, and the tables that serve as indexes follow.
+`Pages` turns the decisions of the ledger into rows, and keeps the invariants of every change. A state changes only as
+the transition table allows. Each step adds a line to the audit trail. An ended occurrence releases its shares and its
+overlap slot. A released slot goes to the next in the queue. The index tables follow.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 OUTPUT_MAX: Final = 1_000_000
-"""The longest output of an attempt that is kept, in characters (Q4)."""
+"""The longest stored output of an attempt, in characters (Q4)."""
 
 _COMPLETED: Final = OccurrenceState.COMPLETED
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
@@ -69,31 +69,31 @@ _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 
 
 def whose(row: OccurrenceRow) -> str:
-    """Who has a row, for those who have not."""
+    """Describe the owner of a row, for a caller that does not own it."""
     return f"{row.status}, fence {row.fence}, owner {row.owner or 'nobody'}"
 
 
 def mail_topic(node: NodeNumber) -> str:
-    """What a node watches to hear that one of its occurrences has been cancelled or adjusted."""
+    """Return the topic that tells a node that one of its occurrences was cancelled or adjusted."""
     return f"mail/{node}"
 
 
 def clean(text: str | None) -> str | None:
-    """Text from outside, as every store can hold it (protocol rule 12)."""
+    """Return external text in a form that every store can hold (protocol rule 12)."""
     return None if text is None else clean_text(text)
 
 
 class Pages:
-    """Occurrences under lock, and what is to be written about them."""
+    """Locked occurrences, and the pending writes about them."""
 
     def __init__(self, tx: Transaction, refs: Collection[Ref], by: NodeNumber | None) -> None:
         self.tx = tx
         self.rows: dict[Ref, OccurrenceRow] = {}
         self.handed: dict[Ref, Ref] = {}
-        """Whose slot went to whom."""
+        """The occurrence that released a slot, and the one that got it."""
         self.by = by
         self._completed: list[OccurrenceRow] = []
-        """What has ended plainly, as it was before."""
+        """Rows of plain ends, as they were before."""
         self._before: dict[Ref, OccurrenceRow] = {}
         self._columns: set[str] = set()
         self._tasks: list[TaskRow] = []
@@ -110,15 +110,15 @@ class Pages:
         self._mail: list[MailRow] = []
         self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
         self.now = tx.now()
-        """When the gate was passed, before anything was waited for."""
+        """The time at the gate, before this transaction waited for any lock."""
 
     def open(self, rows: Iterable[OccurrenceRow]) -> None:
-        """Take up rows that are locked, if they are not here already."""
+        """Add locked rows, unless they are here already."""
         for row in rows:
             self.rows.setdefault(row.ref, row)
 
     def look_at(self, ref: Ref) -> OccurrenceRow:
-        """A row, locked now if it was not."""
+        """Return a row, and lock it if necessary."""
         if ref not in self.rows:
             self.open(self.tx.lock(OCCURRENCES, [(ref,)]).values())
         return self.rows[ref]
@@ -126,7 +126,7 @@ class Pages:
     # -- changing rows -----------------------------------------------------------------------------------------------
 
     def change(self, row: OccurrenceRow, **values: Any) -> OccurrenceRow:
-        """Give a row new values."""
+        """Set new values of a row."""
         return self._change(row, values)
 
     def _change(self, row: OccurrenceRow, values: dict[str, Any]) -> OccurrenceRow:
@@ -138,12 +138,15 @@ class Pages:
     def turn(
         self, row: OccurrenceRow, steps: Sequence[Step], *, by_update: bool = False, **values: Any
     ) -> OccurrenceRow:
-        """Take a row through steps that the transition table allows, as its next write; what ends, ends here."""
+        """Take a row through steps that the transition table allows, as its next write.
+
+        A final step releases its holdings.
+        """
         sequence, status = row.sequence + 1, row.status
         if is_plain_end(row, steps, self.by):
             if row.holds is None and not values and row.ref not in self._before:
-                return self._end_plainly(row)  # nearly always
-            status = steps[0].to  # the row says it
+                return self._end_plainly(row)  # the common case
+            status = steps[0].to  # the row itself records it
         else:
             lines = []
             for line, step in enumerate(steps):
@@ -166,21 +169,21 @@ class Pages:
         return self._change(row, values)
 
     def take_over(self, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
-        """Take a row from its owner: nothing that the owner writes from now on is accepted (protocol rule 9)."""
+        """Take a row from its owner. Later writes of that owner are refused (protocol rule 9)."""
         return self.change(row, owner=owner, fence=row.fence + 1, touched_by=self.by)
 
     def forget(self, row: OccurrenceRow) -> None:
-        """Undo what was done to a row since it was this, which was not allowed after all."""
+        """Undo the changes since this version of a row, because they were not allowed."""
         self.rows[row.ref] = row
         if self._before.get(row.ref) is row:
             del self._before[row.ref]
 
     def begin(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
-        """Write the first tasks and attempts of an occurrence: it starts once, so its attempts are new."""
+        """Write the first tasks and attempts of an occurrence. An occurrence starts once, so its attempts are new."""
         self._note(ref, tasks, attempts, self._first_attempts)
 
     def note(self, ref: Ref, tasks: Sequence[TaskRow], attempts: Sequence[AttemptRow]) -> None:
-        """Write tasks and attempts of an occurrence, over those that are there."""
+        """Write tasks and attempts of an occurrence, and overwrite existing ones."""
         self._note(ref, tasks, attempts, self._attempts)
 
     def _note(
@@ -194,21 +197,21 @@ class Pages:
             noted.append(_clean_attempt(attempt))
 
     def ask_to_end(self, row: OccurrenceRow, who: str) -> OccurrenceRow:
-        """Leave a request to cancel on a row that somebody runs, and tell them."""
+        """Leave a request to cancel on an unended row, and notify its owner."""
         if row.status in FINAL or row.cancelled_by is not None:
             return row
         self.write_to_owner(row)
         return self.change(row, cancelled_by=clean(who))
 
     def write_to_owner(self, row: OccurrenceRow) -> None:
-        """Tell the owner to look at a row."""
+        """Notify the owner to read a row again."""
         if row.owner is not None:
             self._mail.append(MailRow(row.owner, row.ref))
 
     # -- limits ------------------------------------------------------------------------------------------------------
 
     def hold(self, row: OccurrenceRow, names: Sequence[str]) -> OccurrenceRow:
-        """Hold a share of each of these limits, which have one left."""
+        """Take a share of each of these limits. The caller has checked that a share is free."""
         if not names:
             return row
         self._shares += [ShareRow(name, row.ref) for name in names]
@@ -216,7 +219,7 @@ class Pages:
         return self.change(row, holds=msgspec.json.encode(list(dict.fromkeys([*held, *names]))).decode())
 
     def give_back(self, row: OccurrenceRow) -> OccurrenceRow:
-        """Give back the shares that a row holds."""
+        """Release the shares that a row holds."""
         if row.holds is None:
             return row
         names: list[str] = msgspec.json.decode(row.holds)
@@ -224,10 +227,10 @@ class Pages:
         self._returned += [(name, row.ref) for name in names]
         return self.change(row, holds=None)
 
-    # -- slots -------------------------------------------------------------------------------------------------------
+    # -- overlap slots -----------------------------------------------------------------------------------------------
 
     def slots(self, jobs: Iterable[JobNumber]) -> dict[JobNumber, SlotRow]:
-        """The slots of jobs, locked, as they are by now."""
+        """Lock and return the overlap slots of these jobs, as changed in this transaction."""
         missing = {(job,) for job in jobs if job not in self._slots}
         if missing:
             for slot in self.tx.lock(SLOTS, missing).values():
@@ -235,13 +238,16 @@ class Pages:
         return self._slots
 
     def put_in(self, row: OccurrenceRow) -> None:
-        """Put an occurrence into its job's slot."""
+        """Put an occurrence into its overlap slot."""
         slot = self._slots[row.job]
         self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
     def note_run(self, row: OccurrenceRow) -> tuple[int | None, bool]:
-        """Note on its job's slot, which is locked, that an occurrence starts. Returns the last run before it, and
-        whether that is known."""
+        """Record the start of an occurrence on its locked slot.
+
+        Returns:
+            The last run before it, and True if that is known.
+        """
         slot = self._slots[row.job]
         last_run_at = slot.last_run_at
         is_known = slot.count == 0 if last_run_at is None else last_run_at < row.instant
@@ -250,38 +256,41 @@ class Pages:
         return last_run_at if is_known else None, is_known
 
     def hand_over(self, slot: SlotRow, row: OccurrenceRow, why: str = "its turn has come") -> SlotRow:
-        """Give a slot, in place, to one that stands in line; anybody may start it then (protocol rule 14)."""
+        """Give a slot to a queued occurrence. Any node may then start it (protocol rule 14)."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
         row = self.turn(row, (Step(OccurrenceState.PENDING, why=why),))
         return self._set_slot(replace(slot, ref=row.ref, fence=row.fence))
 
     def in_slot_since(self, holder: OccurrenceRow) -> int:
-        """Since when one has its job's slot: it began then, or has not begun and was handed it then."""
+        """Return the time since when an occurrence has the slot: its start, or the handover if it has not started."""
         if holder.started_at is not None:
             return holder.started_at
         lines = [line for line in self._log if line.ref == holder.ref]
         return (lines or self.tx.scan(TRANSITIONS, (holder.ref,), limit=1, newest_first=True))[-1].at
 
     def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
-        """Give a slot, which is locked and has nobody in it who runs, to one in line, if that is the first."""
+        """Give a locked slot without a running occurrence to a queued one, if it is the first.
+
+        Returns True if it is.
+        """
         is_first = self._line(slot)[0].ref == row.ref
         if is_first:
             self.hand_over(slot, row)
         return is_first
 
     def join_line(self, row: OccurrenceRow, why: str) -> OccurrenceRow:
-        """Let an occurrence stand in line for its job's slot, which is locked; nobody owns it then."""
+        """Add an occurrence to the overlap queue of its job, whose slot is locked. The occurrence then has no owner."""
         slot = self._slots[row.job]
         if not slot.has_line:
             self.lengthen(slot)
         return self.turn(row, (Step(OccurrenceState.QUEUED, why=why),), owner=None)
 
     def lengthen(self, slot: SlotRow) -> SlotRow:
-        """Note that somebody stands in line for a slot, which is locked."""
+        """Record on a locked slot that its queue is not empty."""
         return self._set_slot(replace(slot, has_line=True))
 
     def leave_line(self, row: OccurrenceRow, why: str) -> None:
-        """Skip one that stands in line."""
+        """Skip a queued occurrence."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
         self.turn(row, (Step(OccurrenceState.SKIPPED, why=why),))
 
@@ -291,7 +300,7 @@ class Pages:
         return slot
 
     def _write_history(self) -> None:
-        """Add what has ended to the histories of its jobs, in the order of its ending."""
+        """Append the ended occurrences to the histories of their jobs, in the order in which they ended."""
         by_job: defaultdict[JobNumber, list[Ref]] = defaultdict(list)
         for ref in self._ended:
             by_job[self.rows[ref].job].append(ref)
@@ -299,15 +308,15 @@ class Pages:
         self._columns.add("place")
         for job, refs in by_job.items():
             for place, ref in enumerate(refs, slots[job].count):
-                self.rows[ref] = replace(self.rows[ref], place=place)  # it is changed already: it has ended
+                self.rows[ref] = replace(self.rows[ref], place=place)  # already a changed row, because it has ended
             slots[job], chapters = lengthened(slots[job], refs)
             self._chapters += chapters
         self._changed_slots.update(by_job)
 
     def _free_slots(self) -> None:
-        """Each slot that is given back goes to the oldest in line; with nobody in line it is free.
+        """Hand each released slot to the oldest in its queue, or free it if the queue is empty.
 
-        What gives one back has ended, so all of these are locked already, for the history.
+        An occurrence that releases a slot has ended, so all these slots are locked already, for the history.
         """
         freed, self._freed = self._freed, {}
         for ref in freed:
@@ -322,15 +331,15 @@ class Pages:
                 self._set_slot(replace(slot, ref=None, fence=0, has_line=False))
 
     def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
-        """Who stands in line, as it is by now: rows that this transaction has changed count as changed."""
+        """Return the current queue, including the changes of this transaction."""
         self.open(stand_in_line(self.tx, slot))
         line = [row for row in self.rows.values() if row.job == slot.job and row.status is OccurrenceState.QUEUED]
         return sorted(line, key=lambda row: row.key)
 
-    # -- and all of it, written --------------------------------------------------------------------------------------
+    # -- writing everything ------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write it all."""
+        """Write all pending changes."""
         tx = self.tx
         completed = self._let_go() if self._completed or self._ended else ()
         if self._changed_slots:
@@ -356,8 +365,8 @@ class Pages:
             tx.tell(sorted({mail_topic(mail.node) for mail in self._mail}))
 
     def _let_go(self) -> list[OccurrenceRow]:
-        """Add what has ended to its jobs' histories, and free or hand on its slots. Returns what ended plainly."""
-        # All slots at once: in two rounds they would not be locked in the order of their keys (protocol rule 11).
+        """Append ended occurrences to the histories, and release their slots. Returns the rows of plain ends."""
+        # Lock all slots at once: two rounds would break the lock order (protocol rule 11).
         self.slots({row.job for row in self._completed} | {self.rows[ref].job for ref in self._ended})
         completed = self._free_plainly()
         if self._ended:
@@ -367,15 +376,18 @@ class Pages:
         return completed
 
     def _end_plainly(self, row: OccurrenceRow) -> OccurrenceRow:
-        """An end that changes one row and one slot, if nobody stands in line for that, and nothing else."""
+        """Record an end that changes one row and one slot only, unless the queue of the slot has entries."""
         self._completed.append(row)
         ended = replace(row, status=_COMPLETED, sequence=row.sequence + 1, ended_at=self.now)
         self.rows[row.ref] = ended
         return ended
 
     def _free_plainly(self) -> list[OccurrenceRow]:
-        """Free the slots of what has ended plainly, and add it to its jobs' histories. Returns its rows; where somebody
-        stands in line there is more to it, and it is left to those who hand on slots."""
+        """Release the slots of plain ends, and append them to the histories.
+
+        Returns:
+            Their rows. If a queue is not empty, the end goes to `_free_slots` instead.
+        """
         completed: list[OccurrenceRow] = []
         for before in self._completed:
             row, slot = self.rows[before.ref], self._slots[before.job]

@@ -1,8 +1,8 @@
-"""A rehearsal: the lives of some made-up occurrences, which are undone.
+"""A warm-up: made-up occurrences that are claimed, started and ended, and then rolled back.
 
-The first time that a store does something it has to get ready for it: SQLite parses every statement, and asks about all
-its parts, which takes longer than to run it. A node that has been started a moment ago should not be late because of
-that. So it goes through everything once, ahead of time, with as many occurrences as the caller says.
+A store prepares each kind of statement at its first use: SQLite parses it and checks all its parts, which takes longer
+than running it. A node must not start late because of that. So at startup it runs everything once, with a number of
+occurrences that the engine chooses.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ _CONFIG: Final = "{}"
 
 
 class Rehearsed(Exception):
-    """Everything went well, and has to be undone."""
+    """Raised to roll back a successful warm-up."""
 
 
 def rehearse(tx: Transaction, count: int) -> NoReturn:
-    """Claim, start and end so many occurrences, each of a job of its own. Raises Rehearsed, so that nothing stands."""
+    """Claim, start and end `count` occurrences, each of its own job.
+
+    Raises:
+        Rehearsed: Always, so that the store rolls everything back.
+    """
     node, now = join(tx, _NAME, _NAME, "{}"), tx.now()
     entries = [
         NewEntry(job=f"{_NAME} {number}", kind=EntryKind.VERSION, request=_NAME, by=_NAME, from_version=0, body="{}")
@@ -43,7 +47,7 @@ def rehearse(tx: Transaction, count: int) -> NoReturn:
     ]
     entered = [one for one in amend(tx, entries, None) if isinstance(one, Entered)]
     revision, configs = entered[-1].revision, number_configs(tx, [_CONFIG])
-    for instant, is_plain in ((now, True), (now + 1, False)):  # not before now: that may have been swept
+    for instant, is_plain in ((now, True), (now + 1, False)):  # not earlier than now: a sweep may have covered that
         wanted = [Wanted(Key(instant, one.job, Kind.SCHEDULED), 1, now) for one in entered]
         claimed = claim(tx, node, revision, wanted)
         assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"

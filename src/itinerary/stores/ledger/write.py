@@ -1,9 +1,8 @@
-"""What becomes of an occurrence after its start: what its owner reports, and what others do (protocol rules 8 to 10,
-17, 25).
+"""Writes after the start of an occurrence: reports of its owner, takeovers, and requests of people.
 
-What can go wrong is time: a node that was frozen for an hour sends its write now. So nothing is decided by what the
-asker believes. Every row is compared, under its lock, with the owner and the fence that the asker holds it by; a write
-that was made already is known by its sequence number, and everything else is refused.
+Protocol rules 8 to 10, 17 and 25. The danger is delay: a node that was frozen for an hour sends its write now. So no
+decision relies on the belief of the caller. Each row is compared, under its lock, with the caller's owner and fence. A
+repeated write is recognised by its sequence number. Everything else is refused.
 """
 
 from __future__ import annotations
@@ -41,16 +40,20 @@ __all__ = ["control", "has_made", "intervene", "write", "write_once"]
 _NOBODYS: Final = FINAL | {OccurrenceState.QUEUED}
 _CALLED: Final = (OccurrenceState.QUEUED, OccurrenceState.PENDING)
 ATTEMPTS_MAX: Final = 100_000
-"""The most attempts of one occurrence that are looked through."""
+"""The most attempts of one occurrence that are read."""
 LINES_MAX: Final = 100_000
-"""The most lines of its trail that are."""
+"""The most lines of its audit trail that are read."""
 _BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
 
 Q = TypeVar("Q", Intervention, Cancellation | Adjustment | Passing)
 
 
 def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
-    """What the owner reports of its occurrences. Each is accepted where owner and fence still match, or refused."""
+    """Apply what the owner reports about its occurrences.
+
+    Returns:
+        An answer for each change, in order. A change is refused if owner or fence no longer match.
+    """
     tx.gate()
     shares = held_shares(tx, {limit.name for change in changes for limit in change.takes})
     pages = Pages(tx, [change.ref for change in changes], owner)
@@ -67,9 +70,9 @@ def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list
 
 
 def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | Refused:
-    """A write that must not have been made before: the end of a task's own transaction (protocol rule 24).
+    """Apply a change that must be new: the end of a task's own transaction (protocol rule 24).
 
-    There, "it was made already" would be wrong: this transaction holds rows of the task that were not.
+    Answering "already written" would be wrong here: this transaction holds rows of the task that are not written yet.
     """
     tx.gate()
     row = tx.lock(OCCURRENCES, [(change.ref,)]).get((change.ref,))
@@ -79,7 +82,7 @@ def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | 
 
 
 def has_made(tx: Transaction, change: Change) -> bool:
-    """Whether it was this change that was written: by its attempts, since another may have taken its number."""
+    """True if exactly this change was written. Its attempts decide, because another change may have its number."""
     wanted = {(row.ref, row.place, row.number): row.status for row in change.attempts}
     assert wanted, "a change that is asked about names an attempt"
     found = tx.get(ATTEMPTS, wanted)
@@ -116,10 +119,10 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
 
 
 def _ends_after_all(pages: Pages, row: OccurrenceRow, change: Change) -> bool:
-    """Whether this is an end with the number of a launch that its owner has done without.
+    """True if this change is an end with the number of a launch that the owner gave up.
 
-    The launch was refused for lack of a share, and an earlier try of it, of which nobody had heard any more, was made
-    all the same. The end stands, whatever its number; the attempt that the launch wrote has never begun.
+    The launch was refused because a limit had no share, but an earlier request for it was written nevertheless.
+    The end is valid, whatever its number. The attempt that the launch wrote never started, and is marked as cancelled.
     """
     if row.status in FINAL or not change.steps or change.steps[-1].to not in FINAL:
         return False
@@ -135,7 +138,7 @@ def _ends_after_all(pages: Pages, row: OccurrenceRow, change: Change) -> bool:
 
 
 def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> None:
-    """Refuse what only a start may do: it takes the slot, and stands in line where that is taken."""
+    """Refuse changes that only a start may make: to take the overlap slot, or to queue for it."""
     for step in steps:
         if step.to is OccurrenceState.QUEUED:
             raise IllegalTransition(
@@ -149,10 +152,12 @@ def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> Non
 
 
 def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
-    """The answer to a write whose first answer was lost; who got its slot then may still wait to be started. Others who
-    have the slot and wait did not get it by this end, and were not named the first time.
+    """Return the answer to a repeated write whose first answer was lost.
 
-    Nothing is locked for that: these slots come in no order, and who is in one may be starting (protocol rule 11).
+    The answer names the occurrence that got the slot by this end, if it still waits to start. An occurrence that got
+    the slot in another way was not named in the first answer either.
+
+    Nothing is locked: these slots come in no order, and their holders may be starting (protocol rule 11).
     """
     if row.status not in FINAL:
         return Written(row.ref)
@@ -165,7 +170,11 @@ def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
 
 
 def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
-    """What somebody does who is not the owner. It succeeds once for each fence that a row was seen with."""
+    """Apply takeover writes of nodes that do not own the rows.
+
+    Returns:
+        An answer for each write, in order. A write succeeds once for each fence that the row was seen with.
+    """
     alive = _alive(tx, {item.dead_since for item in interventions if item.dead_since is not None})
 
     def decide(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written | Refused:
@@ -175,10 +184,10 @@ def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervent
 
 
 def _alive(tx: Transaction, judged: Collection[LastBeat]) -> set[LastBeat | None]:
-    """Find the judgements that are out of date: these nodes have sent a heartbeat since.
+    """Return the outdated judgements: these nodes have sent a heartbeat since.
 
-    The rows of the nodes are locked before those of the occurrences, and a heartbeat locks nothing but its own row and
-    its mail. So a heartbeat either is seen here, or waits for this transaction and comes after the takeover.
+    Node rows are locked before occurrence rows, and a heartbeat locks only its own row and its mail. So a heartbeat is
+    either seen here, or waits for this transaction and comes after the takeover.
     """
     if not judged:
         return set()
@@ -191,7 +200,7 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention, *, is_owne
     owner = None if (item.to or row.status) in _NOBODYS else item.owner
     stands = row.owner == owner if item.to is None else row.status is item.to
     if row.fence == item.fence + 1 and row.touched_by == pages.by and stands:
-        return Written(row.ref)  # an earlier try, whose answer was lost
+        return Written(row.ref)  # an earlier request, whose answer was lost
     if row.fence != item.fence or row.status in FINAL or _has_gone_on(row, item):
         return Refused(row.ref, Refusal.LOST, whose(row))
     if is_owner_alive:
@@ -215,17 +224,17 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention, *, is_owne
 
 
 def _has_gone_on(row: OccurrenceRow, item: Intervention) -> bool:
-    """Whether its owner has done something since it was looked at, for which it must be looked at again."""
+    """True if the owner has changed the row since it was read, so the caller must read it again."""
     if item.is_unstarted and row.started_at is not None:
         return True
     return item.sequence is not None and item.sequence != row.sequence
 
 
 def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
-    """Let it have the slot, if it is the first in line and nobody is in there who still runs (protocol rule 14).
+    """Give it the slot, if it is first in the queue and the slot has no unended run (protocol rule 14).
 
-    Who is in the slot is not locked, since the slot is (protocol rule 11); what is final stays so, and the others are
-    left.
+    The run in the slot is not locked, because the slot is (protocol rule 11). A final row stays final, and an unended
+    one refuses the request.
     """
     slot = pages.slots([row.job])[row.job]
     if slot.ref is not None:
@@ -240,7 +249,7 @@ def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
 def control(
     tx: Transaction, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
 ) -> list[Written | Refused]:
-    """What people ask of occurrences. What is owned by a node is left for it to find, and it is told."""
+    """Apply requests of people. A row with an owner is left for that node, which is notified."""
     return _each(tx, by, requests, _controlled)
 
 
@@ -257,7 +266,7 @@ def _controlled(pages: Pages, row: OccurrenceRow, request: Cancellation | Adjust
 
 
 def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Written | Refused:
-    """What has not started is cancelled at once; on what has, a request is left."""
+    """Cancel an unstarted occurrence at once, or leave a request on a started one."""
     if row.status in FINAL:
         cancelled = row.cancelled_by is not None and not row.is_withdrawn
         return Written(row.ref) if cancelled else Refused(row.ref, Refusal.LOST, whose(row))
@@ -269,21 +278,21 @@ def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Writt
 
 
 def _passed_over(pages: Pages, row: OccurrenceRow, request: Passing) -> Written | Refused:
-    """Skip what has not started. What its owner knows of it is refused from then on, by the fence."""
+    """Skip an unstarted occurrence. The fence then refuses the writes of its old owner."""
     if row.status is OccurrenceState.SKIPPED and row.reason == request.why:
-        return Written(row.ref)  # an earlier try, whose answer was lost
+        return Written(row.ref)  # an earlier request, whose answer was lost
     if row.started_at is not None or row.status in FINAL:
         return Refused(row.ref, Refusal.LOST, whose(row))
     steps = [Step(OccurrenceState.SKIPPED, why=request.why)]
     if row.status is OccurrenceState.PENDING:
-        steps.insert(0, Step(OccurrenceState.QUEUED, why=request.why))  # the table's way from there to skipped
+        steps.insert(0, Step(OccurrenceState.QUEUED, why=request.why))  # as the transition table requires
     pages.write_to_owner(row)
     pages.turn(pages.take_over(row), steps)
     return Written(row.ref)
 
 
 def _adjusted(pages: Pages, row: OccurrenceRow, request: Adjustment) -> Written | Refused:
-    """A start that did not know of the new overrides is refused, once."""
+    """Set new overrides. A start with the old ones is refused once."""
     if row.started_at is not None or row.status in FINAL:
         return Refused(row.ref, Refusal.LOST, whose(row))
     if row.overrides == request.overrides:

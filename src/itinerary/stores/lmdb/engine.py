@@ -1,12 +1,11 @@
-"""The store in an LMDB directory: one thread that writes, a few that read, and a bell for those who watch.
+"""The store in an LMDB directory: one writer thread, a few reader threads, and a bell for watchers.
 
-Writers do not hinder readers, nor readers the writer: a reader sees the store as it was when it began. A write is
-durable when it is answered, a power cut included (`sync=True`). What is damaged outside of LMDB, by a file cut short
-or a disk that cannot be read, shows itself in a memory map as a signal that ends the process; what helps then is a
-backup (`mdb_copy` makes one while the store is in use).
+Readers and the writer do not block each other: a reader sees the store as of the start of its read. An answered write
+survives a power failure (`sync=True`). Damage outside of LMDB, such as a truncated file or an unreadable disk, ends the
+process with a signal from the memory map. Then only a backup helps (`mdb_copy` makes one during use).
 
-LMDB waits without a limit for the lock of another process that writes, and a disk may not answer either. Nothing can
-stop a thread that waits so. Callers get StoreUnavailable when nothing was answered for `answer_timeout`.
+LMDB waits without a limit for the lock of another writing process, and a disk may not answer either. Nothing can stop a
+thread in such a wait. Callers get StoreUnavailable if nothing was answered for `answer_timeout`.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from itinerary.stores.threads import DaemonThreads, in_thread
 __all__ = ["MAP_MAX", "MAP_SIZE", "LmdbEngine"]
 
 MAP_SIZE: Final = 256 << 20
-"""Bytes of address space to begin with; the file grows with what is in it."""
+"""The initial address space in bytes. The file grows with its content."""
 MAP_MAX: Final = 64 << 30
-"""Bytes up to which the map grows."""
+"""The maximum size of the map in bytes."""
 
 
 class LmdbEngine(Engine):
-    """A directory, opened by one process.
+    """A directory that one process opens.
 
-    `sync=False` leaves it to the system when something reaches the disk: a power cut can then lose, or damage, the
-    store; the death of the process cannot.
+    With `sync=False` the operating system decides when data reaches the disk. A power failure can then lose or damage
+    the store. The death of the process cannot.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class LmdbEngine(Engine):
         clock: Callable[[], int] = wall_clock,
         trust: Trust = PRIVATE,
     ) -> None:
-        """`trust` says who may change the files, beside root and the user who runs this process."""
+        """Create the engine. `trust` names the users who may change the files, besides root and the current user."""
         self._path = Path(path).absolute()
         self._answer_timeout = check_answer_timeout(answer_timeout)
         self._trust = trust
@@ -116,7 +115,7 @@ class LmdbEngine(Engine):
         ended, left = await asyncio.gather(self._writer.close(), self._readers.close(CLOSE_TIMEOUT))
         if left := left + (not ended):
             self.say_left_behind(left, "the disk or a lock")
-        else:  # a thread that is still inside LMDB must not find its map gone
+        else:  # a thread inside LMDB still needs its map
             opened.close()
         self._bell.ring()
 
@@ -132,7 +131,7 @@ class LmdbEngine(Engine):
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """There is no other process that could have told anybody anything: the bell is all there is to wait for."""
+        """Wait for the bell. No other process can write, so there is nothing else to wait for."""
         with self._bell.listening() as rung:
 
             async def next_look() -> None:

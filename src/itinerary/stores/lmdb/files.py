@@ -1,16 +1,16 @@
-"""The directory of a store: its lock, its files, and whether it is ours.
+"""The directory of a store: its lock, its files, and the check that it is an Itinerary store.
 
-    data.mdb, lock.mdb    LMDB's
-    node.lock             ours: held by the process that has the store open, whose number is in it
+    data.mdb, lock.mdb    files of LMDB
+    node.lock             held by the process that has the store open; contains its process id
 
-It is a directory since there are several files, which have to be moved, copied and protected together. Only its owner
-can read what is created here. Files that another user can change are refused (see `ownership`), and no link is
-followed: neither that of a file, nor one that leads nowhere.
+The store is a directory because it has several files that must be moved, copied and protected together. Only the owner
+can read new files. Files that another user can change are refused (see `ownership`). A file that is a symbolic link is
+refused, and so is a dangling link.
 
-**One process.** The protocol promises one node for LMDB. LMDB itself would let a second process in, and both would
-give out the same numbers from what they remember. The lock is a record lock, not `flock`: it belongs to the process, so
-it is gone when that dies, and a child that it forked and that lives on does not keep it. The price is that such a lock
-does not stop the same process, so what this process has open is kept in a list. Network file systems are not for LMDB.
+**One process.** The protocol guarantees one node for LMDB. LMDB itself would admit a second process, and both would
+assign the same numbers from their caches. The lock is a record lock, not `flock`. Such a lock belongs to the process
+and ends with it: a surviving forked child does not keep it. But it does not stop a second open in the same process, so
+a list holds the directories that this process has open. LMDB does not support network file systems.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from itinerary.stores.ownership import PRIVATE, Trust, check_directory, check_fi
 __all__ = ["READERS_MAX", "Directory", "explained", "schema_in"]
 
 READERS_MAX: Final = 32
-"""Read transactions at a time: our reading threads, and whoever looks into the store from outside (`mdb_copy`)."""
+"""The most read transactions at a time: our reader threads, and external tools such as `mdb_copy`."""
 
 _DATA: Final = "data.mdb"
 _LOCK: Final = "node.lock"
 _LOCKS: Final = "lock.mdb"
 _OURS: Final = frozenset({_DATA, _LOCKS, _LOCK})
 _LOCKS_BYTES: Final = (READERS_MAX + 2) * 64
-"""A line of the processor's cache for each reader, and a header."""
+"""A processor cache line for each reader, and a header."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ROOM_MIN: Final = 1 << 20
-"""Bytes; with less the disk is full, since a write that is cut short has taken what there was."""
+"""Bytes. With less free space the disk counts as full, because a truncated write has used up the rest."""
 _opened: Final[dict[tuple[int, int], int]] = {}
-"""The directories that are open, and in which process: a fork copies this list, but not the locks."""
+"""The open directories, each with its process id: a fork copies this list, but not the locks."""
 _taking: Final = threading.Lock()
-"""Held while the list is asked and the lock taken: of two threads, the loser would let go of the winner's lock."""
+"""Held while the list is checked and the lock taken. Otherwise a losing thread would release the winner's lock."""
 
 
 class Directory:
-    """A store's directory, while it is open."""
+    """The directory of a store, while it is open."""
 
     def __init__(self, path: Path, *, map_size: int, sync: bool, trust: Trust = PRIVATE) -> None:
         self.path = path
@@ -62,7 +62,13 @@ class Directory:
         self._identity = (0, 0)
 
     def open(self) -> lmdb.Environment:
-        """Create what is not there, take the lock, and see that the store is ours."""
+        """Create missing files, take the lock, and check that the store belongs to Itinerary.
+
+        Raises:
+            StoreBusy: Another process has the store open.
+            SchemaError: The directory or the schema belongs to another program.
+            StoreError: The files cannot be opened.
+        """
         try:
             with _taking:
                 self._take()
@@ -83,7 +89,7 @@ class Directory:
         return env
 
     def environment(self) -> lmdb.Environment:
-        """LMDB's own open, which can be done again if LMDB has given up on itself."""
+        """Open the LMDB environment. This may run again after LMDB has reported a fatal error."""
         is_new = not (self.path / _DATA).exists()
         try:
             _reserve_locks(self.path / _LOCKS, self._trust)
@@ -93,12 +99,12 @@ class Directory:
                 map_size=self._map_size,
                 sync=self._sync,
                 metasync=self._sync,
-                mode=self._trust.file_mode | 0o100,  # LMDB leaves out the execute bits for its files
+                mode=self._trust.file_mode | 0o100,  # LMDB removes the execute bits for its files
                 max_readers=READERS_MAX,
             )
         except lmdb.Error as error:
             failure = explained(error, self.path)
-            if is_new:  # half of a beginning: left there, it would be taken for a damaged store for ever
+            if is_new:  # a partial file would look like a damaged store from then on
                 (self.path / _DATA).unlink(missing_ok=True)
             raise failure from error
         except OSError as error:
@@ -112,7 +118,7 @@ class Directory:
         return env
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -156,14 +162,18 @@ class Directory:
 
 
 def _unopened(error: OSError, path: Path) -> StoreError:
-    """Why the files cannot be opened or created."""
+    """Return the error for files that cannot be opened or created."""
     if error.errno in _NO_ROOM:
         return StoreFull(f"lmdb:///{path} has no room on its disk ({error.strerror}): make some, and open it again")
     return StoreError(f"lmdb:///{path} cannot be opened: {error}")
 
 
 def check_store(path: Path, trust: Trust) -> None:
-    """Raise StoreError if another user can change the files in a directory, or if one of them is a link."""
+    """Check that no other user can change the files in a directory, and that none is a symbolic link.
+
+    Raises:
+        StoreError: Another user can change a file, or a file is a link.
+    """
     check_directory(path.parent, trust)
     check_files([path], trust)
     if path.exists():
@@ -174,7 +184,7 @@ def check_store(path: Path, trust: Trust) -> None:
 
 
 def _created(path: Path, trust: Trust) -> int:
-    """Open a file, and make it if it does not exist. No link is followed. A file of root gets the directory's owner."""
+    """Open a file, and create it if it does not exist. Follows no link. A file of root gets the directory's owner."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, trust.file_mode)
     try:
         about = os.fstat(handle)
@@ -190,8 +200,10 @@ def _created(path: Path, trust: Trust) -> int:
 
 
 def _reserve_locks(path: Path, trust: Trust) -> None:
-    """Have room for LMDB's own locks, which it maps: on a full disk, touching a page that is not there is a signal that
-    ends the process."""
+    """Reserve disk space for the lock file of LMDB, which LMDB maps.
+
+    On a full disk, access to a missing page is a signal that ends the process.
+    """
     handle = _created(path, trust)
     try:
         os.posix_fallocate(handle, 0, _LOCKS_BYTES)
@@ -200,9 +212,9 @@ def _reserve_locks(path: Path, trust: Trust) -> None:
 
 
 def explained(error: lmdb.Error, path: Path) -> StoreError:
-    """LMDB's error in our terms."""
+    """Return the store error for an error of LMDB."""
     url = f"lmdb:///{path}"
-    code = getattr(error, "code", 0)  # the classes for LMDB's own errors have none
+    code = getattr(error, "code", 0)  # some LMDB error classes have no code
     match error:
         case lmdb.MapFullError():
             return StoreFull(f"{url} has reached its map_max: remove history, or open it with a larger one")
@@ -212,7 +224,7 @@ def explained(error: lmdb.Error, path: Path) -> StoreError:
             return SchemaError(f"{url} is damaged: {error}; restore a backup")
         case lmdb.InvalidError() | lmdb.VersionMismatchError():
             return SchemaError(f"{url} is not an LMDB store, or of another version of LMDB: {error}")
-    # A write that is cut short since the disk has become full is an input/output error to LMDB.
+    # LMDB reports a write that a full disk truncated as an input/output error.
     if isinstance(error, lmdb.DiskError) or code in _NO_ROOM or (code == errno.EIO and not _has_room(path)):
         return StoreFull(f"{url} has no room on its disk ({error}): make some; what was asked is not written")
     return StoreError(f"{url} failed: {error}")
@@ -226,12 +238,13 @@ def _has_room(path: Path) -> bool:
 
 
 def _claim(env: lmdb.Environment, path: Path) -> None:
-    """A store without anything in it becomes ours, an older one becomes as ours are; any other has to be."""
+    """Mark an empty store as ours, upgrade the number of an older schema, and check the result."""
     try:
         with env.begin(write=True) as txn:
             stored = txn.get(MARK)
-            # What an older layout has is where it is in ours, so that to migrate is to raise the number: from then on a
-            # program that knows the older one only stays out.
+            # Newer layouts keep the places of older ones, so a migration only raises the number. Programs that know
+            # only the
+            # older layout then refuse the store.
             if env.stat()["entries"] == 0 or (stored is not None and 0 < int.from_bytes(stored) < SCHEMA):
                 txn.put(MARK, SCHEMA.to_bytes(4))
             check_schema(txn.get(MARK))
@@ -242,14 +255,17 @@ def _claim(env: lmdb.Environment, path: Path) -> None:
 
 
 def schema_in(path: Path, trust: Trust = PRIVATE) -> int | None:
-    """The schema of the store in a directory, which is only read; None if there is none yet. Raises SchemaError if it
-    is somebody else's."""
+    """Return the schema of the store in a directory, or None if there is no store. Only reads.
+
+    Raises:
+        SchemaError: The store belongs to another program.
+    """
     check_store(path, trust)
     if not (path / _DATA).exists():
         return None
     about = path.stat()
     if _opened.get((about.st_dev, about.st_ino)) == os.getpid():
-        return SCHEMA  # opened here, and LMDB must not be opened twice in a process
+        return SCHEMA  # open in this process, and a process must not open LMDB twice
     try:
         with lmdb.open(str(path), readonly=True, mode=0o700, max_readers=READERS_MAX) as env, env.begin() as txn:
             stored = txn.get(MARK)
@@ -264,7 +280,7 @@ def schema_in(path: Path, trust: Trust = PRIVATE) -> int | None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make sure that the names of new files survive a power cut."""
+    """Make sure that the names of new files survive a power failure."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,18 +1,18 @@
-"""Keys: values as bytes that sort as the values do, with words between them that people can read.
+"""Keys: values as bytes that sort like the values, with readable words between them.
 
     job/<8 bytes>/occurrence/<8 bytes>/task/<8 bytes>/run
 
 A *path* is written as `job/{job}/occurrence/{ref}`. Its parts are
 
-    a number    eight bytes, the sign turned round, so that -1 sorts before 0
-    a text      UTF-8, each NUL written as 00 FF, and a 00 at the end: "a" sorts before "ab", and no text is the
-                beginning of another. Byte order is then the order of code points, as in Python
+    a number    eight bytes with the sign bit inverted, so that -1 sorts before 0
+    a text      UTF-8, each NUL written as 00 FF, and a 00 at the end: "a" sorts before "ab", and no text is a prefix of
+                another. Byte order is then the order of code points, as in Python
 
-**Long texts.** LMDB takes keys of 511 bytes; a name may be 255 characters of four bytes. Of a text with more than
-`HEAD` bytes the key holds the first `HEAD`, the mark 00 FE, and a digest of the whole. What holds for all texts, long
-ones included: different texts have different keys (up to a collision of 160 bits), and keys sort as the texts do,
-except among long texts with the same first `HEAD` bytes, which sort by their digest. A walk puts those in order, since
-it has their rows: `Path.tie` is how it notices them. What cannot be done is to read a long text back from a key.
+**Long texts.** LMDB allows keys of 511 bytes, but a name may have 255 characters of four bytes. For a text above `HEAD`
+bytes the key holds the first `HEAD` bytes, the mark 00 FE, and a digest of the whole text. Different texts have
+different keys (up to a collision of 160 bits). Keys sort like the texts, except long texts with the same first `HEAD`
+bytes, which sort by digest. A scan sorts those by their rows, and `Path.tie` detects them. A long text cannot be read
+back from a key.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from itinerary.stores.tables import Table, Values
 __all__ = ["HEAD", "KEY_MAX", "Bounds", "Path", "after"]
 
 KEY_MAX: Final = 511
-"""What LMDB allows."""
+"""The limit of LMDB for a key, in bytes."""
 HEAD: Final = 160
-"""How much of a text stands in a key: two long ones and the words have to go into `KEY_MAX`."""
+"""The bytes of a text in a key: two long texts and the words must fit into `KEY_MAX`."""
 
 _END: Final = b"\x00"
 _ESCAPED: Final = b"\x00\xff"
@@ -45,14 +45,14 @@ _SIGN: Final = 1 << 63
 
 
 class Bounds(NamedTuple):
-    """From which bytes to before which a walk goes."""
+    """The bounds of a scan: the first bytes, and the end, which is excluded."""
 
     start: bytes
     stop: bytes
 
 
 class Path:
-    """How some values, in order, become a key."""
+    """The encoding of some values, in order, as a key."""
 
     def __init__(self, template: str, table: Table[Any]) -> None:
         columns = {column.name: column for column in table.columns}
@@ -69,12 +69,19 @@ class Path:
         self.has_text = str in self._types
         self._whole = _joiner(self._formats[-1], self._encoders) if self.has_text else _packer(self._words)
         self.size = None if self.has_text else len(self.key((0,) * len(self.fields)))
-        """How long its keys are, if they all are as long: that tells them from others in the same subtree."""
+        """The length of the keys if it is constant.
+
+        The length distinguishes them from other keys in the same subtree.
+        """
         longest = sum(map(len, self._words)) + sum(8 if kind is int else _LONG_SIZE + 1 for kind in self._types)
         assert longest <= KEY_MAX, f"{template} can take {longest} bytes"
 
     def key(self, values: Values) -> bytes:
-        """The key of these values, or, if they are only the first ones, what all keys that have them begin with."""
+        """Return the key of these values. For the first values only, return the common prefix of all such keys.
+
+        Raises:
+            Unwritable: A value cannot be part of a key.
+        """
         try:
             if len(values) == len(self.fields):
                 return self._whole(values)
@@ -83,9 +90,9 @@ class Path:
             raise self._unwritable(values, error) from error
 
     def bounds(self, prefix: Values, low: Values, high: Values) -> Bounds:
-        """Where to walk for the keys that begin with `prefix` and go on from `low` to before `high`.
+        """Return the bounds of a scan over keys that begin with `prefix` and continue from `low` to before `high`.
 
-        Where `low` or `high` has a long text, all that tie with it are between the bounds as well.
+        If `low` or `high` has a long text, the bounds include all keys that tie with it.
         """
         below = self.key(prefix)
         start, _ = self._bound(len(prefix), low)
@@ -94,7 +101,7 @@ class Path:
         return Bounds(below + start, stop if high and not is_tied else after(stop))
 
     def _bound(self, place: int, values: Values) -> tuple[bytes, bool]:
-        """The values as bytes, no word behind them; up to the mark of the first long one, and whether there is one."""
+        """Return the values as bytes, up to the mark of the first long text, and True if there is one."""
         bound = b""
         try:
             parts = list(map(call, self._encoders[place:], values))
@@ -112,12 +119,12 @@ class Path:
         return Unwritable(f"{values!r} cannot stand in a key {self.template}: {error}")
 
     def tie(self, key: bytes, place: int, offset: int) -> bytes | None:
-        """What a key shares with those among which it is not in order; None: it is in order.
+        """Return the prefix that a key shares with those among which it is unsorted, or None if it is sorted.
 
-        Only the parts from `place` on count, which begin at `offset`: those before are the same for the whole walk.
+        Only the parts from `place` on count, which begin at `offset`. Earlier parts are constant during the scan.
         """
         if len(key) < offset + HEAD:
-            return None  # most keys: too short to have a long text
+            return None  # the common case: too short for a long text
         for index in range(place, len(self.fields)):
             end, is_long = self._end(key, index, offset)
             if is_long:
@@ -126,7 +133,7 @@ class Path:
         return None
 
     def values(self, key: bytes) -> Values | None:
-        """The values of a key; None if one of them is too long to stand there."""
+        """Return the values of a key, or None if a value is too long to be in it."""
         values: list[Any] = []
         offset = len(self._words[0])
         for index, kind in enumerate(self._types):
@@ -143,7 +150,7 @@ class Path:
         return tuple(values)
 
     def _end(self, key: bytes, index: int, offset: int) -> tuple[int, bool]:
-        """Where the part that begins here ends, and whether it is a long text."""
+        """Return the end of the part that begins here, and True if the part is a long text."""
         if self._types[index] is int:
             return offset + 8, False
         end = key.index(_END, offset)
@@ -155,7 +162,7 @@ class Path:
 
 
 def after(beginning: bytes) -> bytes:
-    """The first bytes behind all that begin like this."""
+    """Return the first bytes behind every key that begins like this."""
     return beginning[:-1] + bytes([beginning[-1] + 1])
 
 
@@ -169,7 +176,7 @@ def _text(value: str) -> bytes:
     escaped = plain.replace(b"\x00", _ESCAPED)
     if len(escaped) <= HEAD:
         return escaped + _END
-    head = escaped[:HEAD].removesuffix(b"\x00")  # an escape is not cut in half, or its 00 would look like an end
+    head = escaped[:HEAD].removesuffix(b"\x00")  # never cut an escape in half: its 00 would look like an end
     return head + _LONG + blake2b(plain, digest_size=_DIGEST).digest()
 
 
@@ -178,7 +185,7 @@ def _joiner(template: bytes, encoders: tuple[Callable[[Any], bytes], ...]) -> Ca
 
 
 def _packer(words: list[bytes]) -> Callable[[Values], bytes]:
-    """What makes a key of numbers in one call: a third of the time, and most keys are made of numbers."""
+    """Return a function that packs a key of numbers in one call: a third of the time, and most keys are numbers."""
     pack = struct.Struct(">" + "Q".join(f"{len(word)}s" for word in words)).pack
     match words:
         case [only]:

@@ -1,21 +1,21 @@
-"""Where each table's rows are in the tree of keys.
+"""The place of each table in the tree of keys.
 
     job/<job>                                                            a job
-    job/<job>/occurrence/<ref>                                           one of its occurrences
-    job/<job>/occurrence/<ref>/task/<place>/run                          a task of that
-    job/<job>/occurrence/<ref>/task/<place>/run/attempt/<number>         a try of that
-    job/<job>/occurrence/<ref>/transition/<sequence>/<line>              its audit trail
+    job/<job>/occurrence/<ref>                                           an occurrence of the job
+    job/<job>/occurrence/<ref>/task/<place>/run                          a task of the occurrence
+    job/<job>/occurrence/<ref>/task/<place>/run/attempt/<number>         an attempt of the task
+    job/<job>/occurrence/<ref>/transition/<sequence>/<line>              the audit trail of the occurrence
     ref/<ref>                                                            the job of an occurrence
-    name/<table>/<name>                                                  where the row with this name is
+    name/<table>/<name>                                                  the key of the row with this name
 
-These are the keys of D4, with the short numbers that rows are known by in place of the UUIDs that people see, and a
-task's place in its job in place of its id. An occurrence with all that belongs to it is one stretch of keys, beside
-the others of its job. `job/<id>/task/<id>` has no rows: how a task is defined is part of its job's definition, which
-stands on the timeline (`timeline/<revision>/<line>`), once for each version. What is walked across all jobs (what is
-active, what waits) lies outside of the jobs, so that a walk does not step over their history.
+The keys follow D4. Short row numbers replace the UUIDs that users see, and the position of a task in its job replaces
+its id. An occurrence and its rows are one range of keys, next to the other occurrences of the job. `job/<id>/task/<id>`
+has no rows: a task is defined in the definition of its job, which is on the timeline (`timeline/<revision>/<line>`),
+once for each version. Tables that are scanned across all jobs (active, waiting) are outside of the jobs, so that a scan
+does not pass their history.
 
-A row *below an occurrence* is known by the occurrence's number alone, while its key begins with the job. So
-`ref/<ref>` says which job that is. It stands as long as anything is below the occurrence.
+A row *below an occurrence* is identified by the number of the occurrence alone, but its key begins with the job. So
+`ref/<ref>` stores the job. That key exists as long as there is a row below the occurrence.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from itinerary.stores.tables import ALL, OCCURRENCES, Table
 __all__ = ["COUNTER", "HOME", "MARK", "PLACES", "REF", "Place"]
 
 MARK: Final = b"itinerary"
-"""The key of the schema number, by which a store is known as ours."""
+"""The key of the schema number, which marks a store as ours."""
 COUNTER: Final = b"counter/"
-"""Before a table's title: the last number that was given out for its rows, so that none is given out twice."""
+"""The prefix before a table title: the last assigned number of its rows, so that no number is assigned twice."""
 
 _PATHS: Final = {
     "jobs": "job/{number}",
@@ -44,25 +44,25 @@ _PATHS: Final = {
     "attempts": "job/{job}/occurrence/{ref}/task/{place}/run/attempt/{number}",
     "transitions": "job/{job}/occurrence/{ref}/transition/{sequence}/{line}",
 }
-"""The others lie flat, under their own title: `active/{job}/{ref}`."""
+"""The other tables are flat, under their own title: `active/{job}/{ref}`."""
 
 HOME: Final = Path(_PATHS["occurrences"], OCCURRENCES)
-"""Where an occurrence is: by its job and its number."""
+"""The key of an occurrence, by its job and its number."""
 REF: Final = Path("ref/{ref}", OCCURRENCES)
-"""Where it says which job that is: by its number alone."""
+"""The key that stores the job of an occurrence, by its number alone."""
 
 
 class Place:
-    """Where a table's rows are, and how they are written down."""
+    """The place of a table's rows, and their encoding."""
 
     def __init__(self, table: Table[Any]) -> None:
         template = _PATHS.get(table.title) or f"{table.title}/{_fields(table.key)}"
         self.table = table
         self.is_below = table is OCCURRENCES or table.under is OCCURRENCES
-        """It begins with an occurrence, whose job has to be looked up; `path` is what comes after that."""
+        """True if the key begins with an occurrence, whose job must be looked up; `path` is the rest of the key."""
         self.path = Path(template.removeprefix(HOME.template) if self.is_below else template, table)
         self.job_of: Callable[[Any], int] | None = attrgetter("job") if table is OCCURRENCES else None
-        """Its rows are the occurrences themselves: they decide where their home is."""
+        """Set for the occurrences themselves: their rows determine their home."""
         self.names = _names(table)
         self.encode = msgspec.msgpack.Encoder().encode
         self.decode = msgspec.msgpack.Decoder(table.row).decode

@@ -1,11 +1,11 @@
-"""Rows below an occurrence: where its home is, and what is there.
+"""Rows below an occurrence: the home of the occurrence, and the rows there.
 
-An occurrence's *home* is its key, `job/<job>/occurrence/<ref>`, and all that belongs to it is below that. Who asks has
-only its number. `ref/<ref>` has the job; it is looked up once and remembered, since an occurrence does not go from one
-job to another. It stands as long as the occurrence or anything below it does.
+The *home* of an occurrence is its key, `job/<job>/occurrence/<ref>`, and all its rows are below that. A caller has only
+the number. `ref/<ref>` has the job. The lookup happens once and is cached, because an occurrence never changes its job.
+That key exists as long as the occurrence or any row below it.
 
-The contract of a store has rows that are written below an occurrence which is not there, or comes later. They have
-their home with job 0, and move when the occurrence comes.
+The contract of a store allows rows below an occurrence that does not exist, or not yet. Such rows have their home with
+job 0, and move when the occurrence is written.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from itinerary.stores.tables import Values
 __all__ = ["NOWHERE", "Homes", "Known"]
 
 Known = dict[int, bytes]
-"""The homes that were looked up already."""
+"""The cached homes."""
 NOWHERE: Final = 0
-"""The job of an occurrence that is not there."""
+"""The job of an occurrence that does not exist."""
 
 
 class Homes:
@@ -36,14 +36,14 @@ class Homes:
         self._known = known
 
     def of(self, ref: int) -> bytes | None:
-        """Where an occurrence is; None if nothing is below it, nor itself there."""
+        """Return the home of an occurrence, or None if neither it nor any row below it exists."""
         home = self._known.get(ref)
         if home is None and (job := self._txn.get(REF.key((ref,)))) is not None:
             home = self._known[ref] = HOME.key((int.from_bytes(job, signed=True), ref))
         return home
 
     def settle(self, ref: int, job: int) -> bytes:
-        """Have an occurrence's home with this job, and move all that is below it if it had another."""
+        """Set the home of an occurrence to this job, and move its rows if the home was another."""
         home = HOME.key((job, ref))
         before = self.of(ref)
         if before == home:
@@ -57,7 +57,7 @@ class Homes:
         return home
 
     def leave(self, prefix: Values) -> None:
-        """Forget the homes below which nothing is left."""
+        """Remove the homes below which no row is left."""
         refs = [prefix[0]] if prefix else [ref for ref, _ in self._all((), ())]
         cursor = self._txn.cursor()
         for ref in refs:
@@ -67,7 +67,7 @@ class Homes:
                 del self._known[ref]
 
     def _all(self, low: Values, high: Values, *, newest_first: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The occurrences from the one in `low` to the one in `high`, both included."""
+        """Yield the occurrences from `low` to `high`, both included."""
         start, stop = REF.bounds((), low[:1], ())
         bounds = Bounds(start, REF.key(high[:1]) + b"\x00" if high else stop)
         for key, job in walk(self._txn.cursor(), bounds, size=REF.size, newest_first=newest_first):
@@ -77,7 +77,7 @@ class Homes:
     def below(
         self, place: Place, prefix: Values, low: Values, high: Values, *, newest_first: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The rows of a table below occurrences: below one of them, or below each, one after the other."""
+        """Yield the rows of a table below one occurrence, or below all of them, in order."""
         if not prefix:
             for ref, _ in self._all(low, high, newest_first=newest_first):
                 if high == (ref,):

@@ -1,9 +1,8 @@
-"""Walking along the keys, from one to before another, in either direction.
+"""Scans along the keys, in either direction.
 
-In one stretch of keys there can be those of several tables: below a job are its occurrences, below a task its attempts.
-Keys of numbers are all of the same length in one table, and of another in the next, so that the length tells what is
-ours. What lies below one of ours is stepped over in one go, however much it is: a list of jobs must not read their
-history.
+One range of keys can hold several tables: occurrences below a job, attempts below a task. Keys of numbers have the same
+length within a table and another length in the next, so the length identifies the table. Keys below a wanted row are
+skipped in one step, however many there are: a list of jobs must not read their history.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["walk"]
 def walk(
     cursor: Cursor[bytes], bounds: Bounds, *, size: int | None, newest_first: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values between these bounds; with `size`, only keys of that length."""
+    """Yield the keys and values between these bounds; with `size`, only keys of that length."""
     return _back(cursor, bounds, size) if newest_first else _forth(cursor, bounds, size)
 
 
@@ -50,7 +49,7 @@ def _back(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[t
         if key < start:
             return
         if size is not None and len(key) > size:
-            # To the row that this lies below, or, if there is none, to what is before it.
+            # Go to the row above this key, or, if that does not exist, to the key before it.
             above = key[:size]
             is_there = cursor.set_range(above)
             if cursor.key() == above:

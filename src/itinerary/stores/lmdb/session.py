@@ -1,16 +1,16 @@
-"""What the writer's thread does with LMDB, and how readers get out of its way.
+"""The writer thread of LMDB, and how readers make way for it.
 
-A group of works is one write transaction, and each work a child of it, which is LMDB's savepoint. (Measured against a
-journal of what was overwritten: a child costs 2 µs, a journal 10 to 20 % of every write.)
+A group of work is one write transaction, and each piece of work is a child transaction of it, as a savepoint.
+(Measured: a child costs 2 µs, a journal of overwritten values 10 to 20 % of every write.)
 
-**A map that is full** is doubled, up to a stated size, and the group runs again. The map may only change while nothing
-reads it. Each reading thread therefore reads with a permit, and who changes the map collects all of them: readers are
-short, so that this is a matter of milliseconds. First of all stale readers are cleared: a process that looked into the
-store and was killed would otherwise keep old pages from being used again, and the store growing, for ever.
+**A full map** is doubled, up to a limit, and the group runs again. The map may change only while no thread reads it. So
+each reader thread holds a permit, and a change of the map collects all permits. Reads are short, so this takes
+milliseconds. Stale readers are cleared first: otherwise a reading process that was killed would keep old pages in use,
+and the store would grow without end.
 
-**A disk that is full** loses the group and nothing else: LMDB writes to pages that nobody uses yet, and then one page
-that makes them count. If that last write fails, LMDB gives up on its environment (`PanicError`): the writer opens it
-again before it answers, and readers wait for that.
+**A full disk** loses only the group: LMDB writes to unused pages, and then one page that makes them valid. If that last
+write fails, LMDB invalidates its environment (`PanicError`). The writer opens it again before it answers, and readers
+wait for that.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = ["READING_THREADS", "LmdbSession", "Map"]
 
 READING_THREADS: Final = 4
 _STALE_CHECK_INTERVAL: Final = 60.0
-"""Seconds between two looks for readers that have died."""
+"""Seconds between two checks for dead readers."""
 _REVIVED_WITHIN: Final = 10.0
 """Seconds that a reader waits for the writer to open the environment again."""
 _KNOWN_MAX: Final = 100_000
-"""Homes that the writer remembers: 20 MB."""
+"""The most homes in the cache of the writer: 20 MB."""
 
 
 class Map:
-    """The environment, and who may use it now."""
+    """The environment, and the permits to use it."""
 
     def __init__(self, directory: Directory, *, map_max: int, clock: Callable[[], int]) -> None:
         self.path = directory.path
@@ -53,11 +53,11 @@ class Map:
         self._is_broken = False
         self._reopened = threading.Condition()
         self._moved_on_at = 0
-        """The number of the last transaction that was made for its own sake."""
+        """The number of the last transaction that only served to free pages."""
         self.env = directory.open()
 
     def read(self, work: Work[T]) -> T:
-        """Run work in a read transaction, in a thread of its own."""
+        """Run work in a read transaction. The caller is a reader thread."""
         while True:
             with self._permits:
                 env = self.env
@@ -72,7 +72,11 @@ class Map:
                 raise explained(given_up, self.path) from given_up
 
     def make_room(self) -> bool:
-        """The map is full: clear out, and double it. False: it is as large as it may be, and nothing can be done."""
+        """Make room in a full map: clear stale readers, and double the map.
+
+        Returns:
+            False if the map has its maximum size and nothing more can be freed.
+        """
         self.env.reader_check()
         about = self.env.info()
         if about["map_size"] < self._map_max:
@@ -81,14 +85,14 @@ class Map:
             return True
         if about["last_txnid"] == self._moved_on_at:
             return False
-        # What the last transaction freed can be used again by the one after the next. This is the next.
+        # Pages that the last transaction freed are usable in the transaction after the next. This one is the next.
         with self.env.begin(write=True) as txn:
             txn.put(MARK, txn.get(MARK, b""))
         self._moved_on_at = self.env.info()["last_txnid"]
         return True
 
     def begin(self) -> lmdb.Transaction[bytes]:
-        """A write transaction; on an environment that is opened again, if LMDB has given up on the one that was."""
+        """Begin a write transaction. If LMDB has invalidated the environment, open it again first."""
         try:
             if not self._is_broken:
                 return self.env.begin(write=True)
@@ -103,8 +107,8 @@ class Map:
         return self.env.begin(write=True)
 
     def revive(self) -> None:
-        """Open the environment again, if LMDB has given up on it."""
-        with suppress(lmdb.Error, StoreError):  # the next transaction tries again, and says what is wrong
+        """Open the environment again, if LMDB has invalidated it."""
+        with suppress(lmdb.Error, StoreError):  # the next transaction retries, and reports the error
             self.begin().abort()
 
     def _wait_for_another(self, env: lmdb.Environment) -> bool:
@@ -112,7 +116,7 @@ class Map:
             return self._reopened.wait_for(lambda: self.env is not env, _REVIVED_WITHIN)
 
     def close(self) -> None:
-        """Let go of the environment and the directory; nobody reads any more."""
+        """Close the environment and the directory. No thread reads at this point."""
         self.env.close()
         self._directory.close()
 
@@ -127,7 +131,7 @@ class Map:
 
 
 class LmdbSession:
-    """The writer's side. `told` is called after a commit that somebody is to be woken for."""
+    """The LMDB session of the writer. Its callback runs after a commit that must wake watchers."""
 
     def __init__(self, opened: Map, told: Callable[[], None]) -> None:
         self._map = opened
@@ -200,7 +204,7 @@ class LmdbSession:
         return explained(error, self._map.path)
 
     def rest(self) -> None:
-        """Nothing is put off."""
+        """Do nothing: this engine has no deferred maintenance."""
 
     def close(self) -> None:
-        """The engine closes the map, after its readers."""
+        """Do nothing: the engine closes the map, after its readers."""

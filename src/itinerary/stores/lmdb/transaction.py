@@ -1,7 +1,7 @@
-"""The primitives of a transaction, on a tree of keys.
+"""The operations of a transaction, on a tree of keys.
 
-A row is one key, with a second one for its name if it has one. There is one writer, so nothing has to be locked: what a
-transaction reads stays as it is until that transaction ends.
+A row is one key, and a second one for its name if it has one. There is one writer, so no locks are needed: rows that a
+transaction reads stay unchanged until it ends.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from itinerary.stores.transaction import Swap, swap_one_by_one
 __all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
 LAYOUTS: Final = ("first tables", "tokens", "last runs", "event authors")
-"""What came with each layout. All that an older one has is where it is in the newer ones."""
+"""The additions of each layout. Newer layouts keep the places of older ones."""
 SCHEMA: Final = len(LAYOUTS)
 """The number of the layout that this program writes."""
 _INT_MAX: Final = (1 << 63) - 1
-"""The largest number that every store can hold; MessagePack itself would go up to twice that."""
+"""The largest number that every store can hold. MessagePack itself allows twice that."""
 _maybe_unsigned: Final = re.compile(rb"\xcf[\x80-\xff]").search
-"""How such a number looks when written down, and much faster to ask for than every field's value."""
+"""A search for the encoding of a larger number, much faster than a check of every field."""
 
 
 class LmdbTransaction:
-    """One piece of work on the tree."""
+    """A piece of work on the tree of keys."""
 
     def __init__(self, txn: lmdb.Transaction[bytes], now: int, known: Known) -> None:
         self._txn = txn
         self._now = now
         self._homes = Homes(txn, known)
         self.has_told = False
-        """Somebody is to be woken when this is committed."""
+        """True if watchers must be woken after the commit."""
 
     # -- Transaction -------------------------------------------------------------------------------------------------
 
     def now(self) -> int:
         return self._now
 
-    def gate(self, *, exclusive: bool = False) -> None:  # noqa: ARG002 - with one writer, all are alone
-        """Nothing else is written meanwhile; what is left to see is the schema."""
+    def gate(self, *, exclusive: bool = False) -> None:  # noqa: ARG002 - one writer: always exclusive
+        """Check the schema. No other transaction writes at the same time."""
         check_schema(self._txn.get(MARK))
 
     def get(self, table: Table[R], keys: Collection[Values]) -> dict[Values, R]:
@@ -66,7 +66,7 @@ class LmdbTransaction:
         return self.get(table, sorted(keys))
 
     def expect(self, table: Table[R], keys: Collection[Values]) -> None:
-        """Nothing is remembered here."""
+        """Do nothing: this engine has no cache of rows."""
 
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         place = PLACES[table.title]
@@ -159,7 +159,7 @@ class LmdbTransaction:
         found: list[Values] = []
         bounds = place.names.bounds((), low, high)
         for name, _ in islice(walk(self._txn.cursor(), bounds, size=place.names.size), limit):
-            if (values := place.names.values(name)) is None:  # too long to be read off the key: ask the rows
+            if (values := place.names.values(name)) is None:  # too long to be in the key, so read the rows
                 rows = self.scan(table, low=low, high=high, limit=limit, by_name=True)
                 return [table.name_of(row) for row in rows]
             found.append(values)
@@ -172,7 +172,7 @@ class LmdbTransaction:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _key(self, place: Place, values: Values, *, makes_home: bool = False) -> bytes:
-        """A row's key; nothing, if that is below an occurrence that is nowhere."""
+        """Return the key of a row; empty if it is below an occurrence that has no home."""
         if not place.is_below:
             return place.path.key(values)
         home = self._homes.of(values[0])
@@ -212,7 +212,7 @@ class LmdbTransaction:
         return created
 
     def _put_named(self, place: Place, row: Any) -> None:
-        """Write a row, and see that its name, and no other, leads to it."""
+        """Write a row, and make sure that its name, and no other, refers to it."""
         assert place.names is not None
         table = place.table
         values = table.key_of(row)
@@ -226,7 +226,7 @@ class LmdbTransaction:
         assert led_to is None or before is not None, f"{row!r} has the name of another row"
 
     def _keys_of(self, place: Place, prefix: Values) -> list[bytes]:
-        """The keys of the rows whose key begins like this."""
+        """Return the keys of the rows whose key begins with this prefix."""
         if place.is_below:
             return [key for key, _ in self._homes.below(place, prefix, (), ())]
         if len(prefix) == len(place.path.fields):
@@ -236,7 +236,11 @@ class LmdbTransaction:
 
 
 def check_schema(stored: bytes | None) -> None:
-    """Go on only with a store that is ours, and of this program's time."""
+    """Check that a store belongs to Itinerary, and has the schema of this program.
+
+    Raises:
+        SchemaError: The store does not.
+    """
     if stored is None:
         raise SchemaError("the LMDB store has no schema number: it is somebody else's; choose another directory")
     number = int.from_bytes(stored)
@@ -272,7 +276,7 @@ def _in_order(
     *,
     newest_first: bool,
 ) -> Iterator[R]:
-    """Rows as they were walked past, with those put in order whose long texts have the same beginning."""
+    """Yield the scanned rows, sorted among those whose long texts have the same first bytes."""
     prefix, low, high = bounds
     place, offset = len(prefix), len(path.key(prefix))
     ties: list[R] = []

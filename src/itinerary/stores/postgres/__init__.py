@@ -1,22 +1,24 @@
 """The PostgreSQL engine: many nodes on one database.
 
-    engine                      how work is run, repeated and given up; opening and closing
-    transaction, statements     the row primitives, and the SQL that they are
-    arrays                      columns of values, as the server takes them
-    connections, failures       where the server is, and what its errors mean
-    migrating, migrations/      bringing the schema up to date, once, while others wait
-    listening                   hearing of what others have done
-    tasks, places               a task's own transaction (D6)
-    checks                      settings of the server that would break our promises
+    engine                      opening, closing, and the ways to run work
+    runner, deadlines           running work, repeating it, and cutting silent connections
+    transaction, statements     the row operations, and their SQL
+    arrays                      columns of values in the format of the server
+    connections, failures       the address of the server, and the meaning of its errors
+    migrate, migrations/        upgrading the schema, once, while other nodes wait
+    listen                      notifications of changes by other nodes
+    task_transaction, semaphore a task's own transaction (D6)
+    idle_transactions           ending the sessions of frozen processes
+    checks                      server settings that break a guarantee
 
-Everything of ours is in one schema of its own, and every statement says so: nothing depends on the search path.
+All tables are in one schema of their own, and every statement names it: nothing depends on the search path.
 
-**Why psycopg, and threads.** The ledger is plain synchronous Python, once for all stores, so an engine has to be able
-to run it without an event loop. An asynchronous driver would need a second ledger. Measured, the difference between
-the two was a few per cent, since the server is what takes the time.
+**Why psycopg, and threads.** The ledger is plain synchronous Python, once for all stores, so an engine must run it
+without an event loop. An asynchronous driver would need a second ledger. Measured, the two differ by a few per cent,
+because the server takes most of the time.
 
-**Behind a pooler.** Nothing of a session is relied on: locks and settings end with their transaction, prepared
-statements are left out where another server process than expected answers, and so is LISTEN.
+**Behind a pooler.** The engine relies on no session state: locks and settings end with their transaction. Prepared
+statements and LISTEN are not used where an unexpected server process answers.
 """
 
 from itinerary.stores.postgres.engine import PostgresEngine

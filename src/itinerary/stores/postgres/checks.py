@@ -1,7 +1,7 @@
-"""Settings of the server with which our promises do not hold (protocol rule 27).
+"""Server settings that break a guarantee (protocol rule 27).
 
-They are read when somebody asks, and reported in words; nothing is changed. A server that says "committed" before it is
-written can forget a start after a crash, and then the same occurrence starts twice.
+The settings are read on request and reported in words; nothing is changed. A server that says "committed" before the
+data is written can forget a start in a crash, and then the same occurrence starts twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SETTINGS_READ: Final = (
 
 
 def warnings(settings: Mapping[str, str]) -> list[str]:
-    """What is wrong with these, each with what to do about it; nothing if all is well."""
+    """Return the problems in these settings, each with what to do about it; empty if there are none."""
     found = []
     if settings.get("synchronous_commit") == "off":
         found.append(

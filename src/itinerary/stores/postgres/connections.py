@@ -1,16 +1,15 @@
-"""Where the server is, and the connections to it.
+"""The address of the server, and the connections to it.
 
-The address is what libpq understands, a URL or `key=value` pairs. What is ours in a store's URL has been taken out of
-it (see `stores.urls`).
+The address is in the format of libpq, a URL or `key=value` pairs. Itinerary's own options have been removed from it
+(see `stores.urls`).
 
-**A dead peer** that says nothing, because its machine or the network is gone, is noticed: connecting has a timeout, an
-idle connection is asked for signs of life, and what was sent has to be received within half a minute. That is not
-enough: a frozen backend, or a proxy that loses bytes, acknowledges everything and answers nothing. So each wait for an
-answer has a deadline as well (see `deadlines`).
+**A dead peer**, whose machine or network is gone, is detected. Connecting has a timeout, an idle connection is probed,
+and sent data must be acknowledged within half a minute. That is not enough: a frozen backend, or a proxy that loses
+bytes, acknowledges everything and answers nothing. So each wait for an answer has a deadline as well (see `deadlines`).
 
-**A pooler** between us and the server (PgBouncer and its kind) may give each transaction another session. It is known
-by this: the process that answers is not the one that was announced when connecting. Then nothing is prepared. Where a
-pooler hides too well for that, the engine is told (`prepared_statements`, `listen`).
+**A pooler** in front of the server (PgBouncer and others) may give each transaction another session. The sign of it:
+the process that answers is not the one that was announced when connecting. Then nothing is prepared. For a pooler
+without this sign, the operator sets `prepared_statements` and `listen`.
 """
 
 from __future__ import annotations
@@ -54,32 +53,36 @@ _FINAL_REFUSALS: Final = (
     "not currently accepting connections",
     "does not support SSL",
 )
-"""Answers to a connection attempt that will be the same next time. The server gives no code with them."""
+"""Answers to a connection attempt that a retry does not change. The server gives no code with them."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a store is, and how to speak to it."""
+    """The address of a store, and the options of its connections."""
 
     options: dict[str, Any]
-    """What libpq is told."""
+    """The options for libpq."""
     shown: str
-    """The same for people: without a password."""
+    """The address for messages, without a password."""
     schema: str
     is_prepared: bool
-    """Whether statements may be prepared."""
+    """True if statements may be prepared."""
     is_listening: bool
-    """Whether LISTEN may be tried."""
+    """True if LISTEN may be used."""
 
     def __repr__(self) -> str:
-        """The address as people may see it: `options` has the password."""
+        """Return the address without `options`, which have the password."""
         return f"Address({self.shown!r})"
 
 
 def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bool = True) -> Address:
-    """Read an address."""
+    """Parse an address.
+
+    Raises:
+        StoreError: The address or the schema name is not valid.
+    """
     try:
         options = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:  # its message quotes what it could not read, which may be the password
+    except psycopg.ProgrammingError:  # the message quotes the input, which may have the password
         raise StoreError(
             "the store's address is not one of PostgreSQL: expected postgresql://user@host:port/database, with special"
             " characters in it percent-encoded"
@@ -96,23 +99,26 @@ def parse(url: str, *, schema: str, prepared_statements: bool = True, listen: bo
 
 
 def _shown(options: Mapping[str, Any], schema: str) -> str:
-    """The address as people may see it: user, hosts, database and schema, and nothing else."""
+    """Return the address for messages: user, hosts, database and schema only."""
     hosts = str(options.get("host") or options.get("hostaddr") or "").split(",")
     ports = str(options.get("port") or "").split(",")
     if len(ports) < len(hosts):
-        ports = ports[:1] * len(hosts)  # one for all of them
+        ports = ports[:1] * len(hosts)  # one port for all hosts
     where = ",".join(quote(host, safe=":[]") + (port and f":{port}") for host, port in zip(hosts, ports, strict=False))
     user = f"{quote(str(options['user']))}@" if "user" in options else ""
     return f"postgresql://{user}{where}/{quote(str(options.get('dbname', '')))}?schema={quote(schema)}"
 
 
 def is_pooled(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], answered_by: int) -> bool:
-    """Whether somebody stands between us and the server process that answered."""
+    """True if a pooler is between us and the server process that answered."""
     return connection.info.backend_pid != answered_by
 
 
 class Connections:
-    """Connections for one kind of use. Who borrows has it alone; how many there are is bounded by who borrows."""
+    """Connections for one kind of use.
+
+    A borrower has exclusive use, and the number of borrowers limits the connections.
+    """
 
     def __init__(self, address: Address, deadlines: Deadlines, *, is_prepared: bool) -> None:
         self._address = address
@@ -122,10 +128,14 @@ class Connections:
         self._lent: set[WatchedConnection] = set()
         self._is_closed = False
         self.is_pooled = False
-        """Whether the last connection turned out to lead to a pooler."""
+        """True if the last new connection leads to a pooler."""
 
     def borrow(self) -> WatchedConnection:
-        """An idle connection, or a new one. Raises StoreError if the server will never let us in."""
+        """Return an idle connection, or a new one.
+
+        Raises:
+            StoreError: The server refuses us, and a retry does not help.
+        """
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -134,7 +144,7 @@ class Connections:
         return connection
 
     def give_back(self, connection: WatchedConnection) -> None:
-        """Return it. Unless it is as it was when it was lent, it is closed instead."""
+        """Return a connection. If it is not in the state in which it was lent, it is closed."""
         self._take_back(connection)
         is_clean = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         if is_clean and not self._is_closed:
@@ -145,7 +155,7 @@ class Connections:
             self.close_idle()
 
     def close_idle(self) -> None:
-        """Close those that nobody has: when one is found to be dead, the others are likely to be as well."""
+        """Close the idle connections. If one is dead, the others are probably dead too."""
         while True:
             try:
                 self._idle.pop().close()
@@ -153,12 +163,12 @@ class Connections:
                 return
 
     def cut_lent(self) -> None:
-        """Cut those that are in use: the threads that wait on them get an error."""
+        """Cut the connections in use. The threads that wait on them get an error."""
         for connection in list(self._lent):
             sever(connection)
 
     def close(self) -> None:
-        """Close them all, those that are lent as they come back."""
+        """Close all connections. Connections in use are closed when they are returned."""
         self._is_closed = True
         self.close_idle()
 

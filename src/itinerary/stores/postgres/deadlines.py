@@ -1,18 +1,17 @@
-"""The deadline of each answer, and the connections that are cut when it passes.
+"""The deadline of each answer: a connection that waits longer is cut.
 
     a thread           sends ──► waits for the answer ········ gets an error ──► the work again, on a new connection
-    Deadlines (own)              looks now and then: waiting for longer than `answer_timeout`? ──► cut
+    Deadlines (own)              checks at intervals: waiting for longer than `answer_timeout`? ──► cut
 
-libpq has no deadline for an answer. A backend that is frozen, or a proxy that has lost the request, keeps the
-connection open and acknowledges what arrives, so the kernel has nothing to complain about either. One thread of each
-store therefore looks at the connections that are in use. A connection that has waited for too long is shut down at its
-socket; the waiting thread gets an error at once, and `NoAnswer` says why.
+libpq has no deadline for an answer. A frozen backend, or a proxy that has lost the request, keeps the connection open
+and acknowledges data, so the kernel reports no error either. So one thread of each store checks the connections in use.
+If one has waited too long, the thread shuts down its socket. The waiting thread then gets `NoAnswer` at once.
 
-The deadline is that of one answer, not that of a transaction: a transaction of many statements may take longer. A
-statement that is known to be long (a migration) asks for more time (`allowing`).
+The deadline is for one answer, not for a transaction: a transaction of many statements may take longer. A statement
+that is known to be long (a migration) gets more time (`allowing`).
 
-What was sent and not yet delivered is discarded with the connection, so that a COMMIT does not arrive minutes later. A
-COMMIT that did arrive may still succeed: the protocol's repetition finds that out, as after any lost connection.
+Unsent data is discarded with the connection, so that a COMMIT does not arrive minutes later. A COMMIT that did arrive
+may still succeed. The repetition of the protocol detects that, as after any lost connection.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ __all__ = ["ANSWER_TIMEOUT", "Deadlines", "ListeningConnection", "NoAnswer", "Wa
 RV = TypeVar("RV")
 
 ANSWER_TIMEOUT: Final = 10.0
-"""Seconds: two heartbeat intervals, so that a node has a new connection before it has missed three heartbeats."""
+"""Seconds: two heartbeat intervals, so that a node has a new connection before it misses three heartbeats."""
 _LOOKS: Final = 10
-"""How often a connection is looked at within its deadline."""
+"""The number of checks of a connection within its deadline."""
 _LOOK_INTERVAL_MAX: Final = 0.5
 _IDLE_TIMEOUT: Final = 30.0
 """Seconds without a connection in use after which the thread ends."""
@@ -48,15 +47,15 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection that says since when it waits for the server."""
+    """A connection that records since when it waits for the server."""
 
     answer_timeout: float = ANSWER_TIMEOUT
     waiting_since: float | None = None
     cut_after: float | None = None
-    """The seconds after which it was cut, if it was."""
+    """The seconds after which it was cut, or None."""
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
-        """Wait for the server, as psycopg does everywhere but when it connects."""
+        """Wait for the server. Psycopg calls this for every wait except during connecting."""
         self.waiting_since = time.monotonic()
         try:
             return super().wait(gen, *args, **kwargs)
@@ -71,13 +70,13 @@ class WatchedConnection(psycopg.Connection[Any]):
 class ListeningConnection(psycopg.AsyncConnection[Any]):
     """A connection on an event loop whose waits have a deadline.
 
-    Cancelling a wait cuts the connection. Psycopg would first ask the server to cancel the statement, and wait for it.
+    Cancelling a wait cuts the connection. Psycopg alone would first ask the server to cancel the statement, and wait.
     """
 
     answer_timeout: float = ANSWER_TIMEOUT
 
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
-        """Wait for the server."""
+        """Wait for the server, at most `answer_timeout` seconds."""
         within = self.answer_timeout
         waiting = asyncio.ensure_future(super().wait(gen, *args, **kwargs))
         try:
@@ -97,10 +96,10 @@ class ListeningConnection(psycopg.AsyncConnection[Any]):
 
 
 class Deadlines:
-    """The thread that cuts connections, for one store. It starts with the first connection that is in use, and ends
-    when there has been none for a while.
+    """The thread that cuts connections, for one store.
 
-    `on_cut` is called in that thread with the seconds that a connection has waited.
+    The thread starts with the first connection in use, and ends after some time without one. The thread calls `on_cut`
+    with the seconds that a connection has waited.
     """
 
     def __init__(self, answer_timeout: float, on_cut: Callable[[float], None]) -> None:
@@ -113,7 +112,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def watch(self, connection: WatchedConnection) -> None:
-        """Watch this connection, which a thread begins to use."""
+        """Watch a connection that a thread begins to use."""
         connection.answer_timeout = self.answer_timeout
         with self._lock:
             self._in_use.add(connection)
@@ -162,13 +161,13 @@ class Deadlines:
         if waited > connection.answer_timeout:
             connection.cut_after = connection.answer_timeout
             sever(connection)
-            with suppress(Exception):  # a log that cannot be written must not end the thread that cuts connections
+            with suppress(Exception):  # a log that cannot be written must not end this thread
                 self._on_cut(waited)
 
 
 @contextmanager
 def allowing(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
-    """Give the server so much time for each answer, in place of the usual."""
+    """Give the server this many seconds for each answer, instead of the usual time."""
     if not isinstance(connection, WatchedConnection):
         yield
         return
@@ -180,14 +179,14 @@ def allowing(connection: psycopg.Connection[Any], seconds: float) -> Iterator[No
 
 
 def sever(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Cut a connection off while another thread waits on it: the waiter gets an error, and lets go."""
+    """Cut a connection while another thread waits on it. The waiting thread gets an error."""
     try:
         with socket.socket(fileno=os.dup(connection.fileno())) as its_socket:
-            with suppress(OSError):  # a unix socket: nothing is on its way there
+            with suppress(OSError):  # a unix socket, which has no unsent data
                 its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             its_socket.shutdown(socket.SHUT_RDWR)
     except (psycopg.OperationalError, OSError):
-        return  # it is closed already
+        return  # already closed
 
 
 def _unanswered(seconds: float) -> str:

@@ -1,12 +1,12 @@
-"""The PostgreSQL engine itself: who runs what where.
+"""The PostgreSQL engine: which threads and connections run what.
 
-    write       threads and connections of their own, each work a transaction, repeated until it stands
-    read        the same beside them, so that a report does not wait for a batch
-    transaction a task's own, on connections that neither of them uses
-    watch       one more connection that listens
+    write       own threads and connections; each piece of work is a transaction, repeated until it commits
+    read        the same on separate ones, so that a report does not wait for a batch
+    transaction a task's own transaction, on connections that neither of them uses
+    watch       one more connection, which listens
 
-Connections are made when they are first needed. At most `connections + task_connections` and two are open, and one for
-each `watch`. Every answer has a deadline (`deadlines`), and so has `close`.
+Connections are opened on demand. At most `connections + task_connections` plus two are open, and one for each `watch`.
+Every answer has a deadline (`deadlines`), and so has `close`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,17 @@ _READERS: Final = 2
 class PostgresEngine(Engine):
     """A schema in a PostgreSQL database.
 
-    `patience`: for how many seconds work is repeated while the server is away or others are in the way.
-    `lock_timeout`: for how many seconds one try waits for a lock, so that one transaction does not hold up many.
-    `idle_timeout`: after how many seconds without a word the server undoes a transaction, and frees what it has locked.
-    `answer_timeout`: after how many seconds without an answer a connection is cut, and the work repeated on a new one.
-    `prepared_statements`, `listen`: switched off where a pooler needs it and is not recognised as one.
+    Args:
+        url: The address, in the format of libpq.
+        schema: The schema for all tables.
+        connections: The most connections for writes.
+        task_connections: The most connections for transactions of tasks.
+        prepared_statements: Off if a pooler needs that and is not recognised.
+        listen: Off if a pooler needs that and is not recognised.
+        patience: Seconds for which work is repeated during an outage or while others hold locks.
+        lock_timeout: Seconds that one try waits for a lock, so that one transaction does not delay many.
+        idle_timeout: Seconds of silence after which the server rolls a transaction back and frees its locks.
+        answer_timeout: Seconds without an answer after which a connection is cut and the work repeated on a new one.
     """
 
     def __init__(  # noqa: PLR0913 - everything that an operator may choose
@@ -107,7 +113,7 @@ class PostgresEngine(Engine):
         try:
             await self._writers.run(lambda connection: bring_up_to_date(connection, self._made, self._known))
         except BaseException:
-            self._writers.rest()  # nobody closes what could not be opened
+            self._writers.rest()  # no caller closes a store that failed to open
             raise
         self._is_open = True
 
@@ -139,11 +145,11 @@ class PostgresEngine(Engine):
         if self._address.is_listening:
             async for news in self._listener.news():
                 yield news
-        async for news in super().watch():  # there can be no listening here
+        async for news in super().watch():  # LISTEN is not possible here
             yield news
 
     async def warnings(self) -> list[str]:
-        """Settings of the server with which our promises do not hold, in words (protocol rule 27)."""
+        """Return the server settings that break a guarantee, in words (protocol rule 27)."""
         self._check_open()
         return checks.warnings(await self._readers.run(_settings))
 

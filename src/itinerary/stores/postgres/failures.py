@@ -1,11 +1,11 @@
-"""What an error of the server, or of the way to it, means for the one who asked.
+"""The meaning of an error of the server, or of the connection to it, for the caller.
 
-    lost        the connection, or the server, is gone or going: the same work again on a new connection
-    busy        somebody else was in the way, a deadlock, a lock that took too long: the same work again
-    full, unwritable, schema, denied, other     it will not get better by asking again
+    lost        the connection or the server is gone: repeat the work on a new connection
+    busy        a deadlock, or a lock that took too long: repeat the work
+    full, unwritable, schema, denied, other     a repetition does not help
 
-Which it is follows from the SQLSTATE. An error without one comes from the client's side: the connection broke, or a
-value could not be sent at all.
+The SQLSTATE decides. An error without one comes from the client side: the connection broke, or a value could not be
+sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Meaning", "as_store_error", "meaning", "said"]
 
 
 class Meaning(Enum):
-    """What to do about an error."""
+    """The reaction to an error."""
 
     LOST = auto()
     BUSY = auto()
@@ -33,18 +33,18 @@ class Meaning(Enum):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same work may well succeed a little later."""
+        """True if the same work may succeed a little later."""
         return self in (Meaning.LOST, Meaning.BUSY)
 
 
 _BY_STATE: Final = {
-    "0A000": Meaning.LOST,  # a kept plan no longer fits: a new connection has none
+    "0A000": Meaning.LOST,  # a cached plan no longer fits: a new connection has none
     "23502": Meaning.UNWRITABLE,
     "23514": Meaning.UNWRITABLE,
-    "25006": Meaning.LOST,  # read only: it is a standby now, and the address may lead to its successor
+    "25006": Meaning.LOST,  # read only: the server is a standby now, and the address may lead to its successor
     "25P03": Meaning.LOST,
     "25P04": Meaning.LOST,
-    "26000": Meaning.LOST,  # a prepared statement that is not there, or is already: another session than we thought
+    "26000": Meaning.LOST,  # a prepared statement is missing, or exists already: another session than expected
     "42P05": Meaning.LOST,
     "3F000": Meaning.SCHEMA,
     "42P01": Meaning.SCHEMA,
@@ -64,12 +64,12 @@ _BY_CLASS: Final = {
     "22": Meaning.UNWRITABLE,
     "40": Meaning.BUSY,
     "53": Meaning.BUSY,
-    "54": Meaning.UNWRITABLE,  # a limit of the server's, such as the size of what can be in an index
+    "54": Meaning.UNWRITABLE,  # a limit of the server, such as the size of an index entry
 }
 
 
 def meaning(error: psycopg.Error) -> Meaning:
-    """What it means."""
+    """Return the meaning of an error."""
     if error.sqlstate is not None:
         return _BY_STATE.get(error.sqlstate) or _BY_CLASS.get(error.sqlstate[:2], Meaning.OTHER)
     if isinstance(error, psycopg.DataError):
@@ -80,12 +80,12 @@ def meaning(error: psycopg.Error) -> Meaning:
 
 
 def said(error: psycopg.Error) -> str:
-    """Its message, on one line. Neither the server nor libpq puts a password into one."""
+    """Return the message on one line. Neither the server nor libpq puts a password into it."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
 
 
 def as_store_error(error: psycopg.Error, where: str, patience: float = 0) -> StoreError:
-    """What the one who asked is told. `patience` is for how many seconds it was tried again, if it was."""
+    """Return the error for the caller. `patience` is the time in seconds for which the work was repeated, or 0."""
     tried = f" for {patience:g} s" if patience else ""
     match meaning(error):
         case Meaning.LOST:

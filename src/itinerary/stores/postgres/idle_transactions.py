@@ -1,20 +1,20 @@
-"""Ending what a frozen process left in the middle of a pipeline.
+"""Ending sessions whose process froze in the middle of a pipeline.
 
     a process    put ─► put ─► (frozen)                         put ─► sync ─► (frozen)
     the server   has done both, waits for more                  has answered, and waits
-                 takes the session for busy, for ever           undoes it after `idle_timeout`
+                 considers the session busy, without a limit    rolls back after `idle_timeout`
 
-The server's own limit counts from its last answer to a synchronisation (see `transaction`). Between two statements that
-nobody waits for there is none, so a process that is frozen just there keeps its locks, and everybody else waits. It is
-a short moment, and one of many freezes meets it. From outside it can be told apart: nothing else of ours is `active`
-and waits for its client. Whoever has waited in vain for long enough ends such sessions, if they hold anything of this
-schema and are of the same user; and who wakes up finds its connection gone, and does its work again.
+The limit of the server counts from its last answer to a synchronisation (see `transaction`). Between two statements
+without a wait there is none. So a process that freezes exactly there keeps its locks, and all others wait. The moment
+is short, and few freezes hit it. Other sessions can recognise it: no other session of ours is `active` and waits for
+its client. Work that has waited in vain for long enough ends such sessions, if they hold locks in this schema and
+belong to the same user. The frozen process later finds its connection closed, and repeats its work.
 
-A *backend* that is frozen (SIGSTOP, a debugger, a disk that does not answer) cannot be ended from here: the server's
-signal stays pending. Then the work fails after the store's patience, is repeated, and the log says which session holds
-the locks (`holders`). Only the administrator of the server's machine can continue or kill that process.
+A frozen *backend* (SIGSTOP, a debugger, an unresponsive disk) cannot be ended from here: the signal of the server stays
+pending. Then the work fails after the patience of the store and is repeated, and the log names the session that holds
+the locks (`holders`). Only the administrator of the server machine can continue or kill that process.
 """
-# ruff: noqa: S608 - what is put together are parts of statements that stand here; values are parameters
+# ruff: noqa: S608 - only constants of this module are put together; values are parameters
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ SELECT session.pid, session.application_name, coalesce(host(session.client_addr)
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A session whose transaction holds locks on our tables for long."""
+    """A session whose transaction has held locks on our tables for long."""
 
     pid: int
     program: str
     client: str
     state: str
-    """What the server says that it does: `active`, `idle in transaction`; a frozen one is what it was when it froze."""
+    """The state according to the server: `active`, `idle in transaction`. A frozen session keeps its last state."""
     waits_for: str
     seconds: float
 
@@ -74,14 +74,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def end_frozen(connection: psycopg.Connection[Any], schema: str, idle_for: float) -> int:
-    """End the sessions that have waited for their clients for so many seconds in the middle of a pipeline. Returns how
-    many there were."""
+    """End the sessions that have waited for their clients this many seconds in the middle of a pipeline.
+
+    Returns:
+        The number of ended sessions.
+    """
     ended = connection.execute(_END, {"schema": schema, "idle_for": idle_for}).fetchall()
     return len(ended)
 
 
 def holders(connection: psycopg.Connection[Any], schema: str, idle_for: float) -> list[Holder]:
-    """The sessions that have held locks on our tables for longer than this, the oldest first."""
+    """Return the sessions that have held locks on our tables for longer than this, oldest first."""
     found = connection.execute(_HELD, {"schema": schema, "idle_for": idle_for}).fetchall()
     return [
         Holder(pid, name or "unnamed", client, state or "unknown", *rest) for pid, name, client, state, *rest in found

@@ -1,11 +1,11 @@
-"""Hearing of what others have done: LISTEN, on a connection of its own.
+"""Notifications of changes by other nodes: LISTEN, on a connection of its own.
 
-A notification carries a topic and its counter. The counters are what counts: they are compared after connecting, after
-each loss of the connection, and now and then in between, so nothing is missed whatever becomes of a notification. That
-look is also how a peer that is silent is told from one that has nothing to say: the answer has a deadline.
+A notification carries a topic and its counter. The counters decide: they are compared after connecting, after each lost
+connection, and at intervals. So nothing is missed if a notification is lost. That poll also distinguishes a silent peer
+from an idle one: its answer has a deadline.
 
-LISTEN belongs to a session, and behind a pooler there is none. That is noticed (see `connections`), and then
-`Listener.news` simply ends: the engine looks at the counters instead.
+LISTEN belongs to a session, and a pooler offers none. That is detected (see `connections`), and `Listener.news` then
+ends: the engine polls the counters instead.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from itinerary.stores.postgres.statements import Statements
 __all__ = ["Listener"]
 
 _LOOK_INTERVAL: Final = 5.0
-"""Seconds without a notification after which the counters are looked at."""
+"""Seconds without a notification after which the counters are polled."""
 _PAUSE: Final = 0.25
 """Seconds between two tries to connect."""
 
 
 class Listener:
-    """Who listens on one schema's channel."""
+    """A listener on the channel of one schema."""
 
     def __init__(self, address: Address, made: Statements, *, patience: float, answer_timeout: float) -> None:
         self._address = address
@@ -45,7 +45,7 @@ class Listener:
         self.is_closed = False
 
     async def news(self) -> AsyncIterator[frozenset[str]]:
-        """The topics that were told of since the last time. Ends if there can be no listening here."""
+        """Yield the topics that changed since the last time. Ends if LISTEN is not possible here."""
         seen: dict[str, int] = {}
         while True:
             connection = await self._connected()
@@ -61,7 +61,7 @@ class Listener:
                 await connection.close()
 
     async def _connected(self) -> ListeningConnection | None:
-        """A connection that listens; None if that is not possible here."""
+        """Return a connection that listens, or None if that is not possible here."""
         until = time.monotonic() + self._patience
         while True:
             if self.is_closed:
@@ -103,7 +103,7 @@ class Listener:
                 raise StoreUnavailable(f"{self._address.shown} is closed")
 
     async def _notices(self, connection: ListeningConnection) -> list[psycopg.Notify]:
-        """The next notifications; none if there were none for a while, which is no silence of the server's."""
+        """Return the next notifications; empty after some time without one, which is not a silence of the server."""
         connection.answer_timeout = self._look_interval + self._answer_timeout
         try:
             return [notice async for notice in connection.notifies(timeout=self._look_interval, stop_after=1)]

@@ -1,11 +1,11 @@
-"""Bringing the schema up to date: by one node, once, while the others wait (D7).
+"""Upgrades of the schema: by one node, once, while the others wait (D7).
 
-Migrations are numbered SQL files, applied in order and each only once; the table `migrations` says which. All that are
-missing are applied in one transaction, which holds the gate alone (protocol rule 26): whoever passes the gate
-afterwards sees the new number, and stops if it does not know it.
+Migrations are numbered SQL files, applied once and in order. The table `migrations` records which. Missing ones are
+applied together, in one transaction, which holds the gate exclusively (protocol rule 26). A transaction that passes the
+gate afterwards sees the new number, and stops if it does not know it.
 
-A schema that is as this program knows it is recognised without the gate, so a node that joins waits for nobody, and
-needs no right to create anything.
+A current schema is recognised without the gate. So a joining node waits for no other node, and needs no right to create
+anything.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ from itinerary.stores.postgres.statements import Statements
 __all__ = ["bring_up_to_date", "seen"]
 
 _STATEMENT_TIMEOUT: Final = 600
-"""Seconds that one statement of a migration may take, waiting for another node's migration included."""
+"""Seconds for one statement of a migration, including the wait for another node's migration."""
 
 
 def bring_up_to_date(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> None:
-    """Apply what is missing. Raises SchemaError if the schema is newer than what is known, or not one of ours."""
+    """Apply the missing migrations.
+
+    Raises:
+        SchemaError: The schema is newer than this program, or belongs to another program.
+    """
     if _number(connection, made, known) == known[-1].number:
         return
     with allowing(connection, _STATEMENT_TIMEOUT), connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")
-        # others may take their time over theirs
+        # The transactions of other nodes may take long.
         connection.execute(f"SET LOCAL lock_timeout = '{_STATEMENT_TIMEOUT}s'")
         connection.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}s'")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [made.gate_key])
@@ -47,14 +51,18 @@ def bring_up_to_date(connection: psycopg.Connection[Any], made: Statements, know
 
 
 def seen(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> SchemaSeen:
-    """Which schema is there. It is only read."""
+    """Return the schema of the store. Only reads."""
     number = _applied(connection, made)
     pending = tuple(str(migration) for migration in known if migration.number > number)
     return SchemaSeen(number or None, known[-1].number, pending)
 
 
 def _number(connection: psycopg.Connection[Any], made: Statements, known: list[Migration]) -> int:
-    """The number of the schema that is there; 0 if there is none. Raises SchemaError if it is newer than ours."""
+    """Return the number of the existing schema, or 0.
+
+    Raises:
+        SchemaError: The schema is newer than this program.
+    """
     number = _applied(connection, made)
     if number > known[-1].number:
         raise SchemaError(
@@ -74,7 +82,7 @@ def _applied(connection: psycopg.Connection[Any], made: Statements) -> int:
 
 
 def _create(connection: psycopg.Connection[Any], made: Statements) -> None:
-    """The schema, unless an administrator has made it for us, and the table of migrations."""
+    """Create the table of migrations, and the schema unless an administrator has created it."""
     if _relations(connection, made):
         raise SchemaError(
             f"schema {made.schema} is there, with tables that are not ours: name another one for this store"
@@ -88,10 +96,10 @@ def _create(connection: psycopg.Connection[Any], made: Statements) -> None:
 
 
 def _relations(connection: psycopg.Connection[Any], made: Statements) -> set[str]:
-    """What is in the schema.
+    """Return the names of the relations in the schema.
 
-    Read from the catalog's tables and not asked of `to_regclass`: that answers from the session's memory, which does
-    not learn at the gate what another node has just created.
+    The names come from the catalog, not from `to_regclass`. That function answers from a cache of the session, which
+    does not see at the gate what another node has just created.
     """
     found = connection.execute(
         "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s",

@@ -1,25 +1,25 @@
-"""Running work on connections, and running it again.
+"""Running work on connections, and repeating it.
 
     caller ──► thread, connection ──► begin · work · tell · commit ──► answer
                         ▲                        │
-                        └── lost, or busy ◄──────┘        again, until the patience is over
+                        └── lost, or busy ◄──────┘        again, until the patience ends
 
-What is run is meant to be repeated: a commit whose answer did not come is work that is done once more, and answers as
-the first time. The first repetition comes at once, on a new connection; the server may have been restarted long ago.
-Later ones wait longer and longer, with some chance in it, so that many nodes do not come back as one.
+Work is made to be repeated. After a commit without an answer the work runs again, and gives the same answer. The first
+repetition is immediate, on a new connection, because the server may have restarted long ago. Later ones wait longer and
+longer, with random spread, so that many nodes do not return at the same moment.
 
-A process that is frozen, or cut off, in the middle of a transaction holds locks, the gate's among them, and all others
-would wait for it. The server does not let it: a transaction that nothing is heard of for `idle_timeout` is undone. Who
-wakes up finds its connection gone, and does its work again. Where the server does not notice, those who wait do
-(`frozen`).
+A process that freezes or loses its network in a transaction holds locks, the gate among them, and all others would
+wait. The server prevents that: a transaction that is silent for `idle_timeout` is rolled back. The process later finds
+its connection closed, and repeats its work. Where the server does not notice, the waiting work does
+(`idle_transactions`).
 
 **A server that does not answer** costs one deadline: the connection is cut (`deadlines`), and the work is repeated on a
-new one. Each repetition may take longer than the one before it, up to four times the deadline, so that a server which
-is only slow gets there.
+new one. Each repetition may take longer than the one before, up to four times the deadline, so that a slow server
+succeeds in the end.
 
-There are as many threads as there may be connections, and a bounded queue before them. A caller that is cancelled
-leaves its thread to finish the try that it is in, which takes the connection back to the others. `close` gives them a
-few seconds, then cuts their connections, and leaves a thread behind that still does not come back.
+There are as many threads as connections, with a bounded queue. If a caller is cancelled, its thread finishes the
+current try and returns the connection. `close` gives the threads a few seconds, then cuts their connections, and leaves
+a thread behind that still does not end.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ A = TypeVar("A")
 Step = Callable[[psycopg.Connection[Any]], A]
 
 _WAITING_MAX: Final = 100_000
-"""Pieces of work that may wait for a thread; who asks for more is told that the store is busy."""
+"""The most pieces of work in the queue. Beyond that a caller gets StoreBusy."""
 _PAUSES: Final = {Meaning.LOST: (0.05, 2.0), Meaning.BUSY: (0.005, 0.5)}
-"""The first pause between two tries, and the longest, in seconds."""
+"""The first and the longest pause between two tries, in seconds."""
 LONGEST_ANSWER: Final = 4
-"""How many times the usual deadline a repeated try may wait for an answer."""
+"""The factor by which a repeated try may exceed the usual deadline."""
 _CUT_TIMEOUT: Final = 1.0
-"""Seconds in which a thread comes back whose connection was cut."""
+"""Seconds for a thread to end after its connection was cut."""
 
 
 class Books:
-    """How a transaction on our tables is begun and ended."""
+    """The begin and the end of transactions on our tables."""
 
     def __init__(
         self,
@@ -77,20 +77,20 @@ class Books:
     ) -> None:
         self.made = made
         self.schema_number = schema_number
-        # The server stops what this side has given up on, so that nothing goes on holding locks.
+        # The server stops statements that this side has given up on, so that they do not keep locks.
         limits = (lock_timeout, idle_timeout, answer_timeout * LONGEST_ANSWER)
         self._timeouts = [f"{max(1, round(seconds * 1_000))}ms" for seconds in limits]
 
     def write(self, work: Work[T]) -> Step[T]:
-        """This work, in a transaction of its own."""
+        """Return a step that runs this work in a transaction of its own."""
         return lambda connection: self._whole(connection, statements.BEGIN_WRITING, work)
 
     def read(self, work: Work[T]) -> Step[T]:
-        """This work, in a transaction that cannot write."""
+        """Return a step that runs this work in a read-only transaction."""
         return lambda connection: self._whole(connection, statements.BEGIN_READING, work)
 
     def within(self, connection: psycopg.Connection[Any], pipeline: Pipeline, work: Work[T]) -> T:
-        """This work, as a part of a transaction that has been begun; the connection is in pipeline mode."""
+        """Run this work as part of an open transaction. The connection is in pipeline mode."""
         RawCursor(connection).execute(statements.SETTINGS, self._timeouts, binary=True)
         tx = PostgresTransaction(connection, pipeline, self.made, self.schema_number)
         answer = work(tx)
@@ -108,7 +108,7 @@ class Books:
 
 
 def abandon(connection: psycopg.Connection[Any]) -> None:
-    """Undo what it is in the middle of. If that fails too, whoever takes it back sees that, and closes it."""
+    """Roll back the open transaction. If that fails, the pool notices and closes the connection."""
     with suppress(psycopg.Error):
         connection.rollback()
 
@@ -124,7 +124,7 @@ class _Asked(Generic[A]):
 
 
 class Runner:
-    """Threads with connections. `blocked` is called, in a thread, with the sessions that hold up the work for long."""
+    """Threads with connections. A thread calls `blocked` with the sessions that block the work for long."""
 
     def __init__(
         self,
@@ -148,7 +148,13 @@ class Runner:
         self._closing = threading.Event()
 
     async def run(self, step: Step[A]) -> A:
-        """Run this on a connection of ours, until it succeeds or there is no hope."""
+        """Run a step on a connection, until it succeeds or a repetition does not help.
+
+        Raises:
+            StoreError: The step failed, or the patience ended.
+            StoreBusy: The queue is full.
+            StoreUnavailable: The store is closed.
+        """
         if self._process != os.getpid():
             raise StoreError(f"{self._address.shown} was opened before a fork, by another process: open it again here")
         asked = _Asked(step)
@@ -167,13 +173,14 @@ class Runner:
             raise
 
     def rest(self) -> None:
-        """Let go of the connections that are not in use; the next work makes new ones."""
+        """Close the idle connections. The next work opens new ones."""
         self._connections.close_idle()
 
     async def close(self) -> int:
-        """Finish what was asked, as far as the server answers soon, and let go of the connections.
+        """Finish submitted work, as far as the server answers soon, and close the connections.
 
-        Returns how many threads were left behind.
+        Returns:
+            The number of threads that were left behind.
         """
         if self._process != os.getpid():
             return 0
@@ -213,9 +220,11 @@ class Runner:
             tries += 1
 
     def _look_for_holders(self) -> None:
-        """Look for the sessions that are in the way: end those that wait for frozen clients, and say which others hold
-        locks. A user who may not end sessions waits, as for any other lock; and if the server is gone by now, the next
-        try of the work says so."""
+        """Find the sessions that block the work: end those of frozen clients, and report the others that hold locks.
+
+        A user without the right to end sessions waits, as for any other lock. If the server is gone, the next try
+        reports it.
+        """
 
         def look(connection: psycopg.Connection[Any]) -> list[Holder]:
             end_frozen(connection, self._address.schema, self._idle_timeout)
@@ -226,9 +235,9 @@ class Runner:
                 self._blocked(found)
 
     def _may_try_again(self, what: Meaning, tries: int, until: float) -> bool:
-        """Wait a little, unless the patience is over, or somebody wants to close."""
+        """Pause before the next try. Returns False if the patience has ended, or the store is being closed."""
         first, longest = _PAUSES[what]
-        spread = random.uniform(0.5, 1.5)  # noqa: S311 - no secret: many nodes shall not come back as one
+        spread = random.uniform(0.5, 1.5)  # noqa: S311 - no secret: only spreads the nodes
         pause = 0.0 if tries == 0 else min(longest, first * 2 ** min(tries, 20)) * spread
         if time.monotonic() + pause > until:
             return False

@@ -14,7 +14,7 @@ __all__ = ["Places"]
 
 
 class Places:
-    """So many at a time; the others wait in line."""
+    """A fixed number of places. Callers beyond that wait in a queue."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -22,7 +22,7 @@ class Places:
         self._lock = threading.Lock()
 
     async def take(self) -> None:
-        """Wait for a place. Whoever is cancelled while waiting has none, and need not give one back."""
+        """Wait for a place. A caller that is cancelled while it waits has none, and must not give one back."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -33,11 +33,11 @@ class Places:
             await asyncio.wrap_future(mine)
         except asyncio.CancelledError:
             if not mine.cancel() and not mine.cancelled():
-                self.give_back()  # it came at the same moment
+                self.give_back()  # the place arrived at the same moment
             raise
 
     def give_back(self) -> None:
-        """Leave a place to the next in line."""
+        """Give a place to the next caller in the queue."""
         with self._lock:
             while self._line:
                 following = self._line.popleft()

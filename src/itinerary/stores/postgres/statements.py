@@ -1,23 +1,22 @@
-"""The SQL of the row primitives, made from the declared tables.
+"""The SQL of the row operations, generated from the declared tables.
 
-All rows of a call travel in one array per column, so a statement does not depend on how many there are, and a plan can
-be kept. There is one right plan for each: along an index, key by key. The planner would not always find it. It believes
-what it last heard about a table's size, and a plan that was made while the table was empty stays when it has grown to
-millions. So nothing is left to it:
+All rows of a call are sent in one array per column. So a statement does not depend on the number of rows, and a plan
+can be cached. Each statement has one right plan: along an index, key by key. The planner would not always choose it.
+The planner uses old statistics about a table, and a plan from the time when the table was empty stays when it has
+millions of rows. So the planner gets no choice:
 
--   each transaction tells it (`SETTINGS`) to plan once, without looking at the values, and along indexes;
--   a key of one column is matched by `t.key = ANY (keys)`: the index is walked once, forward;
--   one of several by `t.key = ANY (ARRAY[given.key])`. That says the same as a plain equals sign, and can be looked
-    up in an index, but not turned around: with the equals sign, a table that had been empty was walked as a whole, and
-    each of its rows looked for among the keys.
+-   each transaction configures it (`SETTINGS`) to plan once, without looking at values, and along indexes;
+-   a key of one column is matched by `t.key = ANY (keys)`: one forward scan of the index;
+-   a key of several by `t.key = ANY (ARRAY[given.key])`. That equals a plain equals sign, and can use an index, but the
+    planner cannot turn it around. With the equals sign, it scanned a formerly empty table as a whole, and looked up
+    each of its rows among the keys.
 
-`lock` looks up and locks one row after the other, in the order of the keys (protocol rule 11): that of the index, or
-that of the arrays, which the transaction has sorted. `add` and `put` take their rows in the order of the arrays as
-well.
+`lock` finds and locks one row after the other, in the order of the keys (protocol rule 11). That is the order of the
+index, or of the arrays, which the transaction has sorted. `add` and `put` also use the order of the arrays.
 
-Arrays are unnested where columns are listed, `SELECT unnest($1), unnest($2)`, which hands on row by row. As functions
-in FROM, each would first be laid out in a table of its own. A column that has the same value in all rows is a plain
-parameter (`same`).
+Arrays are unnested in the column list, `SELECT unnest($1), unnest($2)`, which streams row by row. As functions in FROM,
+each would first be stored in a table of its own. A column with the same value in all rows is a plain parameter
+(`same`).
 """
 # ruff: noqa: S608 - names are those of the declared tables, and quoted; values are never in a statement
 
@@ -37,9 +36,9 @@ from itinerary.stores.transaction import Swap
 __all__ = ["BEGIN_READING", "BEGIN_WRITING", "CLOCK", "SETTINGS", "SHAPES_MAX", "TYPES", "Span", "Statements"]
 
 SHAPES_MAX: Final = 400
-"""Statements that are kept: tables by primitives, and by which columns have values."""
+"""The most cached statements: tables by operations, and by the set of columns with values."""
 _MANY: Final = 32
-"""Rows from which on it is worth to look which columns have one value in all of them."""
+"""The number of rows from which a check for columns with one common value is worthwhile."""
 TYPES: Final[dict[type, str]] = {int: "bigint", str: "text", bytes: "bytea", bool: "boolean"}
 
 BEGIN_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -59,7 +58,7 @@ CLOCK: Final = f"SELECT {_CLOCK}"
 
 
 class Span(NamedTuple):
-    """How a walk along a key is bounded: how many columns of it have one value, a lower bound, an upper bound."""
+    """The bounds of a scan along a key: the number of columns with a fixed value, a lower bound, an upper bound."""
 
     prefix: int
     low: int
@@ -76,14 +75,14 @@ class Statements:
         self.gate_key = Int8(
             int.from_bytes(blake2b(b"itinerary " + schema.encode(), digest_size=8).digest(), signed=True)
         )
-        """Advisory locks are numbers that all programs share in a database, so this one is unlikely to be another's."""
+        """Advisory locks are numbers that all programs in a database share. This one is unlikely to collide."""
         self.migrations = f"{self.schema}.migrations"
         self.schema_and_clock = f"SELECT (SELECT max(number) FROM {self.migrations}), {_CLOCK}"
         self.schema_number = f"SELECT coalesce(max(number), 0) FROM {self.migrations}"
         self.migrated = f"INSERT INTO {self.migrations} (number, title) VALUES (%s, %s)"
         self.counts = f"SELECT topic, count FROM {self.table(SIGNALS)} ORDER BY topic LIMIT %s"
         self.tell = self._tell()
-        # each is asked for thousands of times a second, and made once
+        # Callers request a statement thousands of times a second, so it is built once.
         self.select = lru_cache(SHAPES_MAX)(self._select)
         self.insert = lru_cache(SHAPES_MAX)(self._insert)
         self.update = lru_cache(SHAPES_MAX)(self._update)
@@ -92,11 +91,11 @@ class Statements:
         self.scan = lru_cache(SHAPES_MAX)(self._scan)
 
     def table(self, table: Table[Any]) -> str:
-        """A table's full name."""
+        """Return the full name of a table."""
         return f"{self.schema}.{quoted(table.title)}"
 
     def _select(self, table: Table[Any], by: tuple[str, ...], *, locked: bool) -> str:
-        """The rows under some keys or names."""
+        """Select the rows with some keys or names."""
         columns = _list(f"t.{quoted(name)}" for name in table.names)
         sql = f"SELECT {columns} FROM {self.table(table)} AS t WHERE"
         lock = " FOR NO KEY UPDATE" if locked else ""
@@ -108,9 +107,10 @@ class Statements:
     def _insert(
         self, table: Table[Any], names: tuple[str, ...], same: tuple[str, ...] = (), *, over: bool | None
     ) -> str:
-        """New rows of these columns: only where nothing is in the way, or over what is there; None: nothing is.
+        """Insert rows of these columns.
 
-        Not to look for what is in the way saves a third of the time that an insert takes.
+        `over`: False skips existing rows, True overwrites them, None means that none exists. None saves a third of the
+        time.
         """
         columns = _list(map(quoted, names + same))
         values = _list([*_unnesting(_columns(table, names)), *_places(_columns(table, same), len(names) + 1)])
@@ -118,17 +118,18 @@ class Statements:
         if over is None:
             return sql
         if not over:
-            # a number that the store gives out is never in the way: looking for it would be in vain
+            # The number is new anyway, so a check for a conflict would be useless.
             arbiter = f" ({_list(map(quoted, table.name))})" if table.is_serial else ""
             return f"{sql} ON CONFLICT{arbiter} DO NOTHING RETURNING {_list(map(quoted, table.key + table.name))}"
         key = _list(map(quoted, table.key))
-        # A row that is nothing but its key is written over all the same: DO NOTHING would not lock it, and somebody
-        # could remove what this transaction relies on having written (mail was lost that way).
+        # A row that is only its key is overwritten all the same. DO NOTHING would not lock it, and another transaction
+        # could
+        # remove a row that this one relies on (mail was lost that way).
         others = [quoted(name) for name in table.names if name not in table.key] or [quoted(table.key[0])]
         return f"{sql} ON CONFLICT ({key}) DO UPDATE SET {_list(f'{name} = EXCLUDED.{name}' for name in others)}"
 
     def _update(self, table: Table[Any], names: tuple[str, ...], same: tuple[str, ...] = ()) -> str:
-        """These columns of rows that are there."""
+        """Update these columns of existing rows."""
         given = table.key + names
         values = [f"{quoted(name)} = given.{quoted(name)}" for name in names]
         places = _places(_columns(table, same), len(given) + 1)
@@ -139,7 +140,7 @@ class Statements:
         return f"{sql} FROM {_unnested(_columns(table, given))} WHERE {_matching(table.key)}"
 
     def _swap(self, table: Table[Any], shape: SwapShape) -> str:
-        """Rows that are as they should be, changed. Each is looked at once more when its lock was waited for."""
+        """Update the rows that meet a condition. After a wait for its lock, a row is checked again."""
         (key,) = map(quoted, table.key)
         given, first = table.key + shape.each, len(table.key + shape.each) + 1
         changes = [f"{quoted(name)} = given.{quoted(name)}" for name in shape.each]
@@ -155,7 +156,7 @@ class Statements:
         else:
             found = f"FROM {_unnested(_columns(table, given))} WHERE {_matching(table.key)}"
         changed = f"{sql} {found} AND {' AND '.join(conditions)} RETURNING t.{key}"
-        # Nearly always all of them are as they should be, and then how many there were is all that is said.
+        # Nearly always all rows meet the condition, so usually only the count is returned.
         count = f"${len(given) + len(named) + 1}::bigint"
         return (
             f"WITH changed AS ({changed})"
@@ -163,7 +164,7 @@ class Statements:
         )
 
     def _delete(self, table: Table[Any], size: int) -> str:
-        """The rows whose keys begin with some prefixes of this size."""
+        """Delete the rows whose keys begin with some prefixes of this size."""
         if size == 0:
             return f"DELETE FROM {self.table(table)}"
         begin = table.key[:size]
@@ -175,10 +176,10 @@ class Statements:
     def _scan(
         self, table: Table[Any], span: Span, *, newest_first: bool = False, by_name: bool = False, whole: bool = True
     ) -> str:
-        """The rows along a key or a name, or only the names.
+        """Select the rows along a key or a name, or only the names.
 
-        The prefix is written as two bounds, and not as equal: then only the index of this key has the order that is
-        asked for, and another one that also begins with these columns is no choice for the planner.
+        The prefix is written as two bounds, not as an equality. Then only the index of this key has the requested
+        order, and the planner cannot choose another index that begins with the same columns.
         """
         along = _columns(table, table.name if by_name else table.key)
         places = [f"${number}" for number in range(1, len(along) * 3 + 2)]
@@ -198,7 +199,7 @@ class Statements:
         return f"SELECT {columns} FROM {self.table(table)}{where} ORDER BY {order} LIMIT {places[sum(span)]}::bigint"
 
     def _tell(self) -> str:
-        """Raise the counters, in the order of topics, and notify with what they now are."""
+        """Raise the counters, in the order of topics, and notify with their new values."""
         return (
             f"INSERT INTO {self.table(SIGNALS)} AS t (topic, count)"
             f" SELECT given.topic, 1 FROM {_unnested(_columns(SIGNALS, ('topic',)))}"
@@ -208,17 +209,17 @@ class Statements:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it: some of our columns are words of the language."""
+    """Quote a name for SQL: some of our columns are SQL keywords."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def channel(schema: str) -> str:
-    """The channel that changes in this schema are told on. Names are cut off at 63 bytes, so it is a short one."""
+    """Return the notification channel of a schema: short, because names are truncated at 63 bytes."""
     return f"itinerary_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
 class Arguments(NamedTuple):
-    """Values of some columns, packed: arrays of those that differ, then those that are the same in all rows."""
+    """Packed values of some columns: arrays of those that differ, then those common to all rows."""
 
     names: tuple[str, ...]
     same: tuple[str, ...]
@@ -226,7 +227,7 @@ class Arguments(NamedTuple):
 
 
 class SwapShape(NamedTuple):
-    """Which columns a swap sets, for each row or for all alike, and which it looks at."""
+    """The columns that a swap sets, for each row or for all, and those that it checks."""
 
     each: tuple[str, ...]
     becomes: tuple[str, ...]
@@ -236,7 +237,7 @@ class SwapShape(NamedTuple):
 
 
 def swap_arguments(table: Table[Any], swap: Swap) -> tuple[SwapShape, list[Any]]:
-    """The shape of a swap, and its values but for the keys: arrays of those that differ, then the others."""
+    """Return the shape of a swap, and its values without the keys: arrays of those that differ, then the others."""
     equal = {name: value for name, value in swap.was.items() if value is not None}
     null = tuple(name for name, value in swap.was.items() if value is None)
     shape = SwapShape(tuple(swap.each), tuple(swap.becomes), tuple(equal), tuple(swap.up_to), null)
@@ -247,15 +248,15 @@ def swap_arguments(table: Table[Any], swap: Swap) -> tuple[SwapShape, list[Any]]
 
 
 def arguments(table: Table[Any], names: tuple[str, ...], values: Iterable[Values]) -> list[Any]:
-    """The values of these columns, one after the other, as arrays."""
+    """Return the values of these columns as arrays, in order."""
     return [pack(column, of_column) for column, of_column in zip(_columns(table, names), values, strict=True)]
 
 
 def shared_arguments(given: Iterable[tuple[Column, Sequence[Any]]]) -> Arguments:
-    """The values of some columns of many rows, the same ones only once.
+    """Return the values of some columns of many rows. A value that all rows share is sent once.
 
-    With few rows there is little to gain, and which columns are the same is left to chance: each time it is others, a
-    statement is made and planned.
+    With few rows the gain is small, and the set of shared columns is random. Each new set would cost a new statement
+    and plan.
     """
     names, same, arrays, ones = [], [], [], []
     for column, values in given:

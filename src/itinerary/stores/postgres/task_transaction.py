@@ -1,19 +1,20 @@
-"""A task's own transaction (D6): its statements, and the success of its attempt, together or not at all.
+"""A task's own transaction (D6): its statements and the success of its attempt commit together, or not at all.
 
     begin ── the task's statements, one at a time ── end (the ledger's: fence, attempt, occurrence) ── COMMIT
 
-These have connections of their own, a bounded number of them, so that no task can take one that starts depend on.
+These transactions have their own connections, a bounded number, so that no task can take one that starts depend on.
 
-**Over its time.** The statement that is running is cancelled, everything is undone, and the task gets TransactionError.
-Should this process be frozen and not get to it, the server does the same a little later. A statement that was only just
-being sent is not there yet to be cancelled, and would then run for as long as it likes: so it is said again until the
-statement has ended.
+**After the time limit.** The current statement is cancelled, everything is rolled back, and the task gets
+TransactionError. If this process is frozen and cannot do it, the server does the same a little later. A statement that
+is just being sent cannot be cancelled yet, and would then run without a limit. So the cancellation is repeated until
+the statement has ended.
 
-**Ending it oneself.** A task that could say COMMIT would have committed without its attempt. The first word of each
-statement is looked at, and a statement is sent so that the server takes one at a time; what becomes of the transaction
-is looked at as well.
+**A task that ends it.** A task that could send COMMIT would commit without its attempt. So the first word of each
+statement is checked, and statements are sent so that the server accepts one at a time. The state of the transaction is
+checked afterwards as well.
 
-**COMMIT without an answer** is CommitInDoubt, and nothing else is: before it nothing can stand, and after it all does.
+**COMMIT without an answer** raises CommitInDoubt, and nothing else does: before it nothing can be committed, and after
+it everything is.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ __all__ = ["TaskTransactions"]
 A = TypeVar("A")
 
 _MARGIN: Final = 1.0
-"""Seconds after which the server ends what this process did not."""
+"""Seconds after the limit at which the server acts if this process did not."""
 _CANCEL_FOR: Final = 5.0
-"""Seconds in which a cancelled statement has to end, before its connection is cut."""
+"""Seconds for a cancelled statement to end, before its connection is cut."""
 _CANCEL_AGAIN_AFTER: Final = 0.2
-"""Seconds after which a statement that has not ended is cancelled again."""
+"""Seconds after which a cancellation is repeated."""
 _COMMIT_FOR: Final = 30.0
-"""Seconds in which a commit has to be answered."""
+"""Seconds for the answer to a commit."""
 _CUT_TIMEOUT: Final = 1.0
-"""Seconds in which a thread comes back whose connection was cut."""
+"""Seconds for a thread to end after its connection was cut."""
 _LEADING: Final = re.compile(r"(?:[\s;]+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([A-Za-z]*)", re.DOTALL)
 _ENDING: Final = {"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"}
 _LIMITS: Final = (
@@ -74,13 +75,14 @@ class TaskTransactions:
         self._books = books
         self._places = Places(places)
         self._connections = Connections(address, deadlines, is_prepared=False)
-        # two for each place: one thread that runs a statement, and one that cancels it
+        # Two for each place: one thread that runs a statement, and one that cancels it.
         self._threads = DaemonThreads(2 * places, "itinerary-postgres-task")
 
     async def close(self) -> int:
-        """Let go of the connections. A forked child leaves them to its parent.
+        """Close the connections. A forked child leaves them to its parent.
 
-        Returns how many threads were left behind.
+        Returns:
+            The number of threads that were left behind.
         """
         if self._process != os.getpid():
             return 0
@@ -93,7 +95,7 @@ class TaskTransactions:
 
     @asynccontextmanager
     async def one(self, end: Work[None], *, allowed: float) -> AsyncIterator[TaskTransaction]:
-        """A transaction, for no longer than this many seconds."""
+        """Provide a transaction, for at most `allowed` seconds."""
         until = time.monotonic() + allowed
         try:
             async with asyncio.timeout(allowed):
@@ -117,14 +119,14 @@ class TaskTransactions:
 
     @asynccontextmanager
     async def _limited(self, session: _Session, allowed: float, until: float) -> AsyncIterator[None]:
-        """The time in which the task may give it statements."""
+        """Limit the time in which the task may send statements."""
         scope = asyncio.timeout(max(0.0, until - time.monotonic()))
         try:
             async with scope:
                 yield
         except TimeoutError as error:
             if not scope.expired():
-                raise  # the task's own
+                raise  # the timeout of the task itself
             raise TransactionError(
                 f"{self._address.shown}: a task's transaction took longer than {allowed:g} s, and was rolled back"
             ) from error
@@ -132,7 +134,7 @@ class TaskTransactions:
             await to_its_end(session.stop())
 
     def _begin(self, until: float) -> WatchedConnection:
-        """A connection on which a transaction has begun. One that turns out to be dead is replaced once."""
+        """Return a connection with an open transaction. A dead connection is replaced once."""
         tries = 2
         while True:
             tries -= 1
@@ -154,10 +156,10 @@ class TaskTransactions:
         return connection
 
     def _let_go(self, connection: WatchedConnection) -> None:
-        """Give the connection back without a trace of what the task did on it."""
+        """Return the connection without any trace of the task."""
         abandon(connection)
         if not connection.closed and not self._connections.is_pooled:
-            with suppress(psycopg.Error):  # then it is not idle any more, and is closed
+            with suppress(psycopg.Error):  # then it is not idle, and is closed
                 connection.execute("DISCARD ALL")
         self._connections.give_back(connection)
 
@@ -166,7 +168,7 @@ class TaskTransactions:
 
 
 class _Session:
-    """What the task gets."""
+    """The transaction that the task gets."""
 
     def __init__(self, connection: WatchedConnection, threads: DaemonThreads, address: Address, until: float) -> None:
         self._connection = connection
@@ -186,13 +188,13 @@ class _Session:
         return [] if cursor.description is None else cursor.fetchall()
 
     async def stop(self) -> None:
-        """Take no more statements, and have the one end that may still run for somebody who has left."""
+        """Accept no further statements, and end a statement whose caller has left."""
         self._is_over = True
         if self._running is not None and not self._running.done():
             await self._interrupt(self._running)
 
     async def finish(self, books: Books, end: Work[None], until: float) -> None:
-        """Run the ledger's part, and commit."""
+        """Run the work of the ledger, and commit."""
         async with self._one_at_a_time:
             running = self._threads.submit(self._finish, books, end, until)
             limit = max(0.0, until - time.monotonic()) + _COMMIT_FOR
@@ -217,16 +219,16 @@ class _Session:
                 raise
 
     async def _interrupt(self, running: Future[Any]) -> None:
-        """Have a statement end that nobody waits for any more."""
+        """End a statement that no caller waits for."""
         ending = asyncio.wrap_future(running)
         until = time.monotonic() + _CANCEL_FOR
         while not ending.done() and (left := until - time.monotonic()) > 0:
-            with suppress(psycopg.Error):  # what matters is whether it ends
+            with suppress(psycopg.Error):  # only the end of the statement matters
                 await self._cancelled(left)
             await asyncio.wait([ending], timeout=min(left, _CANCEL_AGAIN_AFTER))
         if not ending.done():
             sever(self._connection)
-        with suppress(psycopg.Error, StoreError, asyncio.CancelledError):  # how it ended is nobody's concern any more
+        with suppress(psycopg.Error, StoreError, asyncio.CancelledError):  # no caller needs its outcome
             await ending
 
     async def _cancelled(self, within: float) -> None:
@@ -235,10 +237,10 @@ class _Session:
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _statement(self, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[Any]:
-        # A statement of a task may take as long as the task's transaction; who waits for it cancels it then.
+        # A statement may take as long as the transaction. Its caller cancels it then.
         seconds = max(0.0, self._until - time.monotonic()) + _MARGIN + _CANCEL_FOR
         try:
-            # in pipeline mode the server takes no two statements at once
+            # In pipeline mode the server accepts only one statement at a time.
             with allowing(self._connection, seconds), self._connection.pipeline():
                 cursor = self._connection.execute(statement.encode(), parameters or None)
         except psycopg.Error as error:
@@ -278,7 +280,7 @@ class _Session:
                 raise CommitInDoubt(
                     f"{self._shown} was lost while a task's transaction was being committed: {said(error)}"
                 ) from error
-            raise  # a deferred constraint of the task's own tables, say: it is rolled back
+            raise  # for example a deferred constraint of the task's own tables: rolled back
         if answer != "COMMIT":
             raise TransactionError(f"{self._shown}: a task's transaction was not committed: the server said {answer}")
 

@@ -1,20 +1,20 @@
-"""The row primitives on PostgreSQL.
+"""The row operations on PostgreSQL.
 
-Statements go out in pipeline mode: one whose answer nobody needs (`put`, `save`, `remove`) is sent while the server is
-still at the one before, and what it says is heard at the next that is waited for, at the latest at the commit. With the
-server on the same machine that measures no different; over a network each is a round trip less, while rows are locked.
-Each is still a statement of its own, with a look of its own at what has been committed (READ COMMITTED), which is what
+Statements are sent in pipeline mode. A statement whose answer is not needed (`put`, `save`, `remove`) is sent while the
+server still works on the one before. Its errors arrive at the next synchronisation, at the latest at the commit. With
+the server on the same machine this measures no different. Over a network each such statement saves a round trip while
+rows are locked. Each call is still its own statement with its own view of the commits before it (READ COMMITTED), as
 protocol rules 4 and 6 need.
 
-Where an answer is waited for, the pipeline is synchronised. The server then knows that it is the client's turn, and for
-how long that has been so: a client that is frozen between two statements keeps its locks for `idle_timeout` and no
-longer. Without that it would take a transaction in a pipeline for busy, however long nothing comes.
+Where an answer is needed, the pipeline is synchronised. Then the server knows that it waits for the client, and since
+when. A client that freezes between two statements keeps its locks for at most `idle_timeout`. Without that, the server
+would consider a transaction in a pipeline busy, however long it is silent.
 
-The gate is passed without waiting as well: what it answers is looked at with the first answer that comes after it, and
-before anybody else sees that one.
+The gate is passed without a wait as well. Its answer is checked with the first answer after it, before any caller sees
+that one.
 
-`tell` comes last, whenever it was called: a counter's row is locked from then until the commit, and everybody who has
-something to tell waits for it.
+`tell` runs last, whenever it was called. The row of a counter is locked from then until the commit, and every
+transaction that notifies the same topic waits for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["PostgresTransaction"]
 
 
 class PostgresTransaction:
-    """One transaction, on a connection that is in pipeline mode and has begun it."""
+    """A transaction, on a connection in pipeline mode that has begun it."""
 
     def __init__(self, connection: Connection[Any], pipeline: Pipeline, made: Statements, schema_number: int) -> None:
         self._connection, self._pipeline = connection, pipeline
@@ -48,11 +48,11 @@ class PostgresTransaction:
         self._schema_number = schema_number
         self._now: int | None = None
         self._gate: RawCursor[Any] | None = None
-        """What the gate will answer, or has, and nobody has looked at yet."""
+        """The answer of the gate, until it is checked."""
         self._topics: set[str] = set()
 
     def finish(self) -> None:
-        """Do what was left for last. Only the commit may follow."""
+        """Send the deferred notifications. Only the commit may follow."""
         if self._topics:
             arrays = statements.arguments(SIGNALS, ("topic",), [tuple(sorted(self._topics))])
             self._send(self._made.tell, [*arrays, self._made.channel])
@@ -96,7 +96,7 @@ class PostgresTransaction:
         return self._under(table, table.key, keys, locked=True)
 
     def expect(self, table: Table[R], keys: Collection[Values]) -> None:
-        """Nothing is remembered here."""
+        """Do nothing: this engine has no cache of rows."""
 
     def named(self, table: Table[R], names: Collection[Values]) -> dict[Values, R]:
         return self._under(table, table.name, names, locked=False)
@@ -115,7 +115,7 @@ class PostgresTransaction:
         return [replace(first[name], **{number: numbers[name]}) for name in names if name in numbers]
 
     def _add_keyed(self, table: Table[R], rows: list[R]) -> list[R]:
-        """Of rows with the same key the first is created that is not in the way of another by its name."""
+        """Create rows. Of several with the same key, the first one with a free name is created."""
         first: dict[tuple[Values, Values], R] = {}
         for row in rows:
             first.setdefault((table.key_of(row), table.name_of(row)), row)
@@ -199,7 +199,7 @@ class PostgresTransaction:
         return found if locked else {key: found[key] for key in asked if key in found}
 
     def _inserted(self, table: Table[R], rows: list[R], *, over: bool | None) -> tuple[str, list[Any]]:
-        """The statement that inserts these, without the columns that are empty in all of them, and its arrays."""
+        """Return the statement that inserts these rows, and its arrays. Columns without any value are left out."""
         columns = zip(*map(astuple, rows), strict=True)
         present = [
             (column, values)
@@ -233,12 +233,12 @@ class PostgresTransaction:
             answer = cursor.fetchall()
         except psycopg.Error:
             if self._gate is not None and self._gate.description is not None:
-                self._look_at_gate()  # with another schema than we know, an error is no wonder
+                self._look_at_gate()  # an unknown schema explains the error
             raise
         self._look_at_gate()
         return answer
 
 
 def _plain(values: Iterable[Any]) -> list[Any]:
-    """Single values: numbers as the columns have them, and of our own kinds of text only the text."""
+    """Return single values for parameters: integers as int8, and subclasses of str as plain text."""
     return [Int8(value) if type(value) is int else str(value) if isinstance(value, str) else value for value in values]

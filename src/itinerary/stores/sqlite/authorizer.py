@@ -1,8 +1,8 @@
-"""What a task's own statements may not do (D6): an authorizer, which SQLite asks about every part of a statement.
+"""Limits for a task's own statements (D6): an authorizer, which SQLite calls for every part of a statement.
 
-It is asked when a statement is prepared, so it costs nothing later. It is always set, and lets everything of ours pass:
-setting one makes SQLite prepare all statements again. Prepared statements are found again by their text, so a task's
-text is marked (`marked`), and never taken for one of ours that has been allowed before.
+SQLite calls the authorizer when it prepares a statement, so it costs nothing later. An authorizer is always set, and
+allows all our own statements, because setting one makes SQLite prepare all statements again. Prepared statements are
+cached by their text. So a task's text is marked (`marked`), and never matches one of ours that was allowed before.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _NEVER: Final = {
     sqlite3.SQLITE_PRAGMA: "is a PRAGMA, which would change the store's own connection",
 }
 _HARMLESS_PRAGMA: Final = "data_version"
-"""Full text search asks for it when it reads."""
+"""Full-text search uses this pragma when it reads."""
 
 
 def marked(statement: str) -> str:
-    """The task's statement, in a form that none of ours has."""
+    """Return the task's statement in a form that none of ours has."""
     return f"/* task */ {statement}"
 
 
@@ -42,12 +42,12 @@ class Guard:
         self._reads_only = reads_only
         self._is_task = False
         self.refusal: str | None = None
-        """Why the last statement of a task was refused."""
+        """The reason why the last statement of a task was refused."""
         connection.set_authorizer(self._judge)
 
     @contextmanager
     def on_task(self) -> Iterator[None]:
-        """While this lasts, statements are a task's."""
+        """Treat statements as a task's inside this context."""
         self._is_task = True
         self.refusal = None
         try:

@@ -1,11 +1,13 @@
-"""How a connection to the file is set up, and why so.
+"""The setup of a connection to the file, and the reasons for it.
 
-`synchronous = FULL` waits for the disk at every commit, so that what was answered survives a loss of power; NORMAL, for
-who can bear to lose the last moments (nothing is damaged), does not. SQLite moves the log into the database when it has
-20,000 pages (80 MB) and not 1,000, which is what a single group of a thousand starts may write: each page that has
-changed is written once however often it did, and hot ones change with every group. Mostly that is done before, in a
-quiet moment, or because the disk is small (`log`). No memory mapping: a disk that fails would end the process with a
-signal instead of an error.
+`synchronous = FULL` waits for the disk at every commit, so that an answered write survives a power failure. NORMAL does
+not wait: the last moments may be lost, but nothing is damaged.
+
+SQLite moves the log into the database at 20,000 pages (80 MB). The default is 1,000, and a single group of a thousand
+starts may write that much. A changed page is then written once however often it changed, and hot pages change with
+every group. Usually the log is moved earlier, in idle time, or because the disk is small (`wal_limit`).
+
+Memory mapping is off: with it, a failing disk would end the process with a signal instead of an error.
 
 The files are created for their owner only (Q7), and refused if another user can change them (see `ownership`). SQLite
 gives `-wal` and `-shm` the permissions of the database itself.
@@ -29,23 +31,27 @@ __all__ = ["Synchronous", "connect", "create_file", "store_files", "use_log"]
 Synchronous: TypeAlias = Literal["normal", "full", "extra"]
 
 _OLDEST: Final = (3, 37, 0)
-"""The first version that has STRICT tables."""
+"""The first version with STRICT tables."""
 _STATEMENTS_MAX: Final = 512
 _CACHE_KIB: Final = 64 * 1024
 _CHECKPOINT_PAGES: Final = 20_000
 
 
 def store_files(path: Path) -> tuple[Path, ...]:
-    """Return the files of a store: the database, its log, and its shared memory. A link leads to all three."""
+    """Return the files of a store: the database, its log, and its shared memory.
+
+    A symbolic link is resolved for all.
+    """
     real = path.resolve()
     return path, *(real.with_name(real.name + end) for end in ("-wal", "-shm"))
 
 
 def create_file(path: Path, trust: Trust = PRIVATE) -> None:
-    """Make sure that the database exists, for its owner only if it is new.
+    """Make sure that the database exists. A new one is for its owner only.
 
     Raises:
-        StoreError: Another user can change it (see `ownership`), or it is a link that leads nowhere.
+        StoreError: Another user can change it (see `ownership`), or it is a dangling link.
+        StoreUnavailable: The file cannot be created.
     """
     if sqlite3.sqlite_version_info < _OLDEST:
         needed = ".".join(map(str, _OLDEST))
@@ -53,7 +59,7 @@ def create_file(path: Path, trust: Trust = PRIVATE) -> None:
     check_files(store_files(path), trust)
     try:
         with suppress(FileExistsError):
-            # Together, the first two follow no link.
+            # The first two flags together follow no link.
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC, trust.file_mode)
             try:
                 trust.share(handle)
@@ -68,9 +74,18 @@ def create_file(path: Path, trust: Trust = PRIVATE) -> None:
 def connect(
     path: Path, *, busy_timeout: float, synchronous: Synchronous, reads_only: bool = False, is_alone: bool = False
 ) -> sqlite3.Connection:
-    """A connection that leaves transactions to us. It may be used by any thread, one at a time.
+    """Open a connection without automatic transactions. Any thread may use it, one at a time.
 
-    One that `is_alone` has the file to itself from its first statement on, and needs no shared memory (see `alone`).
+    Args:
+        path: The database file.
+        busy_timeout: Seconds to wait for the lock of another process.
+        synchronous: When SQLite waits for the disk.
+        reads_only: True to refuse writes.
+        is_alone: True to lock the file exclusively from the first statement on, without shared memory (see
+            `read_only`).
+
+    Raises:
+        StoreError: The file cannot be opened.
     """
     try:
         connection = sqlite3.connect(
@@ -84,7 +99,7 @@ def connect(
         raise failure(error, path) from error
     try:
         for setting in (
-            *(("locking_mode = exclusive",) if is_alone else ()),  # before anything that looks at the file
+            *(("locking_mode = exclusive",) if is_alone else ()),  # before any statement that reads the file
             f"synchronous = {synchronous}",
             f"cache_size = -{_CACHE_KIB}",
             f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
@@ -100,7 +115,11 @@ def connect(
 
 
 def use_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Have the file written through a write-ahead log, beside which others can read."""
+    """Switch the file to a write-ahead log, which allows reads during a write.
+
+    Raises:
+        StoreError: SQLite cannot use a write-ahead log there.
+    """
     (mode,) = connection.execute("PRAGMA journal_mode = wal").fetchone()
     if mode != "wal":
         raise StoreError(f"{path}: SQLite cannot keep a write-ahead log there (it offers {mode}); use a local disk")

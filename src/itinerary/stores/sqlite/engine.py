@@ -1,17 +1,17 @@
-"""The SQLite engine: one writer's thread with group commit, a few readers, and a look at the file for who watches.
+"""The SQLite engine: one writer thread with group commit, a few reader threads, and a watch on the file.
 
-    write ──► Writer ──► SqliteSession      everything that waits, in one transaction; one wait for the disk
-    read  ──► Readers                       beside the writer, from the file as it was
-    watch ──► Bell, Lookout                 rung by our own writer; has anybody else committed anything?
+    write ──► Writer ──► SqliteSession      all waiting work in one transaction; one wait for the disk
+    read  ──► Readers                       in parallel with the writer, from the last committed state
+    watch ──► Bell, Lookout                 rung by our own writer; has another process committed anything?
 
-On a full disk an existing store can be opened and read (`alone`). Writes are refused with StoreFull until there is
-room, and succeed from then on, without opening it again.
+On a full disk an existing store can be opened and read (`read_only`). Writes are refused with StoreFull until there is
+room. Then they succeed again, without reopening the store.
 
-Several processes may use one file: whoever writes holds it (`BEGIN IMMEDIATE`), and the others wait up to
-`busy_timeout`. Its clock is the machine's, which all of them share.
+Several processes may use one file: the one that writes locks it (`BEGIN IMMEDIATE`), and the others wait up to
+`busy_timeout`. The clock is that of the machine, which all of them share.
 
-A disk that does not answer holds up a thread that nothing can stop. Callers get StoreUnavailable when nothing was
-answered for `busy_timeout` and `answer_timeout` together.
+A disk that does not answer blocks a thread that nothing can stop. Callers get StoreUnavailable if nothing was answered
+for `busy_timeout` plus `answer_timeout`.
 
 An engine does not survive a fork (see `forks`): using or opening it in the child raises.
 """
@@ -54,14 +54,14 @@ from itinerary.stores.threads import in_thread
 __all__ = ["BUSY_TIMEOUT", "SqliteEngine"]
 
 _MIGRATION_TIMEOUT: Final = 600.0
-"""Seconds in which the schema of a file is brought up to date."""
+"""Seconds for an upgrade of the schema."""
 
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process that writes."""
 
 
 class _Open(NamedTuple):
-    """What an engine has while it is open."""
+    """The parts of an open engine."""
 
     writer: Writer
     readers: Readers
@@ -73,7 +73,7 @@ class SqliteEngine(Engine):
     """A store in one file."""
 
     rehearses_with = sum(SIZES)
-    """So many go through one statement of each size, and so every statement is parsed."""
+    """This many occurrences use one statement of each size, so SQLite parses every statement."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SqliteEngine(Engine):
         clock: Callable[[], int] = wall_clock,
         trust: Trust = PRIVATE,
     ) -> None:
-        """`trust` says who may change the files, beside root and the user who runs this process."""
+        """Create the engine. `trust` names the users who may change the files, besides root and the current user."""
         if synchronous not in get_args(Synchronous):
             allowed = ", ".join(get_args(Synchronous))
             raise ConfigError(f"synchronous: {synchronous!r} is none of {allowed}")
@@ -100,7 +100,7 @@ class SqliteEngine(Engine):
         self._bell = Bell()
         self._open: _Open | None = None
         self._alone: Alone | None = None
-        """How the store is read, as long as it could not be opened in full: its disk has no room for that."""
+        """The reader of a store that could not be opened fully, because its disk is full."""
         self._opening = asyncio.Lock()
 
     @property
@@ -189,14 +189,14 @@ class SqliteEngine(Engine):
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Our own writer rings; what other processes have written is looked for now and then."""
+        """Wait for the bell of our own writer, and poll at intervals for commits of other processes."""
         readers = (await self._opened_in_full()).readers
         lookout = await readers.call(lambda: Lookout(self._path, self._busy_timeout))
         with closing(lookout), self._bell.listening() as rung:
 
             async def next_look() -> None:
                 while not await readers.call(lookout.has_news):
-                    # Not wait_for: up to Python 3.11 it loses a cancellation that comes just as the bell rings.
+                    # Not wait_for: up to Python 3.11 it loses a cancellation that arrives at the moment of the bell.
                     with suppress(TimeoutError):
                         async with asyncio.timeout(POLL_INTERVAL):
                             await rung.wait()
@@ -216,7 +216,7 @@ class SqliteEngine(Engine):
         )
 
     async def _opened_in_full(self) -> _Open:
-        """Open what could not be opened before, if there is room now. Raises StoreFull if there is not."""
+        """Open the store fully, if that was not possible before. Raises StoreFull if the disk still has no room."""
         if self._alone is not None:
             async with self._opening:
                 if self._alone is not None:

@@ -1,4 +1,4 @@
-"""SQLite's errors, as ours: which store, what failed, and what to do about it."""
+"""Errors of SQLite as store errors: which store, what failed, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull, Stor
 __all__ = ["UNWRITABLE", "failure"]
 
 UNWRITABLE: Final = (OverflowError, UnicodeEncodeError)
-"""What sqlite3 and msgspec raise about a value before SQLite has seen it."""
+"""The errors of sqlite3 and msgspec about a value, before SQLite sees it."""
 
 _ADVICE: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "another process holds it; ask again, or find out who writes for so long"),
@@ -31,20 +31,20 @@ _ADVICE: Final[dict[int, tuple[type[StoreError], str]]] = {
 
 
 def failure(error: Exception, path: Path) -> StoreError:
-    """What to raise for this, from it."""
+    """Return the store error to raise from this error."""
     if isinstance(error, UNWRITABLE):
         return Unwritable(f"{path}: {error}: a value that SQLite cannot hold")
     code = getattr(error, "sqlite_errorcode", 0)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     kind, advice = _ADVICE.get(code & 0xFF, (StoreError, "see the message; this may be a fault of Itinerary"))
     if kind is StoreError and code & 0xFF == sqlite3.SQLITE_IOERR and _has_no_room(path):
-        # The files beside the database are extended in ways that report a full disk as a failed one.
+        # SQLite extends the files beside the database in ways that report a full disk as a failed one.
         kind, advice = _ADVICE[sqlite3.SQLITE_FULL]
     return kind(f"{path}: {error} ({name}): {advice}")
 
 
 _ROOM_MIN: Final = 65_536
-"""Bytes below which the disk of a file that could not be extended is taken for full: the log's index grows by 32 kB."""
+"""Bytes of free space below which a disk counts as full. The index of the log grows by 32 kB."""
 
 
 def _has_no_room(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""What other processes do has to be looked for; our own writer rings a bell (see `stores.notifications`).
+"""Polls for writes of other processes. Our own writer rings a bell instead (see `stores.notifications`).
 
-`PRAGMA data_version` changes with every commit that another connection makes. Asking it costs microseconds and reads
-nothing, and only if it has changed are the counters read.
+`PRAGMA data_version` changes with every commit of another connection. Reading this number takes microseconds and
+touches no rows. The counters are read only if it has changed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["Lookout"]
 
 
 class Lookout:
-    """One watcher's connection."""
+    """The connection of one watcher."""
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
         self._path = path
         self._connection = connect(path, busy_timeout=busy_timeout, synchronous="normal", reads_only=True)
         self._lock = Lock()
-        """A watcher that is cancelled closes this while a thread may still be looking."""
+        """A cancelled watcher closes this object while a thread may still use it."""
         self._version: int | None = None
 
     def has_news(self) -> bool:
-        """Whether anything was committed since the last look. The first time: yes."""
+        """True if another connection has committed since the last call. The first call returns True."""
         with self._lock:
             try:
                 (version,) = self._connection.execute("PRAGMA data_version").fetchone()

@@ -1,8 +1,8 @@
-"""Files that were open when this process was forked must not be opened in the child.
+"""Protection against forks: a child must not open files that were open at the fork.
 
-SQLite keeps account of its locks in memory, and a forked child inherits the account without the locks: it would believe
-itself protected where it is not, and the parent could clear away the log that the child writes to. Nothing reports
-that, so we do. A child that is started anew (`spawn`, `forkserver`, a command) inherits nothing and may open the file.
+SQLite tracks its locks in memory, and a forked child inherits that state without the locks. The child would believe
+that it is protected, and the parent could delete the log that the child writes to. SQLite does not report that, so we
+do. A child with a fresh start (`spawn`, `forkserver`, a command) inherits nothing and may open the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itinerary.errors import StoreError
 __all__ = ["HOW_TO", "FileId", "check_not_inherited", "closed", "opened"]
 
 FileId: TypeAlias = tuple[int, int]
-"""Device and inode: the same file may be reached by many paths, and SQLite's account is by these."""
+"""Device and inode: many paths may lead to the same file, and SQLite tracks its locks by these."""
 
 HOW_TO: Final = "SQLite's locks do not survive that; open stores after forking, or start processes with 'spawn'"
 
@@ -26,20 +26,24 @@ _inherited: Final[set[FileId]] = set()
 
 
 def check_not_inherited(path: Path) -> None:
-    """Raise if the process that this one was forked from had the file open."""
+    """Check that the parent process did not have the file open at the fork.
+
+    Raises:
+        StoreError: It did.
+    """
     if _inherited and path.exists() and _identity(path) in _inherited:
         raise StoreError(f"{path}: was open when this process was forked: {HOW_TO}")
 
 
 def opened(path: Path) -> FileId:
-    """The file is open from now on."""
+    """Record that the file is open, and return its identity."""
     identity = _identity(path)
     _open[identity] += 1
     return identity
 
 
 def closed(identity: FileId) -> None:
-    """One of those who had opened it has closed it."""
+    """Record that one user of the file has closed it."""
     _open[identity] -= 1
 
 
@@ -53,5 +57,5 @@ def _forked() -> None:
     _open.clear()
 
 
-if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_forked)

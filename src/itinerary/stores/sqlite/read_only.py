@@ -1,12 +1,12 @@
 """Reading a store on a full disk, when no other process has it open.
 
 A write-ahead log has an index, in a file of shared memory (`-shm`) that all processes use. While a node runs, that file
-is there, and others read beside the node however full the disk is. When the last process has closed the store the file
-is gone, and making it takes 32 kB that a full disk does not have. Then the store cannot even be read the usual way.
+exists, and others can read however full the disk is. After the last process has closed the store, the file is gone.
+Creating it takes 32 kB, which a full disk does not have. Then the store cannot be read the usual way.
 
-A connection that has the database to itself needs no shared memory: `locking_mode = exclusive` keeps the index in its
-own memory. SQLite gives the lock to one connection only if no other one is there, so nothing can be written meanwhile.
-A second reader waits for the first, up to `busy_timeout`; so each has the lock for one read and no longer.
+A connection with exclusive access needs no shared memory: `locking_mode = exclusive` keeps the index in its own memory.
+SQLite grants that lock only if there is no other connection, so nothing can be written during the read. A second reader
+waits for the first, up to `busy_timeout`, so each holds the lock for one read only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Alone"]
 
 
 class Alone:
-    """Reads a file that no other connection has open."""
+    """A reader of a file that no other connection has open."""
 
     def __init__(self, path: Path, *, busy_timeout: float, answer_timeout: float, clock: Callable[[], int]) -> None:
         self._path = path
@@ -38,11 +38,11 @@ class Alone:
         self._lock = threading.Lock()
 
     async def seen(self) -> SchemaSeen:
-        """Which schema the file has."""
+        """Return the schema of the file."""
         return await in_thread(self._seen, self._answer_timeout, str(self._path))
 
     async def read(self, work: Callable[[SqliteTransaction], T]) -> T:
-        """Run this in a transaction that only reads."""
+        """Run work in a read-only transaction."""
         return await in_thread(lambda: self._read(work), self._answer_timeout, str(self._path))
 
     def _seen(self) -> SchemaSeen:

@@ -1,6 +1,6 @@
-"""Those who read: a few threads, each with a connection of its own while it reads.
+"""The readers: a few threads, each with its own connection while it reads.
 
-Readers and the writer do not wait for each other. What a reader sees is the file as it was when it began.
+Readers and the writer do not wait for each other. A reader sees the file as of the start of its read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Reader:
 
 
 class Readers:
-    """The threads, and the connections that are not in use."""
+    """The reader threads, and the idle connections."""
 
     def __init__(self, path: Path, *, busy_timeout: float, answer_timeout: float, clock: Callable[[], int]) -> None:
         self._path = path
@@ -44,17 +44,21 @@ class Readers:
         self._threads: DaemonThreads | None = DaemonThreads(READERS, f"{path.name} reader")
 
     async def run(self, work: Callable[[SqliteTransaction], T]) -> T:
-        """Run this in a transaction that only reads."""
+        """Run work in a read-only transaction."""
         return await self.call(lambda: self._read(work))
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run this in one of the threads. Raises StoreUnavailable if they do not answer."""
+        """Run a function in one of the threads.
+
+        Raises:
+            StoreUnavailable: The threads do not answer, or the store is closed.
+        """
         if self._threads is None:
             raise StoreUnavailable(f"{self._path} is closed")
         return await self._threads.answer(self._threads.submit(function), self._answer_timeout, str(self._path))
 
     async def close(self) -> int:
-        """Let those who read finish, and close the connections. Returns how many threads were left behind."""
+        """Let current reads finish, and close the connections. Returns the number of threads that were left behind."""
         threads, self._threads = self._threads, None
         if threads is None:
             return 0

@@ -1,15 +1,14 @@
-"""Rows that need not be read, since it is known what they are.
+"""A cache of rows, so that the writer need not read them again.
 
-An occurrence is written three times within seconds, and each time it has to be looked at first, with its job's slot. As
-long as nobody else has written to the file, what this connection wrote last is what is there. SQLite says whether that
-is so: `PRAGMA data_version` is another number as soon as another connection has committed, and inside a transaction
-that may write nobody else can. So the rows are kept as long as the number stays, and all of them are forgotten when it
-changes, or when anything is undone.
+An occurrence is written three times within seconds, and each write first reads its row and its overlap slot. While no
+other connection writes to the file, the last write of this connection is the current content. `PRAGMA data_version`
+shows that: it changes as soon as another connection has committed, and during a write transaction no other can. So the
+rows stay cached until the number changes, or until anything is rolled back. Then all are dropped.
 
-It saves a quarter of what a claim, a start and an end together cost the thread that writes.
+The cache saves the writer thread a quarter of the cost of a claim, a start and an end together.
 
-What was changed without having been read (`Transaction.swap`) is made a row of only when somebody looks at it: a herd
-has no time for that while it begins.
+Rows that were changed without a read (`Transaction.swap`) are updated in the cache only on their next read. The start
+of many jobs at once has no time for that.
 """
 
 from __future__ import annotations
@@ -27,45 +26,45 @@ from itinerary.stores.transaction import Swap
 __all__ = ["Known"]
 
 _MAX: Final = 16_384
-"""Rows of each table that are kept; the oldest go first."""
+"""The most cached rows of each table. The oldest are dropped first."""
 
 
 class Known:
-    """What a writer's connection knows of the tables that are looked at most."""
+    """The cached rows of the most used tables, for the connection of the writer."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[Values, Any]] = {table.title: {} for table in (OCCURRENCES, SLOTS)}
         self._changed: dict[str, list[tuple[Sequence[Values], Swap]]] = {title: [] for title in self._rows}
-        """What has become of some of these rows since."""
+        """The swaps that are not applied to the cached rows yet."""
         self._version: int | None = None
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Forget everything if somebody else has written; called when nobody can any more."""
+        """Drop all rows if another connection has written. Called when no other connection can write."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self.forget()
             self._version = version
 
     def forget(self) -> None:
-        """Nothing is known any more."""
+        """Drop all rows."""
         for title, rows in self._rows.items():
             rows.clear()
             self._changed[title].clear()
 
     def find(self, table: Table[Any], keys: Collection[Values]) -> dict[Values, Any] | None:
-        """What is known of these rows; None if nothing ever is of such a table's."""
+        """Return the cached rows with these keys, or None if the table is not cached."""
         if (kept := self._rows.get(table.title)) is None:
             return None
         self._catch_up(table)
         return {key: kept[key] for key in keys if key in kept}
 
     def change(self, table: Table[Any], keys: Sequence[Values], swap: Swap) -> None:
-        """This has been done to these rows."""
+        """Record a swap of these rows."""
         if table.title in self._rows:
             self._changed[table.title].append((keys, swap))
 
     def _catch_up(self, table: Table[Any]) -> None:
-        """Make rows of what has been done to them."""
+        """Apply the recorded swaps to the cached rows."""
         kept, changed = self._rows[table.title], self._changed[table.title]
         for keys, swap in changed:
             values = dict(swap.becomes)
@@ -77,7 +76,7 @@ class Known:
         changed.clear()
 
     def keep(self, table: Table[Any], rows: Sequence[Any]) -> None:
-        """These rows are as they are in the file, from now on."""
+        """Cache these rows as the current content of the file."""
         if (kept := self._rows.get(table.title)) is not None:
             self._catch_up(table)
             kept.update(zip(table.keys_of(rows), rows, strict=True))
@@ -85,7 +84,7 @@ class Known:
                 del kept[key]
 
     def drop(self, table: Table[Any], prefixes: Iterable[Values]) -> None:
-        """These rows are gone, or those below them."""
+        """Drop the rows with these keys or key prefixes."""
         if (kept := self._rows.get(table.title)) is not None:
             self._catch_up(table)
             for prefix in prefixes:

@@ -1,9 +1,8 @@
-"""Rows to values and back, many at a time: what is done per row is done in C.
+"""Conversion of rows to values and back, in bulk: the work per row runs in C.
 
-On the way to SQLite rows are taken apart into columns, of which only those are touched that are written. sqlite3 binds
-plain values of a few types several times as fast as others: text but no enumerations; numbers but no booleans; arrays
-of bytes but no bytes. On the way back msgspec looks at the type of
-every value, so that a damaged file is noticed here and not somewhere in the ledger.
+For a write, rows are split into columns, and only the written columns are touched. sqlite3 binds plain values several
+times as fast as others: text but no enumerations, numbers but no booleans, bytearrays but no bytes. For a read, msgspec
+checks the type of every value, so that a damaged file is detected here and not later in the ledger.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ __all__ = ["Codec", "codec_of", "plain"]
 
 
 def plain(values: Collection[Values]) -> list[list[Any]]:
-    """Keys or names, as they are bound."""
+    """Return keys or names in the form in which sqlite3 binds them."""
     plain_values: list[list[Any]] = msgspec.to_builtins(list(values), builtin_types=(bytes,))
     return plain_values
 
 
 class Codec(Generic[R]):
-    """Reads and writes the rows of one table."""
+    """The reader and writer for the rows of one table."""
 
     def __init__(self, table: Table[R]) -> None:
         hints = get_type_hints(table.row)
         name_types = tuple(hints[name] for name in table.name)
         self._names = msgspec.json.Decoder(list[tuple[*name_types]])  # type: ignore[valid-type]  # made of hints
         self._list: Any = list[table.row]  # type: ignore[name-defined]  # known at run time only
-        # Not strict: SQLite's 0 and 1 are booleans where they should be.
+        # Not strict: SQLite stores booleans as 0 and 1.
         rows: msgspec.json.Decoder[list[R]] = msgspec.json.Decoder(self._list, strict=False)
         blobs = [place for place, column in enumerate(table.columns) if column.type is bytes]
         self.read: Callable[[str], list[R]] = self._reader_with(blobs) if blobs else rows.decode
-        """The rows of an answer in JSON."""
+        """Reads the rows from an answer in JSON."""
         self._columns = {column.name: _reader_of(column) for column in table.columns}
 
     def names(self, answer: str) -> list[Values]:
-        """The names of an answer in JSON."""
+        """Return the names from an answer in JSON."""
         return list(self._names.decode(answer))
 
     def columns(self, rows: Sequence[R], names: Sequence[str]) -> dict[str, list[Any]]:
-        """These columns of the rows, as they are bound; without those that are None in every row."""
+        """Return these columns of the rows in the form for binding, without those that are None in every row."""
         columns = {name: self._columns[name](rows) for name in names}
         return {name: values for name, values in columns.items() if values[0] is not None or _has_any(values)}
 
@@ -65,7 +64,7 @@ class Codec(Generic[R]):
 
 
 def _reader_of(column: Column) -> Callable[[Sequence[Any]], list[Any]]:
-    """What reads a column off rows, as sqlite3 binds it quickly."""
+    """Return a function that reads a column from rows, in the form that sqlite3 binds quickly."""
     read = attrgetter(column.name)
     if column.type is bytes:
         return lambda rows: [None if value is None else bytearray(value) for value in map(read, rows)]
@@ -73,8 +72,9 @@ def _reader_of(column: Column) -> Callable[[Sequence[Any]], list[Any]]:
         return lambda rows: list(map(read, rows))
     if column.is_optional:
         return lambda rows: [None if value is None else value._value_ for value in map(read, rows)]
-    # What is left are enumerations and truth, and both have an attribute that is the plain value: `value` of an
-    # enumeration is a Python function, `_value_` is what it returns, and documented as well.
+    # The rest are enumerations and booleans, and both have an attribute with the plain value. `value` of an enumeration
+    # is
+    # a Python function; `_value_` is its result, and documented as well.
     read_plain = attrgetter(f"{column.name}.{'real' if column.type is bool else '_value_'}")
     return lambda rows: list(map(read_plain, rows))
 
@@ -85,5 +85,5 @@ def _has_any(values: list[Any]) -> bool:
 
 @cache
 def codec_of(table: Table[R]) -> Codec[R]:
-    """The codec of this table."""
+    """Return the codec of this table."""
     return Codec(table)

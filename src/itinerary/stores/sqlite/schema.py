@@ -1,9 +1,9 @@
-"""Whose file it is, which schema it has, and how it is brought to ours (D7).
+"""The owner and the schema of a file, and its upgrade (D7).
 
-A file is ours if its `application_id` is; a new, empty one becomes ours. `user_version` is the schema's number: that of
-the last migration. Both are read in the transaction that migrates, so that of several processes that open a file
-at the same time one migrates and the others wait, look, and find nothing left to do. Every later transaction looks at
-the number again (protocol rule 26), since a newer program may have moved on meanwhile.
+A file is ours if it has our `application_id`. A new, empty file becomes ours. `user_version` is the number of the
+schema: that of the last migration. Both are read in the transaction that migrates. So if several processes open a file
+at the same time, one migrates, and the others wait and find nothing left to do. Every later transaction checks the
+number again (protocol rule 26), because a newer program may have upgraded the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ NUMBER: Final = MIGRATIONS[-1].number
 
 
 def check_owner(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise if the file is somebody else's. Nothing is written to it for that."""
+    """Check that the file does not belong to another program. Writes nothing.
+
+    Raises:
+        SchemaError: It does.
+    """
     application = _application_of(connection)
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application == APPLICATION or (application == 0 and tables == 0):
@@ -47,13 +51,13 @@ def _application_of(connection: sqlite3.Connection) -> int:
 
 
 def number_of(connection: sqlite3.Connection) -> int:
-    """The number of the file's schema."""
+    """Return the number of the schema of the file."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     return int(number)
 
 
 def seen(path: Path, busy_timeout: float) -> SchemaSeen:
-    """Which schema a file has, if there is one. It is only read."""
+    """Return the schema of a file, if it exists. Only reads."""
     if not path.exists():
         return SchemaSeen(None, NUMBER, tuple(map(str, MIGRATIONS)))
     try:
@@ -64,14 +68,18 @@ def seen(path: Path, busy_timeout: float) -> SchemaSeen:
 
 
 def seen_by(connection: sqlite3.Connection, path: Path) -> SchemaSeen:
-    """Which schema a file has, by a connection to it. It is only read."""
+    """Return the schema of a file, by a connection to it. Only reads."""
     check_owner(connection, path)
     number = number_of(connection)
     return SchemaSeen(number or None, NUMBER, tuple(map(str, MIGRATIONS[number:])))
 
 
 def check_number(number: int, path: Path) -> None:
-    """Raise unless this is the schema that we know."""
+    """Check that this is the schema that this program knows.
+
+    Raises:
+        SchemaError: It is older or newer.
+    """
     if number > NUMBER:
         raise SchemaError(
             f"{path}: has schema {number}, and this program knows schemas up to {NUMBER}; upgrade Itinerary here"
@@ -84,9 +92,9 @@ def check_number(number: int, path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: list[Migration] = MIGRATIONS) -> None:
-    """Run what has not been run yet: all of it, or nothing.
+    """Run all missing migrations, or none of them.
 
-    A file that has it all is only read: its disk may be full.
+    A current file is only read, because its disk may be full.
     """
     if number_of(connection) == migrations[-1].number and _application_of(connection) == APPLICATION:
         return
@@ -109,7 +117,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: list[Migrati
 
 
 def _statements(text: str) -> Iterator[str]:
-    """The statements of a script one by one: `executescript` would commit in between."""
+    """Yield the statements of a script one by one: `executescript` would commit in between."""
     statement = ""
     for line in text.splitlines(keepends=True):
         statement += line

@@ -1,12 +1,12 @@
-"""What the writer's thread does (see `stores.group_commit`): one connection, and a savepoint for each piece of work.
+"""The writer thread of SQLite (see `stores.group_commit`): one connection, and a savepoint for each piece of work.
 
-Some errors make SQLite roll back the whole transaction and not only a statement: a full disk, a failed one, a statement
-of a task that was stopped in the middle. `undo` notices, and the group is run again: without the task that spoilt it,
-which raises at once the second time, or in halves.
+Some errors make SQLite roll back the whole transaction: a full disk, a failed disk, an interrupted statement of a task.
+`undo` detects that, and the group runs again. The group is halved, or the task that broke it raises at once in the
+second run.
 
-The log is moved into the database in a quiet moment (`log`). SQLite does that by itself when the log is long, in the
-middle of a commit, and whatever is due then waits for a tenth of a second or two. A disk that is full may have room
-once the log is moved: so that is tried, once, before a caller is told.
+The log is moved into the database in idle time (`wal_limit`). SQLite itself does that in the middle of a commit when
+the log is long. All due work then waits a tenth of a second or two. A full disk may have room once the log is moved: so
+that is tried, once, before a caller gets the error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["SpoiltByTask", "SqliteSession"]
 
 
 class SpoiltByTask(StoreError):
-    """A task's statement has ended the transaction that others were in. Nobody is told this: they are run again."""
+    """A task's statement ended the transaction of a whole group. No caller gets this error: the group runs again."""
 
 
 class SqliteSession:
@@ -46,7 +46,7 @@ class SqliteSession:
         on_migration: Callable[[], None] = lambda: None,
         trust: Trust = PRIVATE,
     ) -> None:
-        """`on_migration` is called before an older file is brought up to date, which may take long."""
+        """Open the connection. `on_migration` is called before an older file is upgraded, which may take long."""
         self._path = path
         self._clock = clock
         self._on_told = on_told
@@ -56,7 +56,7 @@ class SqliteSession:
         try:
             schema.check_owner(self._connection, path)
             use_log(self._connection, path)
-            check_files(store_files(path), trust)  # SQLite has made the others: they are ours, or were there before
+            check_files(store_files(path), trust)  # the other files were just created by SQLite, or existed before
             if 0 < schema.number_of(self._connection) < schema.NUMBER:
                 on_migration()
             schema.migrate(self._connection, path)
@@ -72,12 +72,12 @@ class SqliteSession:
         self._tx: SqliteTransaction | None = None
         self._log = Log(self._connection, path, busy_timeout)
         self._has_made_room = False
-        """Whether the log was emptied since the last commit, for want of room."""
+        """True if the log was emptied since the last commit, to make room."""
 
     def begin(self) -> None:
         self._told = False
         self._run("BEGIN IMMEDIATE")
-        # Nobody can change it while we hold the file.
+        # No other process can change it while this one holds the file.
         self._number = schema.number_of(self._connection)
         self._known.check(self._connection)
 

@@ -1,21 +1,21 @@
-"""The SQL of the primitives, made from the declared tables.
+"""The SQL of the row operations, generated from the declared tables.
 
-Four measurements decided what these look like. All were taken on rows of occurrences, a thousand at a time.
+Four measurements determine these statements, all on rows of occurrences, a thousand at a time.
 
-**Many rows in one statement.** Python's sqlite3 gives up the interpreter lock for every row that is stepped over, and a
-thread that computes meanwhile gives it back 5 ms later: beside a busy thread a row of `executemany` took ten times as
-long as one of an INSERT with a hundred rows. So rows are written with statements for 512, 256, 64, 16, 4 or one of
-them, and read with one statement that answers in one row: a JSON array, which msgspec turns into rows in one go.
-Reading that way takes a third of the time even when nobody else computes.
+**Many rows in one statement.** Python's sqlite3 releases the interpreter lock for every row that it steps over. A busy
+thread returns the lock 5 ms later. Beside such a thread, a row of `executemany` took ten times as long as one of an
+INSERT with a hundred rows. So rows are written with statements for 512, 256, 64, 16, 4 or one of them. Rows are read
+with one statement that returns one row: a JSON array, which msgspec decodes at once. Reading that way takes a third of
+the time even without a busy thread.
 
-**Nothing is bound that need not be.** Binding None goes through sqlite3's adapters and costs as much as some numbers.
+**No unnecessary binding.** Binding None goes through the adapters of sqlite3 and costs as much as several numbers.
 Columns that are None in every row are left out of a statement, which halves the time of an insert.
 
-**What all rows share is bound once.** Occurrences that begin or end together get the same values but for their key, and
-an UPDATE of those with these keys takes half the time of one that is joined with the values of each.
+**Shared values are bound once.** Occurrences that start or end together get the same values except for their key. An
+UPDATE with a list of keys takes half the time of one that is joined with the values of each row.
 
-**Keys are joined, not compared**: `key IN (SELECT … FROM wanted)` and a cross join with `wanted` use the index, while
-`(a, b) IN (VALUES …)` reads the whole table.
+**Keys are joined, not compared.** `key IN (SELECT … FROM wanted)` and a cross join with `wanted` use the index. `(a, b)
+IN (VALUES …)` reads the whole table.
 """
 
 # ruff: noqa: S608 - the text is made of names that our own tables declare; values are always bound
@@ -47,9 +47,9 @@ __all__ = [
 ]
 
 PREFIX: Final = "itinerary_"
-"""What our tables' names begin with: a task's own tables (D6) are in the same file."""
+"""The prefix of our table names: a task's own tables (D6) are in the same file."""
 SIZES: Final = (512, 256, 64, 16, 4, 1)
-"""Rows in one statement. Few sizes, so that few statements have to be kept ready."""
+"""Rows in one statement. Few sizes, so that few statements must be cached."""
 
 TAKE_NUMBERS: Final = f"UPDATE {PREFIX}numbers SET last = last + ? WHERE title = ? RETURNING last"
 BUMP: Final = (
@@ -58,7 +58,7 @@ BUMP: Final = (
 
 
 def split(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
-    """The rows in as few statements as the sizes allow: how many are in each, and all their values in a row."""
+    """Yield the rows in as few statements as possible: the number of rows in each, and all their values in sequence."""
     at = 0
     for size in SIZES:
         while len(rows) - at >= size:
@@ -68,11 +68,11 @@ def split(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
 
 @cache
 def insert(table: Table[Any], columns: tuple[str, ...], size: int, *, over: bool | None) -> str:
-    """Write rows of these columns, the others being NULL: over what is there under the same key, or only if nothing is.
+    """Build an INSERT of rows with these columns; the others become NULL.
 
-    With `over` None nothing is known to be there.
+    `over`: True overwrites existing rows, False skips them, None means that none exists.
 
-    Not INSERT OR IGNORE, which would ignore a NULL where none may be as well.
+    Not INSERT OR IGNORE, which would also ignore a NULL in a column that does not allow it.
     """
     head = f"INSERT INTO {PREFIX}{table.title} ({', '.join(columns)}) VALUES {_places(len(columns), size)}"
     rest = [name for name in table.names if name not in table.key]
@@ -84,7 +84,7 @@ def insert(table: Table[Any], columns: tuple[str, ...], size: int, *, over: bool
 
 @cache
 def update(table: Table[Any], columns: tuple[str, ...], nulls: tuple[str, ...], size: int) -> str:
-    """Change these columns of rows that are there, and set those to NULL. Values are the key's, then the columns'."""
+    """Build an UPDATE of these columns, and of `nulls` to NULL. The values are the key, then the columns."""
     names = [f"new_{name}" for name in (*table.key, *columns)]
     changes = [*(f"{name} = new_{name}" for name in columns), *(f"{name} = NULL" for name in nulls)]
     same = " AND ".join(f"{name} = new_{name}" for name in table.key)
@@ -96,21 +96,21 @@ def update(table: Table[Any], columns: tuple[str, ...], nulls: tuple[str, ...], 
 
 @cache
 def update_alike(table: Table[Any], columns: tuple[str, ...], nulls: tuple[str, ...], size: int) -> str:
-    """The same, where all rows get the same values. These come first, then the keys."""
+    """Build the same UPDATE with common values for all rows. The values come first, then the keys."""
     (key,) = table.key
     changes = [*(f"{name} = ?" for name in columns), *(f"{name} = NULL" for name in nulls)]
     return f"UPDATE {PREFIX}{table.title} SET {', '.join(changes)} WHERE {key} IN ({', '.join('?' * size)})"
 
 
 class Condition(NamedTuple):
-    """How rows are that are to be changed: columns that are equal to a value, not above one, or NULL."""
+    """A condition on rows: columns that equal a value, that are not above a value, or that are NULL."""
 
     equal: tuple[str, ...]
     up_to: tuple[str, ...]
     null: tuple[str, ...]
 
     def sql(self) -> str:
-        """Its values are those of `equal`, then those of `up_to`."""
+        """Return the condition as SQL. Its values are those of `equal`, then those of `up_to`."""
         parts = [*(f"{name} = ?" for name in self.equal), *(f"{name} <= ?" for name in self.up_to)]
         return " AND ".join([*parts, *(f"{name} IS NULL" for name in self.null)])
 
@@ -125,10 +125,12 @@ def swap(
     each: tuple[str, ...],
     size: int,
 ) -> str:
-    """Change rows that are as the condition says. Values are those of `columns`, then how far those of `beyond` are
-    from the key, then the keys, each with its own of `each`, then those of the condition.
+    """Build an UPDATE of the rows that meet a condition.
 
-    It begins with UPDATE, and not with what it is joined to: else sqlite3 does not say how many rows it changed.
+    Its values, in order: those of `columns`, the distances of `beyond` from the key, the keys with their values of
+    `each`, those of the condition.
+
+    The statement begins with UPDATE and not with WITH: otherwise sqlite3 does not report the number of changed rows.
     """
     (key,) = table.key
     changes = [f"{name} = ?" for name in columns] + [f"{name} = NULL" for name in nulls]
@@ -142,7 +144,7 @@ def swap(
 
 @cache
 def alike(table: Table[Any], condition: Condition, size: int) -> str:
-    """Which of so many keys are those of rows that are as the condition says."""
+    """Build a SELECT of those keys whose rows meet a condition."""
     (key,) = table.key
     return (
         f"SELECT json_group_array({key}) FROM {PREFIX}{table.title}"
@@ -152,7 +154,7 @@ def alike(table: Table[Any], condition: Condition, size: int) -> str:
 
 @cache
 def by_values(table: Table[Any], by: tuple[str, ...], size: int) -> str:
-    """The rows with these values in these columns, a key or a name."""
+    """Build a SELECT of the rows with these values in a key or a name."""
     wanted = [f"wanted_{name}" for name in by]
     same = " AND ".join(f"{name} = wanted_{name}" for name in by)
     return (
@@ -163,7 +165,7 @@ def by_values(table: Table[Any], by: tuple[str, ...], size: int) -> str:
 
 @cache
 def delete(table: Table[Any], depth: int, size: int) -> str:
-    """Delete the rows whose key begins with these values."""
+    """Build a DELETE of the rows whose key begins with these values."""
     if depth == 0:
         return f"DELETE FROM {PREFIX}{table.title}"
     wanted = ", ".join(f"wanted_{name}" for name in table.key[:depth])
@@ -182,7 +184,7 @@ def scan(
     newest_first: bool = False,
     names_only: bool = False,
 ) -> str:
-    """The rows along these columns: a prefix, a lower and an upper bound of so many values each, and a limit."""
+    """Build a SELECT along these columns. `depths` are the numbers of values of the prefix and of both bounds."""
     prefix, low, high = depths
     conditions = [f"{name} = ?" for name in by[:prefix]]
     if low:
@@ -192,7 +194,7 @@ def scan(
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     order = ", ".join(f"{name} DESC" if newest_first else name for name in by)
     columns = by if names_only else table.names
-    # SQLite keeps a subquery's order for every aggregate that depends on it, and json_group_array is one.
+    # SQLite keeps the order of a subquery for aggregates that depend on it, such as json_group_array.
     return (
         f"SELECT {_as_json(table, columns)} FROM (SELECT {', '.join(columns)}"
         f" FROM {PREFIX}{table.title}{where} ORDER BY {order} LIMIT ?)"
@@ -205,7 +207,7 @@ def _compared(columns: tuple[str, ...], operator: str) -> str:
 
 def _as_json(table: Table[Any], columns: tuple[str, ...]) -> str:
     types = {column.name: column.type for column in table.columns}
-    # JSON has no bytes: they are written in hexadecimal digits.
+    # JSON has no bytes, so they are written in hexadecimal digits.
     values = (f"hex({name})" if types[name] is bytes else name for name in columns)
     return f"json_group_array(json_array({', '.join(values)}))"
 

@@ -1,15 +1,14 @@
 """Transactions for a task's own statements (D6): they commit with the success of its attempt, or not at all.
 
-SQLite has one writer, so a transaction that stayed open while a task runs would hold up everybody's starts. The task's
-statements are therefore kept, and applied in the writer's thread at the end, with the attempt's success as the last
-thing before the commit (protocol rule 24). The file is held for as long as they take, which the time limit bounds.
+SQLite has one writer, so a transaction that stayed open during a task would block the starts of all jobs. So the task's
+statements are collected, and the writer thread applies them at the end. The success of the attempt is the last write
+before the commit (protocol rule 24). The file is locked while they run, and the time limit bounds that.
 
-    body of the task         execute: kept        fetch: reads what is committed; refused after the first execute
+    body of the task         execute: collected   fetch: reads committed rows; refused after the first execute
     end of the body          writer: statements, then `end`, then COMMIT
 
-What is a mistake of the task's own (a syntax error, its own UNIQUE constraint) is raised as sqlite3 raises it, when the
-statements are applied. It cannot end the transaction, set the connection up in another way or write to our tables; see
-`guard`.
+A mistake of the task (a syntax error, its own UNIQUE constraint) raises the error of sqlite3 when the statements are
+applied. A task cannot end the transaction, change the connection, or write to our tables (see `authorizer`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["refuse_inside", "task_transaction"]
 
 STATEMENTS_MAX: Final = 10_000
 _LOOK_EVERY: Final = 1_000
-"""Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time: well below a millisecond."""
 _STORE_FAULTS: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -50,11 +49,11 @@ _STORE_FAULTS: Final = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-"""What is no mistake of the task's."""
+"""Errors that are not a mistake of the task."""
 
 
 class _Kept:
-    """A task's statements, and the time they have to be done by."""
+    """The collected statements of a task, and their deadline."""
 
     def __init__(self, url: str, readers: Readers, timeout: float) -> None:
         self._url = url
@@ -87,10 +86,10 @@ class _Kept:
     # -- at the end --------------------------------------------------------------------------------------------------
 
     def apply(self, tx: Transaction, end: Work[None]) -> None:
-        """Run everything, in the writer's thread."""
+        """Run all statements, in the writer thread."""
         assert isinstance(tx, SqliteTransaction)
         if self._verdict is not None:
-            raise self._verdict  # the first time it took the transaction of others with it
+            raise self._verdict  # the first run ended the transaction of the whole group
         try:
             for statement, bound in self._statements:
                 self._run(tx, statement, bound)
@@ -103,7 +102,7 @@ class _Kept:
         end(tx)
 
     def check_time(self) -> None:
-        """Raise if there is none left."""
+        """Raise TransactionError if the deadline has passed."""
         if time.monotonic() > self._until:
             raise self.out_of_time()
 
@@ -122,7 +121,7 @@ class _Kept:
             raise ours from error
 
     def _ours(self, error: sqlite3.Error, tx: SqliteTransaction) -> StoreError | None:
-        """What to raise instead, if it is no mistake of the task's that sqlite3 names best."""
+        """Return the error to raise instead, unless it is a mistake of the task, which sqlite3 describes best."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_INTERRUPT:
             return self.out_of_time()
@@ -140,8 +139,11 @@ _CURRENT: ContextVar[_Kept | None] = ContextVar("itinerary_task_transaction", de
 
 
 def refuse_inside(url: str) -> None:
-    """Raise if this is called from inside a task's transaction (protocol rule 24): what it wrote would not belong to
-    that."""
+    """Refuse a write from inside a task's transaction: the write would not be part of it (protocol rule 24).
+
+    Raises:
+        TransactionError: The caller is inside one.
+    """
     current = _CURRENT.get()
     if current is not None and current.is_open:
         raise TransactionError(
@@ -157,7 +159,7 @@ async def task_transaction(
     end: Work[None],
     timeout: float,  # noqa: ASYNC109 - it bounds more than the await
 ) -> AsyncIterator[_Kept]:
-    """The context manager that `Engine.transaction` promises."""
+    """Provide the context manager of `Engine.transaction`."""
     refuse_inside(url)
     kept = _Kept(url, readers, timeout)
     limit = asyncio.timeout(timeout)
@@ -178,7 +180,7 @@ async def task_transaction(
 
 @contextmanager
 def _interrupted(connection: sqlite3.Connection, is_over: Callable[[], bool]) -> Iterator[None]:
-    """Stop the statement that runs when its time is over."""
+    """Interrupt the current statement when its time has passed."""
     connection.set_progress_handler(is_over, _LOOK_EVERY)
     try:
         yield

@@ -1,7 +1,7 @@
-"""The primitives of a transaction, on one connection.
+"""The operations of a transaction, on one connection.
 
-SQLite has one writer at a time: `BEGIN IMMEDIATE` is the gate and every lock. So `lock` is `get`, and what was read
-stays true until the end. Some of it stays true for longer, and is not read again: see `known`.
+SQLite has one writer at a time: `BEGIN IMMEDIATE` is the gate and every lock. So `lock` is `get`, and rows stay
+unchanged until the end of the transaction. Some rows are known for longer, and not read again: see `row_cache`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["SqliteTransaction"]
 
 
 class SqliteTransaction:
-    """One transaction, or the part of one that belongs to one piece of work."""
+    """A transaction, or the part of one that belongs to one piece of work."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class SqliteTransaction:
         self.guard = guard
         self.path = path
         self.failure: StoreError | None = None
-        """The last thing that went wrong in it."""
+        """The last error in this transaction."""
         self.told = False
-        """Whether somebody may be waiting for this to be committed."""
+        """True if the commit must wake watchers."""
         self._clock = clock
         self._number = number
         self._now: int | None = None
@@ -88,7 +88,7 @@ class SqliteTransaction:
         rows = sorted(rows, key=table.key_of)
         if len(rows) == 1:
             return rows if self._insert(table, rows, over=False) else []
-        # Nearly always all of them are new, and then how many there were is all that has to be known.
+        # Nearly always all rows are new, and then the count is enough.
         self._execute("SAVEPOINT adding")
         if self._insert(table, rows, over=False) < len(rows):
             self._execute("ROLLBACK TO adding")
@@ -126,7 +126,7 @@ class SqliteTransaction:
     def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
         if not keys:
             return []
-        # Nearly always all of them are as they should be, and then how many there were is all that has to be known.
+        # Nearly always all rows meet the condition, and then the count is enough.
         wanted = list(keys)
         self._execute("SAVEPOINT swapping")
         if self._swap(table, wanted, swap) < len(wanted):
@@ -178,12 +178,12 @@ class SqliteTransaction:
     # -- in bulk -----------------------------------------------------------------------------------------------------
 
     def _swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> int:
-        """Change those that are as they should be, and return how many were."""
+        """Update the rows that meet the condition, and return their number."""
         condition, compared = _condition(swap)
         given, each = _bound(swap.becomes), _bound(swap.each)
         nulls = tuple(name for name, value in swap.becomes.items() if value is None)
         (numbers,) = zip(*keys, strict=True)
-        # Rows that were made together often have numbers that go up together: then how far apart they are is enough.
+        # Rows that were created together often have numbers with a constant distance, and then the distance is enough.
         beyond = {name: own[0] - numbers[0] for name, own in each.items() if _go_together(numbers, own)}
         apart = {name: own for name, own in each.items() if name not in beyond}
         shared = [*given.values(), *beyond.values()]
@@ -194,7 +194,7 @@ class SqliteTransaction:
         return changed
 
     def _alike(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> set[int]:
-        """Which of these rows are as they should be."""
+        """Return the keys of the rows that meet the condition."""
         condition, compared = _condition(swap)
         alike: set[int] = set()
         for size, bound in statements.split(keys):
@@ -211,12 +211,12 @@ class SqliteTransaction:
     ) -> dict[Values, R]:
         found: dict[Values, R] = {}
         for size, bound in statements.split(plain(wanted)):
-            rows = self._read(table, statements.by_values(table, by, size), bound)  # in the order that is asked in
+            rows = self._read(table, statements.by_values(table, by, size), bound)  # in the requested order
             found.update(zip(identities(rows), rows, strict=True))
         return found
 
     def _add_numbered(self, table: Table[R], rows: Sequence[R]) -> list[R]:
-        """Give all of them numbers, and insert them under those: what is there afterwards was new."""
+        """Assign a number to each row, and insert them all. Rows that exist afterwards were new."""
         ((last,),) = self._execute(statements.TAKE_NUMBERS, [len(rows), table.title])
         first, (serial,) = last - len(rows) + 1, table.key
         rows = [replace(row, **{serial: number}) for number, row in enumerate(rows, first)]
@@ -229,7 +229,7 @@ class SqliteTransaction:
         return rows
 
     def _insert(self, table: Table[R], rows: Sequence[R], *, over: bool | None) -> int:
-        """Insert these, and return how many were."""
+        """Insert these rows, and return the number of inserted ones."""
         present = codec_of(table).columns(rows, table.names)
         columns, inserted = tuple(present), 0
         for size, bound in statements.split(list(zip(*present.values(), strict=True))):
@@ -253,7 +253,7 @@ class SqliteTransaction:
 
 
 def _bound(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values, or lists of them, as they are bound: numbers in place of truth, text in place of enumerations."""
+    """Return values, or lists of them, in the form for binding: numbers for booleans, text for enumerations."""
     plain_values: dict[str, Any] = msgspec.to_builtins(
         {name: int(value) if isinstance(value, bool) else value for name, value in values.items() if value is not None},
         builtin_types=(bytes,),
@@ -262,7 +262,7 @@ def _bound(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _go_together(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Whether both are numbers, and always equally far apart."""
+    """True if both are numbers with a constant distance."""
     if not isinstance(second[0], int):
         return False
     apart = second[0] - first[0]

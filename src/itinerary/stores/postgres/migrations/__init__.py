@@ -1,1 +1,1 @@
-"""The migrations of PostgreSQL stores: SQL, and nothing else."""
+"""The migrations of PostgreSQL stores: SQL only."""

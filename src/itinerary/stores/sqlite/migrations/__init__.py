@@ -1,1 +1,1 @@
-"""The migrations of SQLite stores: SQL, and nothing else."""
+"""The migrations of SQLite stores: SQL only."""
