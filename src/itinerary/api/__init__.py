@@ -1,9 +1,9 @@
-"""The Python API: declare jobs, run a node, and ask it.
+"""The Python API: declare jobs, run a node, and send it requests.
 
     application       Itinerary: the jobs of a program, and the node that runs them
     job               the handle of a job
     records           the record schedulers of a program
-    running_node      the handle of a node that runs
+    running_node      the handle of a running node
     running_context   `with app.running()` and `async with app.running()`
 
 This package decides nothing about time or states: `core` does.

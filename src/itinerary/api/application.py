@@ -1,4 +1,4 @@
-"""`Itinerary`: the application object. Jobs are declared on it, and it runs a node.
+"""`Itinerary`: the application object. A program declares jobs on it, and it runs a node.
 
     app = Itinerary()                        settings: arguments > ITINERARY_* > itinerary.toml > defaults
 
@@ -9,7 +9,8 @@
     with app.running() as node: ...          the same in a plain program: they run on a worker loop
     app.run()                                blocks, until SIGTERM or SIGINT
 
-The engine is in a thread of its own (see `engine`). An app runs one node at a time; it may run another one afterwards.
+The node runs in its own thread (see `itinerary.node.thread`). An app runs one node at a time, and may run another one
+afterwards.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ JOBS_MAX: Final = 1_000_000
 
 
 class Itinerary:
-    """Jobs, and the node that runs them."""
+    """The jobs of a program, and the node that runs them."""
 
-    def __init__(  # noqa: PLR0913 - everything that a program may say of itself
+    def __init__(  # noqa: PLR0913 - all settings of a program
         self,
         *,
         store: str | None = None,
@@ -108,14 +109,44 @@ class Itinerary:
         job_file: str | os.PathLike[str] | None = None,
         **settings: Unpack[NodeSettings],
     ) -> None:
-        """`defaults` are overrides for all jobs, and `env`, variables of all commands; `settings` are the numbers that
-        govern the node. What is not given here comes from the environment, from the job file, from itinerary.toml, or
-        is the default. `zone_data` is a release of the zone data that is used in place of the packaged one. `job_file`
-        is a TOML file whose jobs are declared; raises JobFileError with everything that is wrong with it. `undeclared`
-        says what becomes of jobs that an earlier start declared from the same file and this one does not; without it
-        they are left alone, except by `itinerary up`, which stops them."""
+        """Create an app. Other settings come from the environment, the job file, itinerary.toml, or the defaults.
+
+        Args:
+            store: The URL of the store.
+            timezone: The default time zone of jobs.
+            name: The name of the node.
+            allow_modules: Modules from which definitions may name functions.
+            allow_hosts: Hosts that HTTP tasks may call although their addresses are not public.
+            secret_hosts: The hosts that may receive a secret, by its name.
+            pod_images: Patterns of allowed pod images.
+            pod_namespaces: Namespaces that pods may use.
+            pod_service_accounts: Service accounts that pods may use.
+            pod_allow: The rights on their machine that pods may request.
+            health: The address of probes and metrics.
+            health_token: The name of the secret that requests to that address must carry.
+            web: The address of the dashboard and the HTTP API.
+            web_names: Further host names of the dashboard.
+            web_local: The scope of a caller on this machine without a token.
+            web_proxies: Addresses and networks of trusted proxies.
+            alert_urls: Receivers of alerts.
+            alert_secret: The name of the secret that signs alerts.
+            undeclared: The policy for jobs that an earlier start declared from the same file and this one does not. By
+                default they stay unchanged, but `itinerary up` stops them.
+            pod_namespace: The namespace of pods that name none.
+            user: The user of commands.
+            group: The group of commands.
+            allow_debugger: True if other processes of the node's user may read its memory.
+            defaults: Overrides for all jobs, and `env`, variables of all commands.
+            zone_data: A release of the zone data to use instead of the packaged one.
+            job_file: A TOML file whose jobs are declared.
+            **settings: The numeric settings of the node.
+
+        Raises:
+            ConfigError: A setting is not valid.
+            JobFileError: The job file has mistakes; the error contains all of them.
+        """
         self.job_file: JobFile | None = None if job_file is None else JobFile(job_file)
-        """The job file that it was made from."""
+        """The job file of the app, if any."""
         self.source: str | None = calling_file() if self.job_file is None else logical_path(self.job_file.name)
         """The file that declares the jobs: the job file, or the Python file that makes this app."""
         self._arguments: dict[str, object] = {
@@ -164,9 +195,9 @@ class Itinerary:
         self._running: Engine | None = None
         self._paths: dict[str, str] = {}
         self.log: Any = None
-        """Where the engine says what it does; None: see `logs.engine_log`."""
+        """The log of the node; None: see `config.log_setup.engine_log`."""
         self.logs_runs = True
-        """Whether every end of a run is an event of the log; False where each is shown otherwise."""
+        """True if the log has an event for every end of a run; False if runs are shown elsewhere."""
         if self.job_file is not None:
             desks = self.job_file.record_schedulers(self._rules, configuration.timezone)
             for declaration in self.job_file.declarations(self._rules):
@@ -182,7 +213,7 @@ class Itinerary:
         return read_configuration(self._arguments, os.environ, self._directory, above_jobs)
 
     def _reread(self) -> Reread:
-        """Read all places again, the file where it was; what the program said itself stays. Raises ConfigError."""
+        """Read all settings again, except those that the program gave itself. Raises ConfigError."""
         above_jobs = None if self.job_file is None else self.job_file.reread()
         wanted = read_configuration(self._arguments, os.environ, self._directory, above_jobs)
         self.configuration, found = reread(self.configuration, wanted)
@@ -198,9 +229,16 @@ class Itinerary:
         undeclared: UndeclaredLike | None = None,
         paths: Mapping[str, str] | None = None,
     ) -> None:
-        """Let somebody who starts the app decide where it keeps things, what it is called, where probes are answered
-        and where the dashboard is, and what becomes of undeclared jobs: the command line. `paths` are modules that are
-        files, for worker processes."""
+        """Change settings before the start, for the command line.
+
+        Args:
+            store: The URL of the store.
+            name: The name of the node.
+            health: The address of probes.
+            web: The address of the dashboard.
+            undeclared: The policy for undeclared jobs.
+            paths: Modules that are files, for worker processes.
+        """
         self._refuse_while_running("be configured")
         given = {"store": store, "name": name, "health": health, "web": web, "undeclared": undeclared}
         self._arguments |= {key: value for key, value in given.items() if value is not None}
@@ -233,8 +271,12 @@ class Itinerary:
         pod: PodOptions | None = None,
         **overrides: Any,
     ) -> Any:
-        """A job. `@app.job(schedule)` on a function: one task, named after it. `app.job("name", schedule)`: a handle,
-        to which tasks are added. With `executor="pod"` the function runs in a pod of that `image`."""
+        """Declare a job.
+
+        `@app.job(schedule)` on a function declares a job with one task, named after the function.
+        `app.job("name", schedule)` returns a handle, to which tasks are added. With `executor="pod"` the function runs
+        in a pod of that `image`.
+        """
         of_pod = pod_of(image, pod)
         if isinstance(first, str):
             if second is None:
@@ -260,9 +302,14 @@ class Itinerary:
     def records(
         self, name: str, *, partition_by: str | None = None, timezone: ZoneLike = None, **settings: Unpack[DeskOptions]
     ) -> RecordDesk:
-        """A desk: records that are known by their events, picked up, called back and verified (see `records`).
-        `partition_by` is the field of an event that says which partition it belongs to, and `timezone` says which time
-        zone a partition has: a name, or a function of the partition."""
+        """Declare a record scheduler: records that are known by their events, picked up, called back and verified.
+
+        Args:
+            name: The name of the record scheduler; see `itinerary.records`.
+            partition_by: The field of an event that names its partition.
+            timezone: The time zone of a partition: a name, or a function of the partition.
+            **settings: The settings of the record scheduler.
+        """
         self._refuse_while_running("declare desks")
         zone = self.configuration.timezone if timezone is None else timezone
         zones = self._rules.zone_data.zone
@@ -272,7 +319,7 @@ class Itinerary:
         return self._keep_desk(desk)
 
     def record_scheduler(self, name: str) -> RecordDesk:
-        """The record scheduler of that name, declared here or in the job file. Raises KeyError if there is none."""
+        """Return the record scheduler of that name, declared here or in the job file. Raises KeyError if none is."""
         declared = self._desks.declared.get(name)
         if declared is None:
             there = ", ".join(map(repr, self._desks.declared)) or "none"
@@ -302,7 +349,7 @@ class Itinerary:
         return declaration
 
     def __getitem__(self, name: str) -> Job:
-        """The handle of a job: declared here, or, while a node runs, in the store."""
+        """Return the handle of a job that is declared here or, while a node runs, stored."""
         if name not in self._declared:
             if self._running is None or self._running.ended.done():
                 raise KeyError(f"no job {name!r} is declared here; those that only the store knows need a running node")
@@ -313,7 +360,7 @@ class Itinerary:
         return name in self._declared
 
     def __iter__(self) -> Iterator[Job]:
-        """The jobs that are declared, in the order of their declaration."""
+        """Iterate over the declared jobs, in the order of their declaration."""
         return (Job(self, name) for name in self._declared)
 
     def __len__(self) -> int:
@@ -321,33 +368,39 @@ class Itinerary:
 
     @property
     def declared(self) -> Mapping[str, Declaration]:
-        """What is declared of each job, by name: for those who store, plan or simulate it."""
+        """The declarations by job name, for code that stores, plans or simulates them."""
         return MappingProxyType(self._declared)
 
     @property
     def zone_data(self) -> ZoneData:
-        """The release of the zone data that it goes by."""
+        """The release of the zone data that the app uses."""
         return self._rules.zone_data
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs a node now."""
+        """True if the app runs a node now."""
         return self._running is not None and not self._running.ended.done()
 
     def running(self) -> Running:
-        """A node for as long as the block lasts: `async with` in a coroutine, `with` in a plain program."""
+        """Return a node for as long as the block lasts: `async with` in a coroutine, `with` in a plain program."""
         return Running(self._begin, self._over, RunningNode(self))
 
     def run(self, on_ready: Callable[[RunningNode], None] | None = None, *, owns_process: bool = False) -> int:
-        """Run a node until SIGTERM or SIGINT: the first ends it gracefully, a second at once. SIGHUP reads the settings
-        again. Returns the exit code: 0 if everything ended, 3 if something still ran when its time was over, 128 and
-        the signal's number after a second signal. Raises if the node could not start, or could not go on. `on_ready` is
-        called when it has started.
+        """Run a node until SIGTERM or SIGINT. The first signal ends it gracefully, a second at once.
 
-        A shutdown takes `shutdown_grace_period` + `kill_grace` + 5 s at most, and ends the process if it takes longer.
-        With `owns_process` that deadline holds until the process is gone: for a program that ends after this call."""
+        SIGHUP reloads the settings. A shutdown takes `shutdown_grace_period` + `kill_grace` + 5 s at most, and ends the
+        process if it takes longer. Raises the error of a node that could not start or could not continue.
+
+        Args:
+            on_ready: Called when the node has started.
+            owns_process: True if the program ends after this call: the deadline then holds until the process is gone.
+
+        Returns:
+            The exit code: 0 if everything ended, 3 if a run was unfinished at the deadline, 128 plus the signal number
+            after a second signal.
+        """
 
         def greet() -> None:
             if on_ready is not None:
@@ -362,14 +415,18 @@ class Itinerary:
             self._over()
 
     async def boot_plan(self) -> BootPlan:
-        """What a node that starts now would run, miss and skip, to make up for the time that nobody was there. Nothing
-        is written for that."""
+        """Return the runs that a node would recover, mark as missed or skip if it started now. Nothing is written."""
         self._refuse_while_running("be asked for its boot plan")
         return await planned_boot(self.configuration)
 
     async def stage(self, start: int, said: Mapping[str, int], history: str | None = None) -> tuple[Stage, Takes]:
-        """Where what will happen to the declared jobs is played through: see `itinerary.forecast`. They count as
-        registered at `start`, in microseconds; `said` is how long jobs take, and `history` a store that knows it."""
+        """Return a simulator of the declared jobs: see `itinerary.forecast`.
+
+        Args:
+            start: The instant of their registration, in microseconds.
+            said: The durations of jobs, in microseconds, by name.
+            history: The URL of a store with the durations of past tasks.
+        """
         return await stage_for(self.configuration, self._declared, self._rules.zone_data, start, said, history)
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -386,9 +443,26 @@ class Itinerary:
         reason: str | None = None,
         **options: Unpack[JobOptions],
     ) -> Diff:
-        """Change a job: its schedule, its options, or both. Returns what that adds, removes and keeps. `from_version`
-        is the version that you looked at: if there is a newer one, StaleVersion is raised and nothing changes. What is
-        not named stays as it is; sent twice, it is one change."""
+        """Change the schedule or options of a job, or both. Options that are not named stay unchanged.
+
+        A change that is sent twice is made once.
+
+        Args:
+            name: The job.
+            schedule: The new schedule.
+            policy: The update policy.
+            from_version: The version that the caller has seen.
+            effective_from: When a graceful change takes effect.
+            window: How far ahead instants are compared: a number of instants or a duration.
+            reason: Why; stored with the version.
+            **options: The new options.
+
+        Returns:
+            The instants that the change adds, removes and keeps.
+
+        Raises:
+            StaleVersion: There is a newer version than `from_version`. Nothing changes.
+        """
         change = Change(
             schedule=schedule,
             options=cast("Mapping[str, object]", options),
@@ -411,7 +485,7 @@ class Itinerary:
         window: int | DurationLike | None = None,
         **options: Unpack[JobOptions],
     ) -> Diff:
-        """What `update` would change, if it were made now. Nothing is written."""
+        """Return the changes that `update` would make now. Nothing is written."""
         change = Change(
             schedule=schedule,
             options=cast("Mapping[str, object]", options),
@@ -433,7 +507,7 @@ class Itinerary:
         window: int | DurationLike | None = None,
         reason: str | None = None,
     ) -> Diff:
-        """Make a new version of a job that says what an old one said, tasks and all."""
+        """Make a new version of a job with the content of an old one, including its tasks."""
         change = Change(
             to_version=to_version,
             policy=policy,
@@ -445,7 +519,10 @@ class Itinerary:
         return await self._ask(lambda desk: desk.updates.update(name, change))
 
     def observe(self, observer: Observer) -> None:
-        """Have a function told what begins and ends here, in batches, on the engine's loop: it must be quick."""
+        """Add a function that receives the starts and ends of runs, in batches.
+
+        The function runs on the node's event loop, and must be quick.
+        """
         self._refuse_while_running("be given observers")
         self._observers.append(observer)
 
@@ -475,7 +552,7 @@ class Itinerary:
         return self._running
 
     async def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
-        """Have something done on the engine's loop, and wait for it on whichever loop this is."""
+        """Run a call on the node's event loop, and wait for it on the current loop."""
         engine = self._engine
         asked = call(engine.desk)
         if engine.is_here():
@@ -509,7 +586,7 @@ class Itinerary:
     def _new_engine(
         self, loop: asyncio.AbstractEventLoop | None, ground: Ground | None = None, log: Any = None
     ) -> Engine:
-        """The engine that this app runs from now on; it is to be started."""
+        """Make the node thread that this app runs from now on, without starting it."""
         self._refuse_while_running("be started")
         self._channels.open()
         self._running = Engine(
@@ -541,4 +618,4 @@ def _on(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
     try:
         loop.call_soon_threadsafe(what)
     except RuntimeError:
-        return  # the program's loop is closed, and nobody waits on it
+        return  # the program's loop is closed, and no caller waits on it

@@ -1,11 +1,11 @@
-"""A job's handle: what a program declares of it, and what it asks of it while a node runs (S11, S12).
+"""The handle of a job: declare its parts, and send requests while a node runs (S11, S12).
 
-    etl = app.job("etl", every("15m"))       declaring: task, shell, http, pod, requires, on_start, on_complete
-    app["etl"]                               asking: pause resume stop start skip trigger, is_…, next_run, async for
+    etl = app.job("etl", every("15m"))       declare: task, shell, http, pod, requires, on_start, on_complete
+    app["etl"]                               request: pause resume stop start skip trigger, is_…, next_run, async for
 
-Declaring is over when a node starts. Asking is for while one runs: what changes something is awaited, is an entry on
-the job's timeline with who, when and why, and so survives restarts. What only looks is answered at once, from the
-timeline as this node has read it; only `is_running` asks the store, because only the store knows.
+Declarations end when a node starts; requests need a running node. A change is awaited. It is an entry on the job's
+timeline with who, when and why, and so survives restarts. A query is answered at once from the timeline that this node
+has read; only `is_running` reads the store, because only the store knows.
 
 A plain program, or a plain function in a thread, waits with `app.blocking(handle.pause())`.
 """
@@ -53,7 +53,7 @@ class Job:
     def __repr__(self) -> str:
         return f"<Job {self.name!r}>"
 
-    # -- declaring ---------------------------------------------------------------------------------------------------
+    # -- declarations ------------------------------------------------------------------------------------------------
 
     @overload
     def task(
@@ -86,11 +86,14 @@ class Job:
         pod: PodOptions | None = None,
         **overrides: Any,
     ) -> Any:
-        """One more task: a coroutine function, or a plain one, which runs in a thread. It takes `ctx`, or nothing. With
-        `executor="pod"` it runs in a pod of that `image`, which holds the code; `pod` says more of that.
+        """Add a task: a coroutine function, or a plain one, which runs in a thread.
 
-        What a factory returns, a `functools.partial` and a method of an object are tasks like any other; a lambda needs
-        a `name`. All of these run in the node itself, since no worker process and no pod could find them."""
+        The function takes `ctx`, or nothing. With `executor="pod"` the function runs in a pod of that `image`, which
+        contains the code; `pod` has further options.
+
+        The result of a factory, a `functools.partial` and a bound method are valid tasks; a lambda needs a `name`. Such
+        functions run in the node itself, since no worker process and no pod could find them.
+        """
         of_pod = pod_of(image, pod)
 
         def declare(declared: Callable[P, R]) -> Callable[P, R]:
@@ -111,8 +114,10 @@ class Job:
         input: str | Mapping[str, str] | None = None,  # noqa: A002 - as in a job file
         **overrides: Unpack[TaskOptions],
     ) -> Job:
-        """One more task: a program with its arguments; with `use_shell`, a line for /bin/sh. It reads `input` on
-        standard input, and nothing without it."""
+        """Add a task: a program with its arguments; with `use_shell`, a command line for /bin/sh.
+
+        The program reads `input` on standard input, which is empty by default.
+        """
         run: dict[str, object] = {"shell": command if isinstance(command, str) else list(command)}
         if env:
             run["env"] = {key: value if isinstance(value, str) else dict(value) for key, value in env.items()}
@@ -138,7 +143,7 @@ class Job:
         expect: tuple[int, int] | None = None,
         **overrides: Unpack[TaskOptions],
     ) -> Job:
-        """One more task: an HTTP call, which succeeds if its status is within `expect` (200 to 299)."""
+        """Add a task: an HTTP call, which succeeds if its status is within `expect` (200 to 299)."""
         run: dict[str, object] = {"http": url}
         if method is not None:
             run["method"] = method
@@ -151,7 +156,7 @@ class Job:
         self._declaration.add_task(name, run, cast("Mapping[str, object]", overrides))
         return self
 
-    def pod(  # noqa: PLR0913 - what a pod has
+    def pod(  # noqa: PLR0913 - the options of a pod
         self,
         name: str,
         *,
@@ -171,7 +176,7 @@ class Job:
         template: Mapping[str, Any] | None = None,
         **overrides: Unpack[TaskOptions],
     ) -> Job:
-        """One more task: a pod of a Kubernetes cluster, which succeeds if its container `main` exits with 0 (K1)."""
+        """Add a task: a pod of a Kubernetes cluster, which succeeds if its container `main` exits with 0 (K1)."""
         given: dict[str, object] = {
             "image": image,
             "command": None if command is None else command if isinstance(command, str) else list(command),
@@ -192,7 +197,7 @@ class Job:
         self._declaration.add_task(name, run, cast("Mapping[str, object]", overrides))
         return self
 
-    def requires(  # noqa: PLR0913 - what a requirement has
+    def requires(  # noqa: PLR0913 - the options of a condition
         self,
         *,
         python: Callable[..., object] | str | None = None,
@@ -205,19 +210,19 @@ class Job:
         deadline: DurationLike | None = None,
         action: Callable[..., object] | str | None = None,
     ) -> Job:
-        """Something that must be so before an occurrence runs (O3): exactly one of the first five."""
+        """Add a condition that must hold before an occurrence runs (O3): exactly one of the first five."""
         given: dict[str, object] = {"python": python, "job": job, "file": file, "http": http, "sql": sql}
         given |= {"on_unmet": on_unmet, "every": every, "deadline": deadline, "action": action}
         self._declaration.add_requirement(given)
         return self
 
     def on_start(self, function: StartHook) -> StartHook:
-        """A function that is told of each start, before the first task (X7)."""
+        """Add a hook that is called at each start, before the first task (X7)."""
         self._declaration.add_hook(function, is_start=True)
         return function
 
     def on_complete(self, function: EndHook) -> EndHook:
-        """A function that is told of each end, at least once, with its report (X7)."""
+        """Add a hook that is called at each end, at least once, with the report (X7)."""
         self._declaration.add_hook(function, is_start=False)
         return function
 
@@ -225,16 +230,16 @@ class Job:
     def _declaration(self) -> Any:
         return self._app._declaration(self.name)  # noqa: SLF001 - a handle is a part of its app
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def pause(self, *, reason: str | None = None, until: InstantLike | None = None) -> int:
-        """Skip its instants from now on, until `resume`, or until that instant. None of them is recovered.
+        """Skip the instants of the job from now on, until `resume` or until `until`. None of them is recovered.
 
-        Everything of the job that was to run before and has not started is held until then: a recovery backlog, what is
-        queued, what was triggered and waits.
+        The pause holds all unstarted runs that were due before: a recovery backlog, queued runs, and triggered runs
+        that wait.
 
         Returns:
-            How many occurrences are held.
+            The number of held occurrences.
         """
         at = None if until is None else microseconds_of(until)
 
@@ -245,14 +250,14 @@ class Job:
         return await self._ask(pause)
 
     async def resume(self, *, reason: str | None = None, backlog: str = "run") -> int:
-        """End a pause. Without one it has no effect.
+        """End a pause. Without a pause, this has no effect.
 
         Args:
             reason: Why; it is kept with who and when.
-            backlog: What becomes of what the pause held: `run` releases it, `skip` skips it.
+            backlog: `run` releases the held occurrences, `skip` skips them.
 
         Returns:
-            How many occurrences were released or skipped.
+            The number of occurrences that were released or skipped.
         """
 
         async def resume(desk: Desk) -> int:
@@ -262,34 +267,34 @@ class Job:
         return await self._ask(resume)
 
     async def stop(self, *, reason: str | None = None) -> None:
-        """Expect nothing of it from now on, and recover nothing, until `start`."""
+        """End the instants of the job from now on, and recover none, until `start`."""
         await self._ask(lambda desk: desk.changes.stop(self.name, reason))
 
     async def start(self, *, reason: str | None = None) -> None:
-        """End a stop. Without one it has no effect."""
+        """End a stop. Without a stop, this has no effect."""
         await self._ask(lambda desk: desk.changes.start(self.name, reason))
 
     async def remove(self, *, reason: str | None = None) -> None:
-        """Take it away: what has not started is cancelled, what runs finishes, its history stays (D10)."""
+        """Remove the job: unstarted runs are cancelled, running ones finish, and the history stays (D10)."""
         await self._ask(lambda desk: desk.changes.remove(self.name, reason))
 
     async def skip(self, instant: InstantLike, *, reason: str | None = None) -> None:
-        """Pass over the occurrence of one instant, which is to come."""
+        """Skip the occurrence of one future instant."""
         at = microseconds_of(instant)
         await self._ask(lambda desk: desk.changes.skip(self.name, at, reason))
 
     async def trigger(
         self, *, key: str | None = None, reason: str | None = None, **overrides: Unpack[RunOptions]
     ) -> Run:
-        """Have it run now. The same `key`, sent twice, is one run.
+        """Run the job now. Two calls with the same `key` make one run.
 
-        While another run of the job is in progress, the new one waits for its turn, unless `overlap` says otherwise.
+        While another run of the job is in progress, the new one waits in the queue, unless `overlap` says otherwise.
         `node.wait(run)` waits for its end.
         """
         options = cast("Mapping[str, object]", overrides)
         return await self._ask(lambda desk: desk.requests.trigger(self.name, key, options, reason))
 
-    async def backfill(  # noqa: PLR0913 - what a backfill may say
+    async def backfill(  # noqa: PLR0913 - the options of a backfill
         self,
         start: InstantLike,
         end: InstantLike,
@@ -302,8 +307,19 @@ class Job:
         version: Literal["original", "current"] = "original",
         progress: Callable[[Backfill], None] | None = None,
     ) -> Backfill:
-        """Run its instants in `[start, end)` again, or for the first time, and wait for them: those that nothing ran
-        for, those that failed, or all; at most `max_active` at a time. `progress` is told whenever some have ended."""
+        """Run the instants in `[start, end)` again, or for the first time, and wait for their end.
+
+        Args:
+            start: The start of the range.
+            end: The end of the range.
+            which: `missing` for instants without a run, `failed` for failed ones, or `all`.
+            max_active: The maximum number of runs at a time.
+            dry_run: True to run nothing, and only return the instants.
+            reason: Why; stored with the runs.
+            key: The idempotency key.
+            version: `original` or `current`.
+            progress: Called whenever runs have ended.
+        """
         wish = BackfillWish(
             start=microseconds_of(start),
             end=microseconds_of(end),
@@ -316,7 +332,7 @@ class Job:
         return await self._ask(lambda desk: desk.requests.backfill(self.name, wish, progress, is_dry=dry_run))
 
     async def is_running(self) -> bool:
-        """Whether some occurrence has started and is not final, on whichever node."""
+        """True if an occurrence has started and is not final, on any node."""
         return await self._ask(lambda desk: desk.is_running(self.name))
 
     @property
@@ -338,7 +354,7 @@ class Job:
 
     @property
     def is_stopped(self) -> bool:
-        """True if nothing is expected of the job."""
+        """True if the job has no expected instants because of a stop."""
         stretch = self._stretch()
         return stretch is not None and isinstance(stretch.standing, Stopped)
 
@@ -350,7 +366,7 @@ class Job:
 
     @property
     def schedule(self) -> Schedule:
-        """Its schedule, complete: as it is in force, or, while no node runs, as it is declared."""
+        """The complete schedule: the one in force or, while no node runs, the declared one."""
         if self._app.is_running:
             stretch = self._stretch()
             if stretch is not None:
@@ -359,17 +375,16 @@ class Job:
         return schedule
 
     def next_run(self) -> datetime | None:
-        """Return the next instant that is to run; None if the job is stopped, finished or removed.
+        """Return the next instant that will run; None if the job is stopped, finished or removed.
 
-        While the job is paused without an end, its next instant is returned: the one that runs if the job is resumed
-        before that.
+        For a job that is paused without an end, return its next instant, which runs if the job is resumed before.
         """
         desk = self._desk
         following = desk.timeline.next_instant(desk.job(self.name).number, desk.now())
         return None if following is None else from_seconds(following // SECOND)
 
     def occurrences_between(self, start: InstantLike, end: InstantLike) -> list[datetime]:
-        """Its instants in `[start, end)` that are to run, by the versions that are in force then."""
+        """Return the instants in `[start, end)` that will run, by the versions in force then."""
         desk = self._desk
         number = desk.job(self.name).number
         expected = desk.timeline.expected(microseconds_of(start), microseconds_of(end), [number])
@@ -378,14 +393,14 @@ class Job:
         return [from_seconds(due.instant // SECOND) for due in expected if due.skipped is None]
 
     def __aiter__(self) -> AsyncIterator[ExecutionContext]:
-        """The occurrences that this node wins, one by one; see `contexts` for when each has succeeded."""
+        """Iterate over the occurrences that this node wins; see `contexts` for when each has succeeded."""
         if self._declaration.has_tasks:
             raise ConfigError(
                 f"job {self.name!r} has tasks of its own, which are run already; iterate a job without tasks"
             )
         return self._app._iterate(self.name)  # noqa: SLF001 - a handle is a part of its app
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     @property
     def _desk(self) -> Desk:

@@ -1,12 +1,12 @@
 """Record schedulers of a program: `app.records(…)` declares one, with its three jobs (SPEC E).
 
-`itinerary.records` knows records, logs, leases and handlers, and must not import this package. So a record scheduler is
-given a `Host`, which `Desks` is, and asks it.
+`itinerary.records` handles records, logs, leases and handlers, and must not import this package. So a record scheduler
+receives a `Host`, which `Desks` implements.
 
 **Three jobs (E9).** A record scheduler `folio` has the jobs `folio.pickup`, `folio.callbacks` and
-`folio.verifications`. All of them run one function, which sees by the name of its job what to do. The function has a
-name for each record scheduler, so a node that does not declare it leaves its jobs to other nodes (protocol rule 5). A
-missed tick is not repeated: the next one finds what is due.
+`folio.verifications`. All of them run one function, which decides by the name of its job. The function has a separate
+name for each record scheduler. So a node that does not declare one leaves its jobs to other nodes (protocol rule 5). A
+missed tick is not repeated: the next one finds the due records.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _TASK: Final = "cycle"
 
 
 class Desks:
-    """The desks of an app, and their host."""
+    """The record schedulers of an app, and their host."""
 
     def __init__(self, app: Itinerary) -> None:
         self._app = app
         self.declared: dict[str, DeskDeclaration] = {}
 
     def declare(self, desk: DeskDeclaration, rules: Rules) -> list[Declaration]:
-        """Keep a desk. Returns its three jobs."""
+        """Add a record scheduler, and return its three jobs."""
         if desk.name in self.declared:
             raise ConfigError(f"desk {desk.name!r} is declared already; give one of the two another name")
         function = rules.registry.register_internal(self.cycled, _function_name(desk.name))
@@ -59,7 +59,7 @@ class Desks:
         return jobs
 
     async def cycled(self, ctx: ExecutionContext) -> dict[str, int]:
-        """The task of all jobs of desks: a cycle is due. What it came to on this node is kept as its result."""
+        """Run a due cycle of a record scheduler, and return its counts on this node as the result of the task."""
         desk, _, cycle = ctx.job.rpartition(".")
         done = await self.ask(desk, lambda clerk: clerk.tick(Cycle(cycle)))
         counts: dict[str, int] = msgspec.structs.asdict(done)
@@ -84,11 +84,11 @@ class Desks:
 
 
 def _function_name(desk: str) -> str:
-    """The name that definitions of a desk's jobs have for their task: in a module that no other desk has."""
+    """Return the function name in the jobs of a record scheduler: in a module that no other one has."""
     module = desk if desk.isidentifier() and desk.isascii() else f"desk_{desk.encode().hex()}"
     return f"itinerary.records.desks.{module}:cycled"
 
 
 def job_name(desk: str, cycle: Cycle) -> str:
-    """The job of a cycle."""
+    """Return the job name of a cycle."""
     return f"{desk}.{cycle.value}"

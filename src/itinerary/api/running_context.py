@@ -1,15 +1,15 @@
 """`app.running()`: a node for as long as a block lasts.
 
-    async with app.running() as node:        the program's coroutines run on the loop that this is
+    async with app.running() as node:        the program's coroutines run on the current loop
     with app.running() as node:              a plain program: they run on a worker loop
 
-An error of the start is raised where the block begins. Leaving the block shuts the node down gracefully, whatever it is
-left by; whoever cancels the wait for that wants it to end at once. A node that could not go on is raised at the end of
-the block, or, where the block failed for that reason, is a note on its error.
+An error of the start is raised where the block begins. Leaving the block, also by an error, shuts the node down
+gracefully; cancelling the wait for that ends the node at once. If the node could not continue, the end of the block
+raises its error. If the block failed for that reason, the error of the node is a note on the error of the block.
 
 The shutdown has one deadline: `shutdown_grace_period` + `kill_grace` + 5 s. A node that has not ended by then is left
-behind in its daemon thread, and NodeError says what still runs. The signals belong to the program, which may want to
-hear of them while it waits here: so the main thread waits in turns (see `waiting`).
+behind in its daemon thread, and NodeError says what still runs. The program owns the signals, and may need to handle
+them during the wait. So the main thread waits in short steps (see `signal_safe_wait`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from itinerary.signal_safe_wait import result_of, wait_for
 __all__ = ["Running"]
 
 _JOIN_TIMEOUT: Final = 10.0
-"""How long the engine's thread may take to be gone when the node has ended, in seconds."""
+"""How long the node thread may take to exit after the node has ended, in seconds."""
 _LEFT_TIMEOUT: Final = 1.0
-"""How long it has if the node has not ended in time."""
+"""How long the node thread may take if the node has not ended in time, in seconds."""
 
 
 class Running:
-    """What `app.running()` returns: a node for as long as the block lasts."""
+    """The result of `app.running()`: a node for as long as the block lasts."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Running:
             overdue = _overdue(engine)
             engine.abandon()
         except asyncio.CancelledError:
-            engine.abandon()  # whoever cancels the wait for a graceful end wants it to end now
+            engine.abandon()  # cancelling the wait for a graceful end ends the node at once
             raise
         finally:
             await asyncio.to_thread(engine.join, _JOIN_TIMEOUT if overdue is None else _LEFT_TIMEOUT)
@@ -125,7 +125,7 @@ class Running:
 
 
 def _overdue(engine: Engine) -> NodeError:
-    """Say that the shutdown has taken longer than it may."""
+    """Return the error of a shutdown that exceeded its deadline."""
     limit = format_duration(engine.shutdown_timeout)
     return NodeError(
         f"the node has not ended within {limit} (shutdown_grace_period + kill_grace + 5 s), and is left behind; "
@@ -134,7 +134,7 @@ def _overdue(engine: Engine) -> NodeError:
 
 
 def _check(engine: Engine, error: BaseException | None) -> None:
-    """Say that the node could not go on; a program that failed for that reason is told so with its own error."""
+    """Raise the error of a node that could not continue, or add it as a note to the error of the block."""
     failure = engine.failure()
     if failure is not None and error is None:
         raise failure

@@ -1,4 +1,4 @@
-"""A node that runs, as the program that runs it sees it: what `async with app.running() as node` gives."""
+"""The handle of a running node, for the program that runs it: the result of `async with app.running() as node`."""
 
 from __future__ import annotations
 
@@ -27,58 +27,60 @@ T = TypeVar("T")
 
 
 class RunningNode:
-    """What can be asked of a running node. An occurrence is what `trigger` returned, its id, or a run id."""
+    """A running node. An occurrence is what `trigger` returned, its id, or a run id."""
 
     def __init__(self, app: Itinerary) -> None:
         self._app = app
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the node."""
         return self._app.configuration.name
 
     @property
     def store(self) -> str:
-        """The address of its store, without a password."""
+        """The URL of the store, without a password."""
         return self._app._engine.store_url  # noqa: SLF001 - a node is a part of its app
 
     @property
     def health(self) -> str | None:
-        """Where probes are answered and metrics published: `127.0.0.1:9187`; None: nowhere."""
+        """The address of probes and metrics: `127.0.0.1:9187`; None if there is none."""
         at = self._app._engine.health_at  # noqa: SLF001 - a node is a part of its app
         return None if at is None else str(at)
 
     @property
     def undeclared(self) -> UndeclaredJobs | None:
-        """The jobs that the source of the app no longer declares, and what became of them at the start; None if the
-        setting `undeclared` is not given."""
+        """The jobs that the source of the app no longer declares, and what the start did with them.
+
+        None if the setting `undeclared` is not given.
+        """
         return self._app._engine.undeclared  # noqa: SLF001 - a node is a part of its app
 
     @property
     def watched(self) -> Watched:
-        """The node, for those who look at it from another thread."""
+        """The node, for observers in other threads."""
         return self._app._engine  # noqa: SLF001 - a node is a part of its app
 
     @property
     def rules(self) -> Rules:
-        """What declarations are checked against here: which functions may be named above all."""
+        """The rules that check declarations here, such as the functions that may be named."""
         return self._app._rules  # noqa: SLF001 - a node is a part of its app
 
     def tally(self) -> Tally:
-        """What is counted of it, from now on, if it was not before."""
+        """Return the metric counters of the node, and start counting if that has not begun."""
         return self._app._engine.tally()  # noqa: SLF001 - a node is a part of its app
 
     def lent_store(self) -> Store:
-        """Its store, for somebody on another loop: everything that is asked of it is asked on the engine's."""
+        """Return the store for use on another loop. Every call runs on the node's event loop."""
         engine = self._app._engine  # noqa: SLF001 - a node is a part of its app
         return lent(engine.store, engine.submit)
 
     async def wait(self, occurrence: RunLike) -> Report:
-        """Wait until an occurrence has ended, on whichever node, and return what it came to."""
+        """Wait until an occurrence has ended, on any node, and return its report."""
         return await self._ask(lambda desk: desk.wait(occurrence))
 
     async def cancel(self, occurrence: RunLike, *, reason: str | None = None) -> bool:
-        """Ask an occurrence to end; who runs it ends it soon (O5). False if it has ended otherwise already."""
+        """Ask an occurrence to end; its node ends it soon (O5). False if it has ended otherwise already."""
         return await self._ask(lambda desk: desk.requests.cancel(occurrence, reason))
 
     async def replay(
@@ -90,9 +92,18 @@ class RunningNode:
         version: Literal["original", "current"] = "original",
         key: str | None = None,
     ) -> Run:
-        """Run an occurrence again, or these tasks of it, as the version that it ran with, or the one in force now. It
-        is a new occurrence, linked to the old one, and waits for its turn while another run of the job is in progress.
-        The same `key`, sent twice, is one replay."""
+        """Run an occurrence again, or some tasks of it.
+
+        The replay is a new occurrence, linked to the old one. While another run of the job is in progress, it waits in
+        the queue. Two calls with the same `key` make one replay.
+
+        Args:
+            occurrence: The occurrence, which has ended.
+            reason: Why; stored with the replay.
+            tasks: The tasks to run; None: all.
+            version: `original` for the version of the first run, `current` for the one in force.
+            key: The idempotency key.
+        """
         return await self._ask(lambda desk: desk.requests.replay(occurrence, reason, tasks, version, key))
 
     async def adjust(
@@ -110,15 +121,15 @@ class RunningNode:
         return await self._ask(lambda desk: desk.requests.adjust(occurrence, options, reason))
 
     async def occurrence(self, occurrence: RunLike) -> ActiveOccurrence | None:
-        """What this node's loop knows of one run: its state, its start, its last heartbeat, and what it waits for.
+        """Return this node's view of one run: its state, start, last heartbeat, and what it waits for.
 
         Returns:
-            None if this node does not have the run: another one does, or it has ended a while ago.
+            None if this node does not have the run: another node has it, or it ended some time ago.
         """
         return await self._ask(lambda desk: desk.occurrence(occurrence))
 
     async def job(self, name: str) -> JobStanding | None:
-        """What this node's loop knows of one job: the version in force, and the runs that this node has of it.
+        """Return this node's view of one job: the version in force, and the job's runs on this node.
 
         Returns:
             None if no version of the job is in force.
@@ -126,11 +137,11 @@ class RunningNode:
         return await self._ask(lambda desk: desk.standing(name))
 
     async def active(self) -> list[ActiveOccurrence]:
-        """What this node has in hand: claimed, waiting, running."""
+        """Return the active occurrences of this node: claimed, waiting, running."""
         return await self._ask(lambda desk: desk.active())
 
     async def statistics(self) -> NodeStatistics:
-        """How its loop, its inbox and its writes are."""
+        """Return the statistics of the loop, the inbox and the writes."""
         return await self._ask(lambda desk: desk.statistics())
 
     def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> Awaitable[T]:

@@ -1,6 +1,4 @@
-"""The alerts of a node, as its app starts them: with its store, its clock and its settings. And what commands ask:
-whether an alert would arrive, and that one is sent as a test.
-"""
+"""The alerts of a node, with its store, clock and settings; and the tests of receivers for the command line."""
 
 from __future__ import annotations
 
@@ -27,16 +25,16 @@ __all__ = ["Tested", "alerts_of", "reachable", "send_test"]
 
 
 class Tested(msgspec.Struct, frozen=True):
-    """One receiver that was tried."""
+    """The test result of a receiver."""
 
     receiver: int
-    """Its place in `alert_urls`, from 1."""
+    """The position in `alert_urls`, from 1."""
     why: str | None
-    """Why an alert does not arrive there; None if it does."""
+    """Why an alert does not reach the receiver; None if it does."""
 
     @property
     def sentence(self) -> str:
-        """What became of it, in words."""
+        """The result in words."""
         name = f"receiver {self.receiver} of alert_urls"
         return f"{name} can be reached" if self.why is None else f"alerts do not reach {name}: {self.why}"
 
@@ -48,7 +46,7 @@ async def reachable(configuration: Configuration) -> list[Tested]:
 
 
 async def send_test(configuration: Configuration, now: int) -> list[Tested]:
-    """Send each receiver an alert that says that it is a test. `now`: microseconds since the epoch."""
+    """Send a test alert to each receiver. `now` is in microseconds since the epoch."""
     webhook = _webhook(configuration)
     name = f"test:{uuid4()}"
     alert = Alert(
@@ -89,7 +87,7 @@ def _receivers(configuration: Configuration) -> list[Receiver]:
 
 
 def alerts_of(configuration: Configuration, store: Store, node: Node, log: Any) -> Alerts | None:
-    """The alerts of a node that has started; None if nobody wants to be told."""
+    """Return the alerts of a started node; None if no receiver is set."""
     if not configuration.alert_urls:
         return None
     assert node.number is not None, "it has started"

@@ -1,14 +1,14 @@
-"""Where settings come from: arguments > `ITINERARY_*` > a TOML file > defaults.
+"""Read settings: arguments > `ITINERARY_*` > a TOML file > defaults.
 
-    Itinerary(store="…")        what the program says
-    ITINERARY_STORE=…           what the environment says
-    jobs.toml                   the job file, if there is one: settings may stand above its jobs (see `jobfiles`)
+    Itinerary(store="…")        the arguments of the program
+    ITINERARY_STORE=…           the environment
+    jobs.toml                   the job file, if any: settings at its top level (see `jobs.job_file`)
     itinerary.toml              in the working directory, or where ITINERARY_CONFIG points
     defaults                    sqlite:///itinerary.db, UTC, the name of the machine
 
-They come together key by key, and whatever is wrong is said of the place where it was written: a file with its line, a
-variable, an argument. A key that nobody knows is an error with a suggestion, since a setting that is misspelt and
-silently ignored is found out about in the middle of the night.
+The sources are merged key by key. An error names the place of the wrong value: a file with its line, a variable, an
+argument. An unknown key is an error with a suggestion, since a misspelt setting that is silently ignored would be
+noticed only in an incident.
 
 `[defaults]` in the file are overrides for all jobs, the level above a job's own. Variables that begin with
 ITINERARY_SECRET_ are secrets and not settings; those that begin with ITINERARY_TEST_ are for the tests.
@@ -91,23 +91,23 @@ OWN_KEYS: Final = (
     "group",
     "allow_debugger",
 )
-"""What is said of a node beside the numbers that govern it."""
+"""The settings of a node besides its numeric settings."""
 SETTING_KEYS: Final = (*OWN_KEYS, "defaults", *Settings.__struct_fields__)
-"""What may stand in a file."""
+"""The keys that are allowed in a file."""
 _WEB: Final = "127.0.0.1:8321"
 _LISTED_MAX: Final = 1_000
 _URLS_MAX: Final = 20
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-"""What Kubernetes takes for the name of a namespace."""
+"""The syntax of a Kubernetes namespace."""
 _ACCOUNTS_MAX: Final = 2**32 - 1
-"""The last number means no user, or no group, to the system."""
+"""The number that means "no user" or "no group" to the system."""
 _SWITCHES: Final = {"true": True, "false": False}
 _BY_NAME: Final = "secret:"
-"""How a variable refers to a secret."""
+"""The prefix of a variable's value that refers to a secret."""
 
 
 class NodeSettings(TypedDict, total=False):
-    """The numbers that govern a node, as `Itinerary(…)` takes them; see the reference of settings for each."""
+    """The numeric settings of a node as arguments of `Itinerary(…)`; see the reference of settings for each."""
 
     pre_schedule_interval: DurationLike
     index_rebuild_interval: DurationLike
@@ -143,53 +143,53 @@ class NodeSettings(TypedDict, total=False):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was set, checked."""
+    """The complete, checked settings."""
 
     store: str
     timezone: str | None
     name: str
     allow_modules: tuple[str, ...]
-    """Modules from which a definition may name code (Q3), besides those that something was declared in."""
+    """Modules from which a definition may name code (Q3), besides the modules of declared functions."""
     allow_hosts: tuple[str, ...]
-    """Hosts that HTTP tasks may call though their addresses are not public (Q5)."""
+    """Hosts that HTTP tasks may call although their addresses are not public (Q5)."""
     secret_hosts: Mapping[str, tuple[str, ...]]
-    """The hosts that a secret may be sent to, by its name. A secret that is not named here is not bound."""
+    """The hosts that may receive a secret, by its name. A secret that is not named here is not bound to hosts."""
     pod_images: tuple[str, ...] | None
-    """Patterns of the images that pods may have; None: any."""
+    """Patterns of allowed pod images; None: any."""
     pod_namespaces: tuple[str, ...] | None
-    """The namespaces that pods may be in; None: any."""
+    """Namespaces that pods may use; None: any."""
     pod_service_accounts: tuple[str, ...] | None
-    """The service accounts that pods may run as; None: any."""
+    """Service accounts that pods may use; None: any."""
     pod_allow: tuple[str, ...]
-    """The rights on their machine that pods may ask for."""
+    """The rights on their machine that pods may request."""
     health: ListenAt | None
-    """Where probes and metrics are answered (U8); None: nowhere."""
+    """The address of probes and metrics (U8); None: no listener."""
     health_token: str | None
-    """The name of the secret that requests must carry there."""
+    """The name of the secret that requests to that address must carry."""
     web: ListenAt | None
-    """Where `itinerary up` serves the dashboard and the HTTP API (U10); None: nowhere."""
+    """The address of the dashboard and the HTTP API of `itinerary up` (U10); None: no server."""
     web_may_move: bool
-    """Whether another port will do if that one is taken, since nobody named it."""
+    """True if another port may be used when that one is taken, because the user named none."""
     web_names: tuple[str, ...]
-    """Further names by which browsers reach it: of a proxy, say."""
+    """Further host names of the dashboard in browsers, for example that of a proxy."""
     web_local: LocalScope | None
-    """What a caller of this machine may do without a token; None: operate, until the store has a token."""
+    """The scope of a caller on this machine without a token; None: operate, until the store has a token."""
     web_proxies: tuple[str, ...]
-    """Addresses and networks of proxies in front of it: what they say of a client's address counts."""
+    """Addresses and networks of trusted proxies, which may report the address of a client."""
     alert_urls: tuple[Value, ...]
-    """Where people are told of what went wrong (U12): URLs, or references to them."""
+    """The receivers of alerts (U12): URLs, or references to them."""
     alert_secret: str | None
-    """The name of the secret that alerts are signed with."""
+    """The name of the secret that signs alerts."""
     undeclared: Undeclared | None
-    """What becomes of jobs that their source no longer declares; None: nobody says."""
+    """The policy for jobs that their source no longer declares; None: not set."""
     pod_namespace: str | None
     """The namespace of pods that name none; None: the one of the credentials."""
     user: str | int | None
-    """Whom commands run as; None: whom the node runs as."""
+    """The user of commands; None: the user of the node."""
     group: str | int | None
-    """The group that commands have; None: that of `user`."""
+    """The group of commands; None: that of `user`."""
     allow_debugger: bool
-    """Whether other processes of the node's user may read its memory."""
+    """True if other processes of the node's user may read its memory."""
     settings: Settings
     defaults: Overrides
     """Overrides for all jobs."""
@@ -197,12 +197,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of all commands: `[defaults] env`."""
 
     def __repr__(self) -> str:
-        """Everything that was set, without the password of the store."""
+        """Return all settings, without the password of the store."""
         return without_hidden(super().__repr__())
 
     @property
     def task_policy(self) -> TaskPolicy:
-        """What this node allows its tasks."""
+        """The restrictions of tasks on this node."""
         return TaskPolicy(
             secret_hosts=SecretHosts({name: frozenset(hosts) for name, hosts in self.secret_hosts.items()}),
             pods=PodPolicy(
@@ -215,7 +215,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One place in which settings stand, and how it is called for each key."""
+    """A source of settings, with the name of the place for each key."""
 
     values: Mapping[str, object]
     called: Callable[[str], str]
@@ -227,7 +227,17 @@ def read_configuration(
     directory: Path,
     job_file: Source | None = None,
 ) -> Configuration:
-    """Everything that was set, from all places. Raises ConfigError, which begins with the place."""
+    """Read the settings from all sources.
+
+    Args:
+        arguments: The arguments of the program.
+        environ: The environment.
+        directory: The working directory.
+        job_file: The settings of the job file.
+
+    Raises:
+        ConfigError: A setting is not valid. The message begins with the place.
+    """
     above_jobs = () if job_file is None else (job_file,)
     sources = [_file(environ, directory), *above_jobs, _environment(environ), _arguments(arguments)]
     values: dict[str, object] = {}
@@ -244,7 +254,7 @@ def read_configuration(
 
 
 def blamed_key(error: str, given: Collection[str]) -> str | None:
-    """The key that an error is about: it begins with it, or, where two contradict each other, names both."""
+    """Return the key that an error concerns: its first word, or one of two that contradict each other."""
     first = re.split(r"[.:]", error, maxsplit=1)[0]
     if first in given:
         return first
@@ -254,7 +264,11 @@ def blamed_key(error: str, given: Collection[str]) -> str | None:
 
 
 def configured(values: Mapping[str, object]) -> Configuration:
-    """What these keys say, all others having their defaults. Raises ConfigError, which begins with the key."""
+    """Return the configuration with these keys, and defaults for all others.
+
+    Raises:
+        ConfigError: A setting is not valid. The message begins with the key.
+    """
     timezone = values.get("timezone")
     return Configuration(
         store=_text("store", values.get("store", DEFAULT_STORE)),
@@ -288,7 +302,7 @@ def configured(values: Mapping[str, object]) -> Configuration:
 
 
 def check_one(key: str, value: object) -> None:
-    """Raise ConfigError if a key cannot have this value, whatever the others are."""
+    """Raise ConfigError if a key cannot have this value, regardless of the others."""
     if key in Settings.__struct_fields__:
         check_setting(key, value)
     else:
@@ -309,7 +323,7 @@ def _defaults(given: object, timezone: object) -> Overrides:
 
 
 def _env(given: object) -> Mapping[str, object]:
-    """The variables of all commands, as they are written."""
+    """Return the variables of all commands, as written."""
     env = given.get("env", {}) if isinstance(given, Mapping) else {}
     try:
         read_environment(env)
@@ -352,7 +366,7 @@ def _urls(value: object) -> tuple[Value, ...]:
 
 
 def _secret_name(key: str, value: object) -> str | None:
-    """The name of a secret, which may be written as a reference, too."""
+    """Return the name of a secret, which may be written as a reference."""
     if value is None:
         return None
     found = read_value(key, {"secret": value} if isinstance(value, str) else value)
@@ -377,7 +391,7 @@ def _pod_namespace(value: object) -> str | None:
 
 
 def _account(key: str, value: object) -> str | int | None:
-    """Read a name or a number."""
+    """Read the name or number of an account."""
     match value:
         case None:
             return None
@@ -426,7 +440,7 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
 
 
 def _allowed(key: str, value: object) -> tuple[str, ...] | None:
-    """Read a list of what is allowed; None: nothing is said, so everything is."""
+    """Read a list of allowed values; None if it is not set, which allows every value."""
     return None if value is None else _texts(key, value)
 
 
@@ -434,7 +448,7 @@ def _networks(key: str, value: object) -> tuple[str, ...]:
     return tuple(str(read_network(key, text)) for text in _texts(key, value))
 
 
-# -- the places --------------------------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------------------------
 
 
 def _arguments(given: Mapping[str, object]) -> Source:
@@ -459,7 +473,7 @@ def _environment(environ: Mapping[str, str]) -> Source:
 
 
 def _from_text(variable: str, key: str, text: str) -> object:
-    """A value as a variable holds it: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
+    """Parse the value of a variable: lists with commas, limits as `api=5,mail=2`, numbers in digits."""
     match key:
         case (
             "store"

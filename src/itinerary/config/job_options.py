@@ -1,7 +1,7 @@
-"""What may be said of a job, a task and a single run, as keyword arguments: the types, for editors and type checkers.
+"""The options of a job, a task and a run as keyword arguments: types for editors and type checkers.
 
-What they mean and which level may set what is the model's affair (`model.overrides`), and it is checked there, whoever
-writes them. These are only so that `@app.job(…, overlap="skpi")` is underlined before it is run.
+`model.overrides` defines what the options mean and which level may set them, and checks them. The types here only make
+an editor underline `@app.job(…, overlap="skpi")` before the program runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RecoveryLike: TypeAlias = (
 
 
 class TaskOptions(TypedDict, total=False):
-    """What a task may override."""
+    """The options of a task."""
 
     failure: FailureLike
     retry: RetryLike
@@ -62,7 +62,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class PodOptions(TypedDict, total=False):
-    """What may be said of the pod of a function."""
+    """The options of the pod of a function."""
 
     image: str
     command: Sequence[str]
@@ -81,7 +81,7 @@ class PodOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """What one occurrence may override, until it starts."""
+    """The options of a run, until it starts."""
 
     mode: ModeLike
     failure: FailureLike
@@ -95,7 +95,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """What a job may override."""
+    """The options of a job."""
 
     timezone: str
     mode: ModeLike
@@ -117,6 +117,6 @@ class JobOptions(TypedDict, total=False):
 
 
 class DefaultOptions(JobOptions, total=False):
-    """What is said of all jobs."""
+    """The options of all jobs."""
 
     env: Mapping[str, str | Mapping[str, str]]

@@ -1,8 +1,8 @@
-"""A log line has a limit: whatever a task logs, its fields are cut before they are written out.
+"""The size limit of a log line: large fields are truncated before they are rendered.
 
-`ctx.log.info("done", rows=rows)` with a million rows would be rendered while no other thread of the node runs. Each
-field is measured first (`model.json_size`); what is too large is shown in part. Exceptions are written out by
-`executors.tracebacks`, which is bounded too.
+`ctx.log.info("done", rows=rows)` with a million rows would block all other threads of the node during rendering. So
+each field is measured first (`model.json_size`), and a large field is shown in part. `executors.tracebacks` renders
+exceptions, with a limit too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from itinerary.model.text import MESSAGE_MAX
 __all__ = ["FIELDS_MAX", "FIELD_MAX", "FieldsBounded", "exception_shown"]
 
 FIELD_MAX: Final = MESSAGE_MAX
-"""The longest field of a log line, in characters."""
+"""The maximum length of a field, in characters."""
 FIELDS_MAX: Final = 100
-"""The most fields of a log line."""
+"""The maximum number of fields in a log line."""
 
 
 class Hides(Protocol):
-    """What takes secrets out of a text."""
+    """An object that removes secrets from a text."""
 
     @property
     def longest(self) -> int: ...
@@ -34,10 +34,10 @@ class Hides(Protocol):
 
 
 class FieldsBounded:
-    """A structlog processor that cuts fields which are too large."""
+    """A structlog processor that truncates large fields."""
 
     def __init__(self, secrets: Hides) -> None:
-        """`secrets` are looked for where a text is cut, so that no part of one is left."""
+        """Create the processor. `secrets` hides secrets where a text is cut, so that no part of one remains."""
         self._secrets = secrets
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG002 - structlog's arguments
@@ -56,7 +56,7 @@ class FieldsBounded:
 
     def _cut(self, text: str) -> str:
         half, margin = FIELD_MAX // 2, max(self._secrets.longest - 1, 0)
-        # At the cut there may be a part of a secret, which is shorter than the longest of them.
+        # The cut may leave a part of a secret, which is shorter than the longest secret.
         first = self._secrets.hidden(text[: half + margin])
         last = self._secrets.hidden(text[-half - margin :])
         note = f"… {len(text) - 2 * half} characters left out …"
@@ -64,5 +64,5 @@ class FieldsBounded:
 
 
 def exception_shown(exc_info: tuple[type[BaseException], BaseException, TracebackType | None]) -> str:
-    """Write an exception out for a log line."""
+    """Render an exception for a log line."""
     return traceback_text(exc_info[1], exc_info[2])

@@ -1,11 +1,11 @@
-"""Logging, set up in one place (U9): one event name and its fields, for people or as JSON, to standard error.
+"""Set up logging (U9): event names with fields, for people or as JSON, to standard error.
 
 The command line and `app.run()` call `configure_logging`, unless the program has set structlog up by itself. An
-embedded engine leaves a program's logging alone: what it has to say goes to the standard logger `itinerary`, or to
-structlog where the program has configured that.
+embedded node does not change a program's logging: it logs to the standard logger `itinerary`, or to structlog if the
+program has configured that.
 
-The values of secrets (`ITINERARY_SECRET_…`) and the password of the store are taken out of every field
-(`itinerary.masking`). A field that is too large is shown in part (`log_bounds`).
+The values of secrets (`ITINERARY_SECRET_…`) and the password of the store are removed from every field
+(`itinerary.masking`). A large field is shown in part (`log_limits`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PASSWORD: Final = "PGPASSWORD"  # noqa: S105 - the name of a variable, not a pa
 
 
 class SecretsHidden:
-    """A processor that takes secrets out of an event: those of the environment, and all that was hidden since."""
+    """A processor that removes secrets from an event: those of the environment, and values that were hidden later."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._own = {value for name, value in environ.items() if _is_secret(name) and len(value) >= HIDDEN_MIN}
@@ -40,7 +40,7 @@ class SecretsHidden:
 
     @property
     def _values(self) -> list[str]:
-        """All values, the longest first."""
+        """The secret values, longest first."""
         if (others := hidden_values()) is not self._others:
             self._others = others
             self._all = sorted(self._own.union(others), key=len, reverse=True)
@@ -55,7 +55,7 @@ class SecretsHidden:
         return {key: self._hidden(value) for key, value in event.items()}
 
     def hidden(self, text: str) -> str:
-        """A text without the values of secrets."""
+        """Return a text without the values of secrets."""
         return without_hidden(text, self._values)
 
     def _hidden(self, value: Any) -> Any:
@@ -71,16 +71,16 @@ class SecretsHidden:
 
 
 def _is_secret(variable: str) -> bool:
-    """True if the value of an environment variable is a secret. The path of a secret's file is none."""
+    """True if the value of an environment variable is a secret. The path of a secret's file is not."""
     return variable == _PASSWORD or (variable.startswith(SECRET_PREFIX) and not variable.endswith(FILE_SUFFIX))
 
 
 def configure_logging(
     style: LogStyle = "human", *, level: int = logging.INFO, stream: TextIO | None = None, colors: bool | None = None
 ) -> None:
-    """Set structlog up for a program that is a node: one line an event, to standard error.
+    """Set structlog up for a program that is a node: one line per event, to standard error.
 
-    What the PostgreSQL driver has to say about connections that were lost is left out: the store says what that means.
+    Messages of the PostgreSQL driver about lost connections are suppressed: the store logs what they mean.
     """
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     stream = sys.stderr if stream is None else stream
@@ -108,14 +108,14 @@ def configure_logging(
 
 
 def _instants_shown(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001 - structlog's arguments
-    """What a task logs of its context are instants, mostly: as people read them, and not as Python writes them."""
+    """Render instants for people, and not as Python does: tasks mostly log instants of their context."""
     return {key: str(value) if isinstance(value, datetime) else value for key, value in event.items()}
 
 
 def engine_log(level: int | None = None) -> Any:
-    """Where the engine says what it does: the program's structlog, or, where there is none, the logger `itinerary`.
+    """Return the log of a node: the program's structlog if configured, else the logger `itinerary`.
 
-    With a `level`, what is below that is left out: a terminal that shows occurrences need not show each rebuilt index.
+    `level` suppresses lower levels: a terminal that shows occurrences need not show each rebuilt index.
     """
     if structlog.is_configured():
         if level is None:

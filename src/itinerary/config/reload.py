@@ -1,8 +1,8 @@
-"""Settings, read again while a node runs (U13): what it goes by from now on, and what waits for a restart.
+"""Reload settings while a node runs (U13): which take effect now, and which need a restart.
 
-Of what governs the node, `model.settings` says which can be changed live. Everything else that can be set stands for
-what the node was built on: where its store is, what it is called. The defaults of all jobs are part of the jobs: the
-store has them, and `itinerary apply` or a start changes them there.
+`model.settings` defines which numeric settings can change live. All other settings need a restart, for example the
+store and the name. The defaults of all jobs are part of the jobs: the store has them, and `itinerary apply` or a start
+changes them there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ __all__ = ["reread"]
 
 
 def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Reread]:
-    """What holds from now on, and what is to be said about it. Of what needs a restart only the names: a store's
-    address may have a password in it."""
+    """Return the new configuration and a report of the changes.
+
+    The report has only the names of settings that need a restart: the URL of a store may contain a password.
+    """
     found = reread_settings(now.settings, wanted.settings)
     before, after = _apart(now), _apart(wanted)
     names = [name for name in OWN_KEYS if getattr(before, name) != getattr(after, name)]
@@ -31,5 +33,5 @@ def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Re
 
 
 def _apart(configuration: Configuration) -> Configuration:
-    """The time zone is among the defaults of the jobs, too: it is told of once."""
+    """Return the configuration without the time zone in its job defaults, so that its change is reported only once."""
     return replace(configuration, defaults=replace(configuration.defaults, timezone=None))

@@ -1,20 +1,21 @@
-"""What will happen: the jobs of an app, on the real core, in no time (U5).
+"""Forecast the runs of an app's jobs with the real core, in simulated time (U5).
 
-    takes          how long tasks take: said, seen in a store, or assumed
-    stage          the core and the ledger, on which runs are played
-    episodes       from runs to what becomes of them, without playing the same thing twice
-    crowds         where more is due than the node has slots
-    forecasting    a window of time, and the outages in it
-    nights         wall clocks that are put forward or back
-    reporting      what it comes to
+    task_durations    how long tasks take: given by the user, measured in a store, or assumed
+    simulator         the core and the ledger, on which runs are simulated
+    isolated_runs     the outcomes of runs, without simulating the same situation twice
+    outcome_columns   the outcomes of runs, in columns
+    contention        periods in which more is due than the node has slots
+    forecast          a window of time with its outages
+    dst_changes       the effect of clock changes
+    report            the result
 
-`itinerary simulate` shows this. It is not `itinerary.simulate`, the tests' world of faults, in which several whole
-nodes crash, freeze and lose answers on a store for a day: that asks whether the engine is right. Here one node is
-there, or it is not, and nothing fails that is not said to: this asks whether the jobs are.
+`itinerary simulate` shows a forecast. The package `itinerary.simulate` is different: there the tests run several nodes
+that crash, freeze and lose answers, to verify the scheduler. Here one node is up or down, and nothing fails unless the
+user says so, to verify the jobs.
 
-What a forecast takes for granted: tasks succeed, and take as long as is said; conditions are met; nobody pauses,
-triggers or cancels anything; there is one node. Timeouts are the core's: a task that takes longer than it may fails,
-and is tried again as its job says.
+A forecast assumes that tasks succeed and take the given time, and that conditions are met. No user pauses, triggers or
+cancels anything, and there is one node. The core applies timeouts: a task that exceeds its timeout fails, and is
+retried as its job says.
 """
 
 from itinerary.forecast.forecast import Foreseen, Outage, foresee, staged

@@ -1,13 +1,13 @@
-"""Crowds: where more would be under way than the node has slots, everything is played together.
+"""Contention: periods in which more runs are active than the node has slots. All their runs are simulated together.
 
     ───┬──────────────────────────────┬────────► time
        │ some wait                    │
-     begin: the last quiet moment     until: the next one
+     begin: the last quiet instant    until: the next one
 
-A moment is *quiet* when nobody waits, and no family is in the middle of touching itself. What runs across it has its
-end already: nothing that comes later can change it. To what is played after that it is a slot that is taken until then.
+An instant is *quiet* when no run waits, and no family has overlapping runs. The end of a run that is active then is
+already known: no later run can change it. For the next simulation, such a run is only a slot that is taken until then.
 
-A crowd is remembered by its runs and by the slots that others take in the meantime.
+The result of a period is cached by its runs and by the slots that other runs take during it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["AllAlone", "Crowds"]
 
 _HORIZON: Final = 3_600 * SECOND
-"""How far a crowd is looked ahead at first: most are over by then, and an index of an hour is quickly made."""
+"""The first look-ahead of a period: most are shorter, and an index of one hour is built quickly."""
 _FOREVER: Final = int(np.iinfo(np.int64).max)
 
 
 class AllAlone(NamedTuple):
-    """What becomes of a run that nothing touches, by job."""
+    """The outcome of an isolated run, by job."""
 
     jobs: Numbers
-    """In order."""
+    """The jobs, in order."""
     lasting: Numbers
     states: Numbers
     is_restless: Which
-    """Whether it gives its slot back meanwhile, and needs it again."""
+    """True if the run releases its slot and needs it again."""
 
 
 class Crowds:
-    """Runs with the course that each takes if there are slots enough, and the course that they take as it is."""
+    """Runs with their outcomes: first as if slots were unlimited, then with the slots of the node."""
 
-    def __init__(  # noqa: PLR0913 - columns, of which each is needed
+    def __init__(  # noqa: PLR0913 - all columns are needed
         self,
         stage: Stage,
         runs: Runs,
@@ -57,8 +57,20 @@ class Crowds:
         others: Course,
         hear: Callable[[float], None],
     ) -> None:
-        """`families` and `groups` say of each run whose it is, and with whom it was played together; `others` are runs
-        that take up slots and get them in time."""
+        """Create the calculation.
+
+        Args:
+            stage: The simulator.
+            runs: The runs, by instant and then by job.
+            course: The outcomes with unlimited slots.
+            alone: The outcomes of isolated runs.
+            memory: The cache of earlier simulations.
+            families: The family of each run.
+            groups: The group that each run was simulated with.
+            delays: The delay of each run by jitter; None if there is none.
+            others: Runs that take slots, and always get them in time.
+            hear: Receives the progress, from 0 to 1.
+        """
         self._stage, self._runs, self._course, self._alone = stage, runs, course, alone
         self._delays, self._hear = delays, hear
         self._places = np.searchsorted(alone.jobs, runs.jobs)
@@ -71,12 +83,11 @@ class Crowds:
 
     @property
     def runs(self) -> Runs:
-        """All of them."""
+        """The runs."""
         return self._runs
 
     def unquiet(self) -> tuple[Which, Numbers]:
-        """Which runs are not quiet for themselves, and until when: the restless, and those whose jitter holds them
-        back."""
+        """Return which runs are not quiet by themselves, and until when: restless runs, and runs delayed by jitter."""
         restless = self._alone.is_restless[self._places]
         if self._delays is None:
             return restless, self._course.ends
@@ -85,11 +96,11 @@ class Crowds:
 
     @property
     def alone(self) -> AllAlone:
-        """What becomes of each job alone."""
+        """The outcome of an isolated run, by job."""
         return self._alone
 
     def decide(self) -> Course:
-        """What becomes of every run."""
+        """Return the outcomes of all runs."""
         if not len(self._runs):
             return self._course
         crowded_at = self._crowded(slice(None))
@@ -100,10 +111,10 @@ class Crowds:
             self._hear(first / len(self._runs))
         return self._course
 
-    # -- where they are ----------------------------------------------------------------------------------------------
+    # -- find the periods --------------------------------------------------------------------------------------------
 
     def _next(self, crowded_at: Numbers, done_until: int) -> int | None:
-        """When the next one begins, as things are by now: what was delayed may be in the way of what comes."""
+        """Return the start of the next period. Runs that were delayed before may cause a new one."""
         instants = self._runs.instants
         low = int(np.searchsorted(instants, done_until - self._longest))
         high = int(np.searchsorted(instants, done_until, "right"))
@@ -118,8 +129,10 @@ class Crowds:
         return int(later[0]) if len(later) else None
 
     def _crowded(self, which: slice) -> Numbers:
-        """The moments at which somebody begins while more are under way than there are slots. What is skipped since
-        another runs needs a slot as well, to find that out."""
+        """Return the instants at which a run starts while more are active than there are slots.
+
+        A run that is skipped because of overlap counts too: the node needs a slot to decide that.
+        """
         starts, ends = self._course.starts[which], self._course.ends[which]
         starts = np.where(starts == NEVER, ends, starts)
         if not len(starts):
@@ -130,14 +143,14 @@ class Crowds:
         begins = np.concatenate([starts, other_starts[near]])
         finishes = np.sort(np.concatenate([ends, other_ends[near]]))
         begins.sort()
-        # At one moment, who comes is counted before who goes: if they do not touch, it costs nothing but time.
+        # Starts count before ends of the same instant. If no run waits, that costs only computing time.
         under_way = np.arange(1, len(begins) + 1) - np.searchsorted(finishes, begins, "left")
         return begins[under_way > self._stage.settings.max_concurrent_jobs]
 
-    # -- playing -----------------------------------------------------------------------------------------------------
+    # -- simulate ----------------------------------------------------------------------------------------------------
 
     def _play(self, first: int) -> int:
-        """Play from a run on, and say when nobody waited any more."""
+        """Simulate from a run on, and return the instant at which no run waits."""
         begin = int(self._runs.instants[first])
         taken = self._taken(first, begin)
         crowd = self._remembered(first, taken) or self._played(first, taken)
@@ -147,7 +160,7 @@ class Crowds:
         return begin + crowd.until
 
     def _taken(self, first: int, begin: int) -> _Taken:
-        """The slots that others take, from then on: how many at first, and when one more is, or is free again."""
+        """Return the slots that other runs take from `begin` on: the first number, and the changes."""
         low = int(np.searchsorted(self._runs.instants, begin - self._longest))
         starts, ends = self._course.starts[low:first], self._course.ends[low:first]
         mine = ends[(starts != NEVER) & (starts < begin) & (ends > begin)]
@@ -196,26 +209,26 @@ class Crowds:
 
 
 class _Taken(NamedTuple):
-    """Slots that others take."""
+    """Slots that other runs take."""
 
     first: int
-    """How many, at first."""
+    """The number at first."""
     moments: Numbers
-    """When that changes, from the first instant on."""
+    """The instants of changes, relative to the first instant."""
     steps: Numbers
 
     def told(self, begin: int) -> Taken:
-        """The same, as a stage wants it."""
+        """Return the slots in the form of the simulator."""
         return self.first, list(zip((self.moments + begin).tolist(), self.steps.tolist(), strict=True))
 
     def key(self, until: int) -> bytes:
-        """What matters of it up to a moment."""
+        """Return the cache key of the slots up to an instant."""
         inside = self.moments <= until
         return self.first.to_bytes(8, "little") + self.moments[inside].tobytes() + self.steps[inside].tobytes()
 
 
 class _Quiet:
-    """Moments at which nobody waits and no family touches itself: there what is played together begins and ends."""
+    """The instants at which no run waits and no family has overlapping runs. Simulations begin and end there."""
 
     def __init__(self, crowds: Crowds, families: Numbers, groups: Numbers) -> None:
         self._runs, self._alone = crowds.runs, crowds.alone
@@ -227,8 +240,7 @@ class _Quiet:
         self._last_quiet = np.maximum.accumulate(np.where(is_quiet, np.arange(len(self._batches)), -1))
 
     def _chains(self, groups: Numbers, unquiet: Which, until: Numbers) -> tuple[Numbers, Numbers]:
-        """The times from the first to the last run of those that were played together, and those of runs that are
-        not quiet for themselves; what overlaps is one."""
+        """Return the merged time ranges of runs that were simulated together, and of runs that are not quiet."""
         _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         lows, highs = np.full(len(sizes), _FOREVER), np.zeros(len(sizes), np.int64)
         np.minimum.at(lows, numbers, self._runs.instants)
@@ -243,7 +255,7 @@ class _Quiet:
         return lows[apart], highs[np.concatenate([apart[1:], [True]])]
 
     def begin(self, at: int, done_until: int) -> int:
-        """The run to begin with for a crowd at that moment: the last quiet one before it, of what is not done yet."""
+        """Return the first run to simulate for contention at `at`: from the last quiet instant, after `done_until`."""
         batch = int(np.searchsorted(self._batches, at, "right")) - 1
         after = int(np.searchsorted(self._batches, done_until, "right"))
         batch = max(int(self._last_quiet[batch]), after)
@@ -254,7 +266,7 @@ class _Quiet:
         return place < 0 or int(self._high[place]) <= moment
 
     def is_after(self, first: int, course: Course, begin: int, moment: int) -> bool:
-        """Whether a moment is quiet after runs that went like this."""
+        """True if an instant is quiet after runs with these outcomes."""
         if not self._is_between_chains(moment):
             return False
         ends = course.ends + begin
@@ -262,7 +274,7 @@ class _Quiet:
         return not (touches & (ends > moment)).any()
 
     def watching(self, first: int) -> Enough:
-        """Whether a moment of a performance that began with a run is quiet; nobody waits then."""
+        """Return the predicate that ends a simulation at a quiet instant. The simulator calls it when no run waits."""
         later: dict[tuple[int, int], int] = {}
 
         def is_enough(now: int, rows: Sequence[OccurrenceRow]) -> bool:
@@ -282,14 +294,14 @@ class _Quiet:
         return is_enough
 
     def _next(self, first: int, job: int, instant: int) -> int:
-        """When the family of a run has its next one."""
+        """Return the next instant of the family of a run."""
         low = first + int(np.searchsorted(self._runs.instants[first:], instant))
         high = first + int(np.searchsorted(self._runs.instants[first:], instant, "right"))
         return int(self._next_of_family[low + int(np.searchsorted(self._runs.jobs[low:high], job))])
 
 
 def _next_of(families: Numbers, instants: Numbers) -> Numbers:
-    """When the family of each run has its next one; the end of time if there is none, or it has no family."""
+    """Return the next instant of each run's family; the largest number if there is none, or the run has no family."""
     order = np.lexsort((instants, families))
     following = np.full(len(instants), _FOREVER)
     same = families[order][1:] == families[order][:-1]

@@ -1,10 +1,10 @@
-"""The nights on which a wall clock is put forward or back, and what they do to the jobs that go by it (S8).
+"""Clock changes of time zones, and their effect on jobs with local times (S8).
 
-    put forward    some readings are left out: a time among them is skipped, or moved to the first moment after
-    put back       some readings come twice: a time among them happens once, or twice
+    forward    some local times do not exist: a time among them is skipped, or moved to the first instant after
+    back       some local times occur twice: a time among them runs once, or twice
 
-What a job would have had is read off its schedule as if its zone had no such nights. What follows real time, a job that
-is due every quarter of an hour, say, has the same instants all the same, and is not told of.
+The expected times of a job come from its schedule in the same zone without changes. A job with a steady interval, for
+example every quarter of an hour, has the same instants in both, and is not reported.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ __all__ = ["Affected", "Night", "nights_in"]
 
 
 class Affected(msgspec.Struct, frozen=True):
-    """A job that has a time in it."""
+    """A job with a time in a clock change."""
 
     job: str
     readings: int
-    """How many of its times are among the readings that are left out, or come twice."""
+    """The number of its local times that do not exist, or occur twice."""
     instants: int
-    """How many instants it has for them."""
+    """The number of its instants for those times."""
     what: str
 
 
 class Night(msgspec.Struct, frozen=True):
-    """A night on which a wall clock is put forward or back."""
+    """A clock change of a zone."""
 
     zone: str
     at: int
-    """In microseconds since the epoch."""
+    """The instant, in microseconds since the epoch."""
     forward: int
-    """By how many seconds; less than nothing: it is put back."""
+    """The shift in seconds; negative if the clock goes back."""
     jobs: tuple[Affected, ...]
 
 
@@ -52,13 +52,13 @@ class _Job(NamedTuple):
 
 
 def nights_in(timeline: Timeline, start: int, end: int) -> tuple[Night, ...]:
-    """The nights of `[start, end)`, of all zones that some job goes by, in order."""
+    """Return the clock changes in `[start, end)` of all zones that jobs use, in order."""
     by_zone: dict[str, list[_Job]] = {}
     for number, row in timeline.jobs.items():
         try:
             schedule = timeline.schedule(number, row.version)
         except ItineraryError:
-            continue  # its gap is told elsewhere
+            continue  # its gap is reported elsewhere
         for name in schedule.zone_names():
             by_zone.setdefault(name, []).append(_Job(row.name, schedule))
     found = []

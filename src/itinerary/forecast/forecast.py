@@ -1,12 +1,12 @@
-"""The whole of a forecast: a window of time, the outages in it, and what becomes of every instant.
+"""A complete forecast: a window of time with its outages, and the outcome of every instant.
 
     ── up ──────────┤ outage ├── up ─────────────────┤ outage ├── up ──►
-     `episodes`      nobody   │ what is made up for,   …
-                     is there │ and what is due meanwhile, until that is through: one performance
-                              └ then `episodes` again
+     `isolated_runs` no node  │ recovery, and the runs that are due
+                              │ until it has finished: one simulation
+                              └ then `isolated_runs` again
 
-When a node goes, what it runs is orphaned, or runs again afterwards if its job says so; what waited to start is made up
-for with the rest, unless its job is to miss what is missed.
+When a node goes down, its runs are orphaned, or run again afterwards if the job says so. Runs that waited are recovered
+with the rest, unless the job marks missed runs as missed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _PIECE: Final = 86_400 * SECOND
 
 
 class Outage(NamedTuple):
-    """A time `[start, end)` in which nobody is there."""
+    """A time `[start, end)` without a running node."""
 
     start: int
     end: int
 
 
 class Foreseen(NamedTuple):
-    """What becomes of everything that is due in a window: a row for each occurrence, by instant and then by job."""
+    """The outcomes of all instants in a window: a row for each occurrence, by instant and then by job."""
 
     start: int
     end: int
@@ -59,10 +59,10 @@ class Foreseen(NamedTuple):
     course: Course
     is_recovery: Which
     counts: Numbers
-    """For how many instants it answers: more than one, if it is compressed, or a stretch."""
+    """The number of instants of each row: more than one for a compressed run or a collapsed range."""
     gaps: tuple[Gap, ...]
     made_up_at: tuple[int, ...]
-    """Of each outage, when all was made up for."""
+    """The end of recovery after each outage."""
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -71,7 +71,7 @@ class Foreseen(NamedTuple):
 async def staged(
     register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, takes: Takes
 ) -> Stage:
-    """A stage for the jobs that somebody registers, at that moment."""
+    """Return a simulator with the jobs that `register` registers at `start`."""
     engine = MemoryEngine(lambda: start)
     store = EngineStore(engine)
     await store.open()
@@ -88,7 +88,15 @@ def foresee(
     outages: Sequence[Outage] = (),
     hear: Callable[[float], None] = lambda _: None,
 ) -> Foreseen:
-    """What becomes of everything that is due in `[start, end)`."""
+    """Return the outcomes of all instants in `[start, end)`.
+
+    Args:
+        stage: The simulator.
+        start: The start of the window, in microseconds.
+        end: The end of the window, in microseconds.
+        outages: The outages in the window.
+        hear: Receives the progress, from 0 to 1.
+    """
     outages = _checked(outages, start, end)
     runs, gaps = _expected(stage, start, end)
     parts: list[_Part] = []
@@ -99,7 +107,7 @@ def foresee(
     for number, (since, until) in enumerate(zip(bounds[0::2], bounds[1::2], strict=True)):
         low, high = np.searchsorted(runs.instants, (since, until)).tolist()
         some = Runs(runs.jobs[low:high], runs.instants[low:high])
-        part = _Segment(stage, some, memory, lambda done: hear((low + done * (high - low)) / max(len(runs), 1)))  # noqa: B023 - it is called in this turn
+        part = _Segment(stage, some, memory, lambda done: hear((low + done * (high - low)) / max(len(runs), 1)))  # noqa: B023 - called in this iteration
         if backlog is not None:
             made_up_at.append(part.make_up(backlog))
         part.go_on()
@@ -151,19 +159,19 @@ class _Part(NamedTuple):
 
 
 class _Segment:
-    """A time in which a node is there."""
+    """A time in which a node runs."""
 
     def __init__(self, stage: Stage, runs: Runs, memory: Memory, hear: Callable[[float], None]) -> None:
         self._stage, self._runs, self._memory, self._hear = stage, runs, memory, hear
         self._first = 0
-        """What comes before is part of what was made up for."""
+        """The position of the first run after recovery; recovery includes the earlier ones."""
         none = np.zeros(0, np.int64)
         self._made = _Part(none, none, Course.empty(0), none.astype(np.bool_), none)
         self._live = Course.empty(0)
         self._gone = np.zeros(0, np.bool_)
 
     def make_up(self, backlog: Backlog) -> int:
-        """Make up for an outage, and say when that is done."""
+        """Simulate the recovery from an outage, and return its end."""
         performance = self._stage.play(self._runs, backlog=backlog, is_enough=self._is_made_up())
         rows = performance.rows
         self._first = performance.size
@@ -184,7 +192,7 @@ class _Segment:
         return int(course.ends[is_recovery].max(initial=backlog.end))
 
     def _is_made_up(self) -> Enough:
-        """Whether nothing is left of a backlog, and no family touches itself."""
+        """Return the predicate that ends recovery: no backlog is left, and no family has overlapping runs."""
         runs = self._runs
         families = family_numbers(self._stage, np.unique(runs.jobs))
         family_of = dict(zip(np.unique(runs.jobs).tolist(), families.tolist(), strict=True))
@@ -205,14 +213,14 @@ class _Segment:
         return is_enough
 
     def go_on(self) -> None:
-        """Everything that is due after that."""
+        """Simulate the runs after recovery."""
         rest = Runs(self._runs.jobs[self._first :], self._runs.instants[self._first :])
         self._live = Episodes(
             self._stage, rest, memory=self._memory, others=self._made.course, hear=self._hear
         ).decide()
 
     def cut_off(self, at: int) -> tuple[Wanted, ...]:
-        """The node goes: what it runs is orphaned; and what is to be made up for, from what it ran and what waited."""
+        """End the node: orphan its runs, and return the claims that the next start must recover."""
         rest = self._all()
         starts, ends, states = rest.course
         wanted = []
@@ -263,7 +271,7 @@ class _Segment:
         return self._made
 
     def result(self) -> _Part:
-        """All rows of it."""
+        """Return all rows."""
         whole = self._all()
         if not self._gone.any():
             return whole

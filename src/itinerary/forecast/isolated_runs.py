@@ -1,20 +1,19 @@
-"""From runs to what becomes of them, without playing the same thing twice.
+"""The outcomes of runs, without simulating the same situation twice.
 
-A month of a thousand jobs is half a million runs, and to play one of them costs as much as it costs a node. But a run
-can only be touched by others through three things: its job's slot, a limit, and the slots of the node. So
+A month of a thousand jobs has half a million runs, and simulating one costs as much as a node spends on it. But runs
+can affect each other only through three things: the overlap slot of the job, a limit, and the slots of the node. So
 
-    1  alone       each job is played once, and every run of it is taken to go like that
-    2  families    jobs that share a limit, and else a job for itself, unless it may overlap: where two runs of a family
-                   are under way at a time they are played together, for as long as something is under way
-    3  crowds      where more are under way than the node has slots, everything is played together (`crowds`)
+    1  isolated      each job is simulated once, and all its runs first get that outcome
+    2  families      jobs that share a limit, or one job without overlap: if two runs of a family are active at the same
+                     time they are simulated together, until none is active
+    3  contention    if more runs are active than the node has slots, all are simulated together (`contention`)
 
-Why that is right: while nobody waits, no family touches itself and there are slots enough, the core decides about each
-run without looking at the others. Suppose not, and take the first moment at which it would have decided otherwise:
-somebody would have found a slot taken then. But whatever takes a slot up to that moment was counted.
+Correctness: while no run waits, no family has overlapping runs and slots are free, the core decides about each run
+without the others. Proof by contradiction: at the first instant of a different decision, a run would find a slot taken.
+But all runs that take a slot up to that instant were counted.
 
-And why that is quick: what is played comes to the same whenever the same jobs are due at the same distances and the
-same slots are free, whatever the hour. So it is remembered by these, and what the next hour or the next day has again
-is not played again.
+Speed: a simulation has the same result whenever the same jobs are due at the same distances and the same slots are
+free, at any time of day. So results are cached by these values, and the next hour or day is not simulated again.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["Episodes"]
 
 _CUT_ROUNDS: Final = 12
-"""After so many rounds what was played together stays together, so that there is an end to it."""
+"""The number of rounds after which runs that were simulated together stay together, so that the loop ends."""
 _ENDLESS: Final = 3_600 * SECOND
-"""A family that touches itself for longer than this is in no crowd: it is taken to get its slots in time."""
+"""A family whose runs overlap for longer than this is excluded from contention: its runs get their slots in time."""
 _BEFORE_CROWDS: Final = 0.3
-"""Which part of the work is done by then, as far as people are told."""
+"""The progress that is reported before contention is simulated."""
 
 
 class Episodes:
-    """Runs on a stage, and what becomes of them."""
+    """Runs and their outcomes."""
 
     def __init__(
         self,
@@ -53,8 +52,15 @@ class Episodes:
         others: Course | None = None,
         hear: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """`runs` are by instant and then by job. `memory` is of what was played before on this stage. `others` are
-        under way beside them, and take up slots. `hear` is told which part of the work is done."""
+        """Create the calculation.
+
+        Args:
+            stage: The simulator.
+            runs: The runs, by instant and then by job.
+            memory: The cache of earlier simulations on this simulator.
+            others: Other active runs, which take slots.
+            hear: Receives the progress, from 0 to 1.
+        """
         self._stage, self._runs, self._hear = stage, runs, hear
         self._others = Course.empty(0) if others is None else others
         self.course = Course.empty(len(runs))
@@ -62,18 +68,18 @@ class Episodes:
         self._families = family_numbers(stage, self._jobs)
         self._delays = _delays(stage, runs, self._jobs, self._places)
         self._group = np.arange(len(runs))
-        """To which episode a run belongs, as the place of that one's first run."""
+        """The episode of each run, as the position of its first run."""
         self._memory = Memory() if memory is None else memory
 
     def decide(self) -> Course:
-        """What becomes of every run."""
+        """Return the outcomes of all runs."""
         if len(self._runs):
             alone = self._each_alone()
             self._families_together()
             self._all_together(alone)
         return self.course
 
-    # -- each job alone ----------------------------------------------------------------------------------------------
+    # -- isolated jobs -----------------------------------------------------------------------------------------------
 
     def _each_alone(self) -> AllAlone:
         found = [self._stage.alone(JobNumber(number)) for number in self._jobs.tolist()]
@@ -92,7 +98,7 @@ class Episodes:
     # -- families ----------------------------------------------------------------------------------------------------
 
     def _families_together(self) -> None:
-        """Play together what touches in a family, until nothing does that was not played together."""
+        """Simulate overlapping runs of a family together, until no other runs overlap."""
         families = self._families[self._places]
         members = np.flatnonzero(families)
         order = members[np.lexsort((self._runs.instants[members], families[members]))]
@@ -107,10 +113,10 @@ class Episodes:
                 self._hear(_BEFORE_CROWDS * number / len(touching))
 
     def _touching(self, order: Numbers, families: Numbers) -> list[Numbers]:
-        """The runs that touch, of each family, and are not all of one episode."""
+        """Return the overlapping runs of each family that are not all in one episode."""
         begin = int(self._runs.instants[0])
         starts, ends = self._runs.instants[order] - begin, self.course.ends[order] - begin
-        # Families one behind the other on one line, so far apart that no end reaches into the next.
+        # Put the families one after the other on one axis, far enough apart that no end reaches into the next.
         offsets = families * (int(ends.max()) + 1)
         reached = np.maximum.accumulate(ends + offsets)
         bounds = np.flatnonzero(starts[1:] + offsets[1:] > reached[:-1]) + 1
@@ -132,7 +138,7 @@ class Episodes:
             first += episode.size
 
     def _remembered(self, runs: Runs, delays: Numbers | None, first: int) -> Together | None:
-        """What such runs came to before: the same ones, and nothing more before it was over."""
+        """Return the cached outcome of the same runs, if no other run follows before their end."""
         since = runs.instants[first]
         for size, by_key in self._memory.families[int(runs.jobs[first])].items():
             last = first + size
@@ -151,7 +157,7 @@ class Episodes:
         self._memory.families[int(runs.jobs[first])].setdefault(episode.size, {})[key] = episode
         return episode
 
-    # -- crowds ------------------------------------------------------------------------------------------------------
+    # -- contention --------------------------------------------------------------------------------------------------
 
     def _all_together(self, alone: AllAlone) -> None:
         apart = self._endless()
@@ -175,7 +181,7 @@ class Episodes:
             column[joint] = found
 
     def _endless(self) -> Which:
-        """Which runs are of a family that touches itself for too long."""
+        """Return which runs belong to a family whose runs overlap for too long."""
         lasts = np.zeros(len(self._runs), np.int64)
         np.maximum.at(lasts, self._group, self._runs.instants)
         endless = lasts - self._runs.instants > _ENDLESS
@@ -183,7 +189,7 @@ class Episodes:
 
 
 def family_numbers(stage: Stage, jobs: Numbers) -> Numbers:
-    """The family of each of these jobs; 0 of those that touch nobody, not even themselves."""
+    """Return the family of each job; 0 for a job that affects no other run, not even its own."""
     families = np.zeros(len(jobs), np.int64)
     by_limit: dict[str, int] = {}
     for place, number in enumerate(jobs.tolist()):
@@ -202,7 +208,7 @@ def family_numbers(stage: Stage, jobs: Numbers) -> Numbers:
 
 
 def _delays(stage: Stage, runs: Runs, jobs: Numbers, places: Numbers) -> Numbers | None:
-    """How much later than its instant each run is due; None if all are due on time."""
+    """Return the delay of each run after its instant; None if all are due on time."""
     plans = [stage.plan(JobNumber(number)) for number in jobs.tolist()]
     shaken = np.array([plan.jitters for plan in plans], np.bool_)
     if not shaken.any():

@@ -1,4 +1,4 @@
-"""What becomes of runs, in columns beside theirs."""
+"""The outcomes of runs, as columns parallel to those of the runs."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Numbers: TypeAlias = NDArray[np.int64]
 Which: TypeAlias = NDArray[np.bool_]
 
 STATES: Final = tuple(OccurrenceState)
-"""A state is a number here: its place in this."""
+"""The states; a state is represented by its position here."""
 NEVER: Final = -1
-"""The start of what never started."""
+"""The start of a run that never started."""
 CODES: Final = {state: number for number, state in enumerate(STATES)}
 
 
 class Course(NamedTuple):
-    """What becomes of runs, in columns beside theirs."""
+    """The outcomes of runs, as columns parallel to those of the runs."""
 
     starts: Numbers
-    """NEVER: it did not start."""
+    """The starts; NEVER for a run that did not start."""
     ends: Numbers
     states: Numbers
 
     @classmethod
     def empty(cls, count: int) -> Course:
-        """Room for so many."""
+        """Return columns for `count` runs."""
         return cls(np.full(count, NEVER), np.zeros(count, np.int64), np.zeros(count, np.int64))
 
     @classmethod
     def of(cls, performance: Performance, since: int) -> Course:
-        """What came of a performance, with its times counted from a moment; what still runs ends NEVER."""
+        """Return the outcomes of a simulation, with times relative to `since`. An active run ends NEVER."""
         rows = performance.rows
         starts = [NEVER if row.started_at is None else row.started_at - since for row in rows]
         ends = [NEVER if row.ended_at is None else row.ended_at - since for row in rows]
@@ -46,37 +46,37 @@ class Course(NamedTuple):
         return cls(np.array(starts, np.int64), np.array(ends, np.int64), np.array(states, np.int64))
 
     def write(self, into: Course, places: Numbers | slice, since: int) -> None:
-        """Enter these into other columns, as times that count from that moment."""
+        """Write these outcomes into other columns, with times relative to `since`."""
         into.starts[places] = np.where(self.starts == NEVER, NEVER, self.starts + since)
         into.ends[places] = self.ends + since
         into.states[places] = self.states
 
 
 class Memory:
-    """What was played before, by what it was: of families, and of crowds."""
+    """The cache of earlier simulations: of families, and of contention."""
 
     def __init__(self) -> None:
         self.families: defaultdict[int, dict[int, dict[bytes, Together]]] = defaultdict(dict)
-        """By the first job, then by how many runs there are, then by what these are."""
+        """By the first job, then by the number of runs, then by the runs."""
         self.crowds: defaultdict[int, dict[tuple[int, int], dict[bytes, Together]]] = defaultdict(dict)
-        """By the first job, then by how many runs there are and how long it lasts, then by what these are."""
+        """By the first job, then by the number of runs and the duration, then by the runs."""
 
 
 class Together(NamedTuple):
-    """Runs that were played together."""
+    """Runs that were simulated together."""
 
     until: int
-    """When nothing was under way any more, or nobody waited any more, from their first instant on."""
+    """The end of the simulation, relative to the first instant: no run was active, or no run waited."""
     course: Course
 
     @property
     def size(self) -> int:
-        """How many there were."""
+        """The number of runs."""
         return len(self.course.starts)
 
 
 def key_of(runs: Runs, delays: Numbers | None, first: int, last: int) -> bytes:
-    """Runs as they are remembered: which jobs, and how far from each other."""
+    """Return the cache key of runs: their jobs, and their distances."""
     parts = [runs.jobs[first:last], runs.instants[first:last] - runs.instants[first]]
     if delays is not None:
         parts.append(delays[first:last])

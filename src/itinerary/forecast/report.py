@@ -1,4 +1,4 @@
-"""What a forecast comes to: load, overlaps, waits, nights, outages. Instants are text, durations are seconds."""
+"""The result of a forecast: load, overlaps, waits, clock changes, outages. Instants are text, durations are seconds."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ __all__ = ["Forecast", "Load", "Occurrence", "OutageTold", "Overlaps", "Recovere
 
 _MINUTE: Final = 60 * SECOND
 _CHART_PARTS: Final = 48
-"""A chart of so many parts, indented, fits any terminal."""
+"""The number of parts of the chart; with indentation, it fits any terminal."""
 _P95: Final = 95
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is under way."""
+    """The load of the node."""
 
     peak: int
-    """The most that run in one minute."""
+    """The largest number of active runs in one minute."""
     peak_at: str
     at_once: int
-    """The most that run at one moment."""
+    """The largest number of active runs at one instant."""
     p95: float
-    """In nineteen minutes of twenty there are no more."""
+    """The number of active runs that 95 % of the minutes do not exceed."""
     busiest_minute: str
-    """In which the most begin."""
+    """The minute with the most starts."""
     starts_in_it: int
     slots: int
     chart: tuple[int, ...]
-    """The most under way in a minute, of each of sixty equal parts of the time."""
+    """The largest number of active runs in a minute, for each of sixty equal parts of the window."""
 
 
 class Overlaps(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +53,13 @@ class Overlaps(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     overlap: Overlap
     count: int
-    """How often."""
+    """The number of such instants."""
     of: int
     what: str
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True):
-    """A job whose runs wait for a slot of the node, or a share of a limit."""
+    """A job whose runs wait for a slot of the node, or for a share of a limit."""
 
     job: str
     count: int
@@ -68,34 +68,34 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a strategy makes of an outage: of one job, or of all."""
+    """The result of a recovery strategy after an outage: for one job, or for all."""
 
     strategy: Recovery
     runs: int
     missed: int
     compressed: int = 0
-    """How many instants are answered for by a run of another one."""
+    """The number of instants that a run of another instant covers."""
     job: str = ""
 
 
 class OutageTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which nobody is there."""
+    """An outage in the report."""
 
     start: str
     end: str
     due: int
     orphaned: int
-    """How many runs it ends in the middle."""
+    """The number of runs that the outage interrupts."""
     if_all_were: tuple[Recovered, ...]
-    """What each strategy would do, if all jobs had it."""
+    """The result of each strategy, if all jobs had it."""
     as_configured: tuple[Recovered, ...]
-    """What happens, job by job."""
+    """The result with the configured strategies, job by job."""
     made_up_at: str
-    """When all is made up for."""
+    """The end of recovery."""
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What is foreseen, as `--json` prints it."""
+    """A forecast, as `--json` prints it."""
 
     start: str
     end: str
@@ -108,14 +108,14 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     nights: tuple[Night, ...]
     outages: tuple[OutageTold, ...]
     assumed: int
-    """Of how many jobs nobody knows how long they take."""
+    """The number of jobs of unknown duration."""
     assumed_s: float
-    """How long each of their tasks is taken to take."""
+    """The assumed duration of each of their tasks."""
     gaps: tuple[str, ...]
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """One occurrence, foreseen."""
+    """A forecast occurrence."""
 
     job: str
     instant: int
@@ -126,7 +126,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 def occurrences(stage: Stage, found: Foreseen) -> list[Occurrence]:
-    """Each for itself."""
+    """Return the forecast occurrences, one by one."""
     names = {number: row.name for number, row in stage.plans.timeline.jobs.items()}
     columns = (found.jobs, found.instants, found.course.states, found.course.starts, found.course.ends)
     rows = zip(*(column.tolist() for column in columns), found.is_recovery.tolist(), strict=True)
@@ -137,7 +137,7 @@ def occurrences(stage: Stage, found: Foreseen) -> list[Occurrence]:
 
 
 def told(stage: Stage, found: Foreseen, outages: Sequence[Outage], takes: Takes) -> Forecast:
-    """What a forecast comes to."""
+    """Return the report of a forecast."""
     timeline = stage.plans.timeline
     states, counts = np.unique(found.course.states, return_counts=True)
     assumed = sum(takes.source(stage.plan(number)) == "assumed" for number in timeline.jobs)
@@ -188,7 +188,7 @@ def _load(stage: Stage, found: Foreseen) -> Load:
 
 
 def _at_once(starts: Numbers, ends: Numbers) -> int:
-    """The most that are under way at one moment; who ends makes room for who begins."""
+    """Return the largest number of active runs at one instant. Ends count before starts."""
     begins = np.sort(starts)
     under_way = np.arange(1, len(begins) + 1) - np.searchsorted(np.sort(ends), begins, "right")
     return int(under_way.max(initial=0))
@@ -204,7 +204,7 @@ def _by_job(found: Foreseen) -> list[tuple[JobNumber, Numbers]]:
 
 
 def _after_itself(found: Foreseen, rows: Numbers) -> Numbers:
-    """Which of a job's runs, in order, are due while an earlier one is under way."""
+    """Return which runs of a job are due while an earlier one is active."""
     starts, ends = found.course.starts[rows], found.course.ends[rows]
     reached = np.maximum.accumulate(np.where(starts == NEVER, 0, ends))
     return rows[1:][(found.instants[rows][1:] < reached[:-1]) & ~found.is_recovery[rows][1:]]
@@ -302,7 +302,7 @@ def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> O
 
 
 def _recovered(stage: Stage, job: JobNumber, instants: Numbers, policy: Policy, end: int) -> Recovered:
-    """What the sweep writes for instants of a job: those younger than the grace period simply run, late."""
+    """Count what the sweep writes for instants of a job. Instants within the grace period simply run late."""
     late = int((instants >= end - stage.grace_period).sum())
     older = instants[: len(instants) - late]
     missing = Missing(older, np.arange(len(older)), np.full(len(older), policy.version))

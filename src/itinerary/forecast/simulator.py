@@ -1,16 +1,16 @@
-"""The stage: occurrences are played through on the real core and the real ledger, in no time.
+"""Simulate occurrences on the real core and the real ledger, without real time.
 
     runs ─► the core (`core.Scheduler`) ─► claims, starts, writes ─► the ledger, in memory
-                  ▲                    └─► launches ─► end when their time is over ─┐
-                  └─────────────────────── what became of all that ◄────────────────┘
+                  ▲                    └─► launches ─► end at their simulated time ─┐
+                  └─────────────────────── the results ◄────────────────────────────┘
 
-Whatever a node decides is decided here by the same code: slots of the node, overlap, limits, timeouts, retries, the
-line that recovery stands in. Only what a node waits for takes no time: the store answers at once, tasks end exactly
-when they should, conditions are met, hooks say nothing. Time jumps from one event to the next.
+The same code as in a node makes all decisions here: node slots, overlap, limits, timeouts, retries, the queue of
+recovery. Only waits take no real time: the store answers at once, tasks end exactly at their time, conditions are met,
+hooks do nothing. Time jumps from one event to the next.
 
-A performance begins with an empty board and goes on until nothing is left under way, or until whoever watches it says
-that it has seen enough. It says how many runs that took: what comes later is another performance. Runs that are under
-way beside it, and are of no other interest, are slots that the node has not: it gets them back when they end.
+A simulation begins with an empty scheduler state and continues until no run is active, or until the caller's predicate
+ends it. The result has the number of runs it included: later runs are another simulation. Other active runs only reduce
+the slots of the node, until they end.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ T = TypeVar("T")
 Numbers: TypeAlias = NDArray[np.int64]
 
 _AT_ONCE: Final = 2_000
-"""So many claims or starts are one request, as a node makes them."""
+"""The number of claims or starts in one request, as in a node."""
 _TURNS_MAX: Final = 100_000
-"""A core that has more to do at one and the same moment is turning in circles."""
+"""The limit of iterations at one instant: above it, the core is in an endless loop."""
 _MET: Final = Succeeded("true")
 
 Taken: TypeAlias = tuple[int, Sequence[tuple[int, int]]]
-"""Slots of the node that others have: how many at first, and when that changes by how much, in order."""
+"""Node slots that other runs take: the first number, and the changes with their instants, in order."""
 Enough: TypeAlias = Callable[[int, Sequence[OccurrenceRow]], bool]
-"""Asked whenever nobody waits, with the moment and what runs: whether a performance is over."""
+"""A predicate that ends a simulation. Called when no run waits, with the instant and the active runs."""
 
 
 def done(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing: the memory store answers at once."""
+    """Return the result of a coroutine that does not wait: the memory store answers at once."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -76,7 +76,7 @@ def done(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Runs(NamedTuple):
-    """Runs in columns, by instant and then by job: what a schedule makes due, and is not skipped by it."""
+    """Due runs in columns, by instant and then by job, without skipped ones."""
 
     jobs: Numbers
     instants: Numbers
@@ -86,38 +86,38 @@ class Runs(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What is to be made up for when a node starts: nobody was there in `[start, end)`."""
+    """The work of recovery after a time `[start, end)` without a node."""
 
     start: int
     end: int
     carried: tuple[Wanted, ...] = ()
-    """What was under way or waited when the last one went, and goes on."""
+    """Claims that were active or waiting when the last node ended, and continue."""
 
 
 class Performance(NamedTuple):
-    """What came of it."""
+    """The result of a simulation."""
 
     size: int
-    """How many of the runs it took."""
+    """The number of runs that it included."""
     until: int
-    """When it was over."""
+    """The end of the simulation."""
     rows: list[OccurrenceRow]
-    """What the ledger says of them, and of what was made up for, by instant and then by job."""
+    """The rows of the ledger, including those of recovery, by instant and then by job."""
     retried: bool
-    """Whether somebody waited to be tried again."""
+    """True if a run waited for a retry."""
 
 
 class Alone(NamedTuple):
-    """What becomes of a run that nothing touches."""
+    """The outcome of an isolated run."""
 
     lasting: int
     state: OccurrenceState
     is_restless: bool
-    """Whether it gives its slot back meanwhile, and needs it again."""
+    """True if the run releases its slot and needs it again."""
 
 
 class Stage:
-    """Jobs, a node's settings, and how long tasks take. Performances on it know nothing of each other."""
+    """A simulator with jobs, the settings of a node, and task durations. Its simulations are independent."""
 
     def __init__(
         self,
@@ -128,10 +128,17 @@ class Stage:
         settings: Settings,
         takes: Takes,
     ) -> None:
-        """`engine` has the jobs on its timeline; it is copied for each performance. `defaults` is the level above the
-        jobs."""
+        """Create a simulator.
+
+        Args:
+            engine: The memory store with the jobs on its timeline; copied for each simulation.
+            node: The node number in the store.
+            plans: The plans of the jobs.
+            settings: The settings of the node.
+            takes: The durations of tasks.
+        """
         self.engine, self.node, self.plans = engine, node, plans
-        # A node claims ahead and looks back, since it may be late. Here nothing ever is.
+        # A node claims ahead and checks the past, since it may be late. A simulation is never late.
         self.settings = replace(settings, pre_schedule_interval=1, grace_period=0)
         self.grace_period, self.late_for = settings.grace_period, settings.late_for
         self._takes = takes
@@ -141,28 +148,28 @@ class Stage:
         """The numbers of configurations."""
         self._alone: dict[tuple[Hashable, ...], Alone] = {}
         self.performances = self.played = 0
-        """How many there were, and how many runs they had in all."""
+        """The number of simulations, and the number of their runs."""
 
     def lasts(self, job: JobNumber, name: str, task: str) -> int:
-        """How long a task takes."""
+        """Return the duration of a task."""
         known = self._lasting.get(name)
         if known is None:
             known = self._lasting[name] = self._takes.of(self.plan(job))
         return known[task]
 
     def plan(self, job: JobNumber) -> JobPlan:
-        """A job's plan."""
+        """Return the plan of a job."""
         plan = self.plans.plan(job, self.plans.timeline.jobs[job].version)
         assert isinstance(plan, JobPlan), plan
         return plan
 
     def alone(self, job: JobNumber) -> Alone:
-        """What becomes of a run of a job that nothing touches."""
+        """Return the outcome of an isolated run of a job."""
         plan = self.plan(job)
         definition = plan.definition
         lasting = tuple(self.lasts(job, plan.name, task.name) for task in plan.tasks)
         hooks = (len(definition.requires), len(definition.on_start), len(definition.on_complete))
-        # Whatever its name, a job that is set up like another one and takes as long goes like that one.
+        # Jobs with the same settings and durations have the same outcome.
         like = (plan.terms.json, plan.terms.limits, lasting, hooks)
         known = self._alone.get(like)
         if known is None:
@@ -182,10 +189,15 @@ class Stage:
         taken: Taken = (0, ()),
         is_enough: Enough = lambda _now, under_way: not under_way,
     ) -> Performance:
-        """Play from a run on, until it is enough: until nothing is under way, say. With a backlog, from its end on.
+        """Simulate from a run on, or from the end of a backlog.
 
-        `taken` are slots of the node that others have. `is_enough` is asked whenever nobody waits, with the moment and
-        what runs.
+        Args:
+            runs: The runs.
+            first: The position of the first run.
+            backlog: The work of recovery.
+            taken: Node slots that other runs take.
+            is_enough: Ends the simulation; called when no run waits, with the instant and the active runs. By default
+                the simulation ends when no run is active.
         """
         play = _Play(self, runs, first, backlog, taken, is_enough)
         performance = play.run()
@@ -193,11 +205,11 @@ class Stage:
         return performance
 
     def sweep(self, plan: SweepPlan) -> Sweep:
-        """What a sweep over a time in which nobody was there decides."""
+        """Return the sweep over a time without a node."""
         return Sweep(plan, self.plans.timeline, (), (), grace_period=self.grace_period)
 
     def index_of(self, runs: Runs) -> m.IndexBuilt:
-        """What the core is told of runs."""
+        """Return the message with the index of runs for the core."""
         timeline = self.plans.timeline
         numbers = np.unique(runs.jobs)
         table = JobTable(f"{number:09}" for number in numbers.tolist())
@@ -208,7 +220,7 @@ class Stage:
 
 
 class _Play:
-    """One performance, under way."""
+    """A simulation in progress."""
 
     def __init__(
         self,
@@ -228,7 +240,7 @@ class _Play:
         self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace, stage.late_for))
         self.inbox: list[m.Message] = []
         self.ends: list[tuple[int, int, AttemptKey, Outcome]] = []
-        """What ends when; those that were stopped meanwhile are passed over."""
+        """The ends of attempts; those of stopped attempts are ignored."""
         self.running: set[AttemptKey] = set()
         self.followed: dict[Ref, None] = {}
         self.beats_at = self.offers_at = self.now
@@ -240,7 +252,7 @@ class _Play:
             self._tell_slots()
 
     def run(self) -> Performance:
-        """Play it."""
+        """Run the simulation."""
         if self.backlog is not None:
             self._make_up(self.backlog)
         self.inbox.append(self.stage.index_of(self.runs))
@@ -255,13 +267,15 @@ class _Play:
 
     @property
     def slots(self) -> int:
-        """How many of the node's slots others leave it now."""
+        """The number of node slots that other runs leave free."""
         return self.stage.settings.max_concurrent_jobs - self.taken
 
     @property
     def room(self) -> int:
-        """For how many of those that anybody may start there is room: as many as the core takes of a backlog, which is
-        the only thing that nobody owns here."""
+        """The number of unowned occurrences that can start: the core's limit for a backlog.
+
+        Nothing else is unowned here.
+        """
         if self.backlog is None and self.running:
             return 0
         return self.slots - kept_free(self.slots) - len(self.followed)
@@ -270,9 +284,9 @@ class _Play:
         self.inbox.append(m.SettingsChanged(replace(self.stage.settings, max_concurrent_jobs=self.slots)))
 
     def _is_over(self) -> bool:
-        """Whether nobody waits, and it is enough; or nothing is left at all."""
+        """True if no run waits and the predicate ends the simulation, or if nothing is left."""
         if len(self.followed) >= self.slots > 0:
-            return False  # somebody may wait for a slot
+            return False  # a run may wait for a slot
         if self._has(LINES) or self._has(WAITING):
             return False
         under_way = done(self.store.read(Active()))
@@ -289,14 +303,14 @@ class _Play:
         if self.fed < len(self.runs):
             times.append(int(self.runs.instants[self.fed]))
         if self.room > 0 and self._has(WAITING):
-            times.append(max(self.offers_at, self.now + 1))  # somebody waits to be offered to the core
+            times.append(max(self.offers_at, self.now + 1))  # a run waits to be offered to the core
         return max(min(at for at in times if at is not None), self.now)
 
     def _has(self, table: Table[Any]) -> bool:
-        """Whether anything is in a table."""
+        """True if a table has rows."""
         return bool(done(self.engine.read(lambda tx: tx.scan(table, limit=1))))
 
-    # -- the core, and what it asks for ------------------------------------------------------------------------------
+    # -- the core and its commands -----------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         self._hear()
@@ -310,7 +324,7 @@ class _Play:
         raise AssertionError(f"the core turns in circles at {self.now}")
 
     def _hear(self) -> None:
-        """What has happened by now."""
+        """Put the events up to now into the inbox."""
         if self.changes and self.changes[0][0] <= self.now:
             while self.changes and self.changes[0][0] <= self.now:
                 self.taken += self.changes.popleft()[1]
@@ -331,7 +345,7 @@ class _Play:
             if waiting := done(self.store.read(Waiting(self.now, self.room))):
                 self.inbox.append(m.WorkOffered(waiting))
         if not self.inbox:
-            self.inbox.append(m.Heartbeats(()))  # time has passed, and the core shall look
+            self.inbox.append(m.Heartbeats(()))  # time has passed, and the core must check its timers
 
     def _carry_out(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - a list of all commands
         match command:
@@ -372,7 +386,7 @@ class _Play:
 
     def _start(self, revision: int, starts: Sequence[Start]) -> None:
         if any(0 < request.late_until < self.now for request in starts):
-            self._pass()  # the sweeps of a node that runs have come this far
+            self._pass()  # the sweeps of a running node have reached this instant
         node, takeover_after, configs = self.stage.node, self.stage.settings.takeover_after, self.stage.configs
         work = partial(ledger.start, owner=node, revision=revision, starts=starts, takeover_after=takeover_after)
         answers = done(self.engine.write(lambda tx: work(tx, configs=configs)))
@@ -381,7 +395,7 @@ class _Play:
             mail := done(self.store.beat(self.stage.node)).mail
         ):
             done(self.store.beat(self.stage.node, mail))
-            self._read(mail)  # one that runs is asked to end, for another that takes its place
+            self._read(mail)  # a running occurrence is asked to end, for one that replaces it
 
     def _read(self, refs: Sequence[Ref]) -> None:
         self.inbox.append(m.RowsRead(list(done(self.store.read(ByRef(tuple(refs)))).values())))
@@ -392,10 +406,10 @@ class _Play:
         self.running.add(key)
         heapq.heappush(self.ends, (self.now + takes, next(self.numbers), key, _MET))
 
-    # -- what is made up for -----------------------------------------------------------------------------------------
+    # -- recovery ----------------------------------------------------------------------------------------------------
 
     def _make_up(self, backlog: Backlog) -> None:
-        """What the sweep of a node that starts does about the time in which nobody was there."""
+        """Write the sweep of a starting node over the time without one."""
         self.now = backlog.start
         self._pass()
         self.now = backlog.end

@@ -1,11 +1,11 @@
-"""How long tasks take, as far as anybody can say before they run.
+"""The durations of tasks, as far as they are known before a run.
 
-    --takes JOB=30s        somebody has said so: the whole job, however many tasks it has
+    --takes JOB=30s        given by the user: the whole job, with all its tasks
     history                the median of the last runs in a store, task by task
-    else                   a second, which is said in the answer
+    else                   one second, which the report mentions
 
-A job that was given as a whole is divided among its tasks: one after the other each has its part, and side by side each
-takes all of it. Retries, timeouts and waiting are not in these figures: those are for the core to decide.
+A duration of a whole job is divided among its tasks: sequential tasks get equal parts, parallel tasks get all of it.
+Retries, timeouts and waits are not included: the core decides them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["DEFAULT_TAKES", "Takes", "takes_in"]
 
 DEFAULT_TAKES: Final = SECOND
-"""What a task takes of which nobody knows anything."""
+"""The duration of a task without other information."""
 _RUNS: Final = 50
-"""So many of a job's last runs are looked at."""
+"""The number of a job's last runs that are read."""
 _NAMES: Final = 1_000
 
 
 class Takes:
-    """How long each task of each job takes, in microseconds."""
+    """The duration of each task of each job, in microseconds."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Takes:
         seen: Mapping[tuple[str, str], int] | None = None,
         default: int = DEFAULT_TAKES,
     ) -> None:
-        """`said` is of whole jobs, `seen` of tasks, by the names of their job and their own."""
+        """Create the durations. `said` is by job; `seen` is by job and task."""
         self._said, self._seen, self.default = said or {}, seen or {}, default
 
     def of(self, plan: JobPlan) -> dict[str, int]:
-        """What each task of a job takes."""
+        """Return the duration of each task of a job."""
         whole = self._said.get(plan.name)
         if whole is not None:
             share = whole if plan.terms.is_parallel else whole // max(len(plan.tasks), 1)
@@ -51,14 +51,14 @@ class Takes:
         return {task.name: self._seen.get((plan.name, task.name), self.default) for task in plan.tasks}
 
     def source(self, plan: JobPlan) -> str:
-        """Where that comes from: said, history, or assumed."""
+        """Return the source of a job's durations: said, history, or assumed."""
         if plan.name in self._said:
             return "said"
         return "history" if any((plan.name, task.name) in self._seen for task in plan.tasks) else "assumed"
 
 
 async def takes_in(store: Store, jobs: Collection[str]) -> dict[tuple[str, str], int]:
-    """The median of the last successful attempts of each task, by the names of its job and its own."""
+    """Return the median duration of the last successful attempts, by job and task."""
     names = sorted(jobs)
     found: dict[tuple[str, str], int] = {}
     for first in range(0, len(names), _NAMES):

@@ -1,17 +1,17 @@
-"""What a program declares: jobs with their tasks, checked line by line as they are written.
+"""Declared jobs with their tasks, checked line by line as a program declares them.
 
     app.job("etl", every("15m"), …)      a Declaration: name, schedule, overrides
     @etl.task, etl.shell(…), …           its tasks, in this order
-    @etl.on_start, etl.requires(…)       who is told, and what must be so first
+    @etl.on_start, etl.requires(…)       its hooks and its conditions
 
-Whatever can be known when a line is read is checked there, so that an error has that line in its traceback: overrides
-and the level they stand at, the schedule and whether it is complete, what a task runs, the signature of a function.
+Each line is checked as far as possible when it runs, so that the traceback of an error contains that line. The checks
+cover overrides and their level, the schedule and its completeness, the definition of a task, and function signatures.
 
-A declaration becomes a `Definition` when a node starts. That is JSON: functions are in it by name. What only the start
-can know is filled in then, the anchor of a bare duration (S4) above all.
+A declaration becomes a `Definition` when a node starts. A definition is JSON and contains functions by name. Values
+that are known only at the start are filled in then, such as the anchor of a bare duration (S4).
 
-The defaults that the program has for all jobs (`[defaults]`, the time zone at the top) go into the definition of each
-job that does not set them itself. From then on the store has them, and no node looks at its own.
+The program's defaults for all jobs (`[defaults]`, the time zone at the top) go into the definition of each job that
+does not set them itself. From then on the store has them, and nodes do not use their own.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ _ITERATED_TASK: Final = "loop"
 
 
 class Rules:
-    """What declarations are checked against: the registry of functions, and the settings above all jobs; and the zone
-    data that a zone is entered from when a job needs it for the first time."""
+    """The context of declaration checks: the function registry, the settings of all jobs, and the zone data.
+
+    A zone is entered from the zone data when a job needs it for the first time.
+    """
 
     def __init__(
         self,
@@ -58,7 +60,16 @@ class Rules:
         env: Mapping[str, object] | None = None,
         policy: TaskPolicy | None = None,
     ) -> None:
-        """`zone_data`: None is the packaged one. `env`: variables of every command. `policy`: what tasks may do."""
+        """Create the rules.
+
+        Args:
+            registry: The registry of functions.
+            defaults: The defaults of all jobs.
+            shares: The number of shares of each limit.
+            zone_data: The zone data; None: the packaged data.
+            env: Variables of every command.
+            policy: The restrictions of tasks.
+        """
         self.policy = TaskPolicy() if policy is None else policy
         self.env = {} if env is None else dict(env)
         self.registry, self.defaults, self.shares = registry, defaults, shares
@@ -66,33 +77,35 @@ class Rules:
         self._names: dict[int, tuple[Callable[..., Any], str]] = {}
 
     def named(self, function: Callable[..., Any], where: str) -> str:
-        """Make a function known, and return the name that definitions call it by. Many jobs may share one function, and
-        its signature is read once. `where` is the place that it is declared in: `job/task`."""
+        """Register a function and return its stored name. A shared function is inspected only once.
+
+        `where` is the place of the declaration: `job/task`.
+        """
         if not is_shared(function):
             return self.registry.register(function, stored_name(function, where))
         known = self._names.get(id(function))
         if known is None:
             name = self.registry.register(function, stored_name(function, where))
-            known = self._names[id(function)] = function, name  # held, so that its identity stays its own
+            known = self._names[id(function)] = function, name  # the reference keeps the id from being reused
         return known[1]
 
 
 class Declared(Protocol):
-    """What is needed of a declaration to bring it into a store."""
+    """The part of a declaration that a store needs."""
 
     @property
     def name(self) -> str:
         """The name of the job."""
 
     def zone_names(self) -> frozenset[str]:
-        """The zones that it needs."""
+        """Return the zones that the job needs."""
 
     def body(self, registered_at: int) -> str:
-        """The JSON that a store keeps; `registered_at` is in seconds."""
+        """Return the JSON that a store keeps; `registered_at` is in seconds."""
 
 
 class Declaration:
-    """A job as the program has declared it so far."""
+    """A job that the program is declaring."""
 
     def __init__(self, rules: Rules, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
         self._rules, self.name, self._id = rules, name, job_id(name)
@@ -117,17 +130,17 @@ class Declaration:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether it has tasks of its own; else its runs are what `async for` makes of them."""
+        """True if the job has tasks; else an `async for` loop handles its runs."""
         return bool(self._tasks)
 
     @property
     def has_pods(self) -> bool:
-        """Whether one of its tasks runs in a pod."""
+        """True if a task runs in a pod."""
         return any(task.outlives_its_node for task in self._tasks)
 
     @property
     def functions(self) -> Iterator[str]:
-        """The functions that it names: of tasks, conditions, actions and hooks."""
+        """The names of its functions: of tasks, conditions, actions and hooks."""
         for task in self._tasks:
             executor = resolve(settings=self.defaults, job=self.overrides, task=task.overrides).executor
             if "python" in task.definition and executor in (*FUNCTION_EXECUTORS, "pod"):
@@ -160,7 +173,7 @@ class Declaration:
         name: str | None,
         pod: Mapping[str, object] | None = None,
     ) -> None:
-        """One more task: a function, in a `pod` if there is one."""
+        """Add a task that calls a function, in a pod if `pod` is given."""
         title = title_of(function) if name is None else name
         if title is None:
             raise ConfigError(
@@ -173,7 +186,7 @@ class Declaration:
         self.add_task(title, definition, overrides)
 
     def add_task(self, name: str, definition: Mapping[str, object], overrides: Mapping[str, object]) -> None:
-        """One more task, at the end."""
+        """Add a task at the end."""
         if any(task.name == name for task in self._tasks):
             raise ConfigError(f"job {self.name!r} has a task {name!r} already; give this one another name")
         if len(self._tasks) == TASKS_MAX:
@@ -198,7 +211,7 @@ class Declaration:
         )
 
     def _with_env(self, definition: Mapping[str, object]) -> Mapping[str, object]:
-        """A command with the variables of all commands; its own come first."""
+        """Return a command with the variables of all commands. The command's own variables have precedence."""
         own = definition.get("env", {})
         if not self._rules.env or "shell" not in definition or not isinstance(own, Mapping):
             return definition
@@ -206,7 +219,7 @@ class Declaration:
         return {key: merged[key] for key in (*TASK_KEYS["shell"], *merged) if key in merged}
 
     def add_requirement(self, given: Mapping[str, object]) -> None:
-        """One more thing that must be so before an occurrence runs. Functions among it are named."""
+        """Add a condition that must hold before an occurrence runs. Functions in it are replaced by their names."""
         values: dict[str, Any] = {
             key: self._rules.named(value, f"{self.name}/requires.{len(self._requires) + 1}.{key}")
             if callable(value)
@@ -225,7 +238,7 @@ class Declaration:
         self._requires.append(requirement)
 
     def add_hook(self, function: Callable[..., Any] | str, *, is_start: bool) -> None:
-        """Somebody who is told of each start, or of each end: a function, or the name of one."""
+        """Add a start hook or a completion hook: a function, or the name of one."""
         hooks = self._on_start if is_start else self._on_complete
         if isinstance(function, str):
             hooks.append(self._rules.registry.check(function))
@@ -249,21 +262,21 @@ class Declaration:
         except ConfigError as error:
             raise ConfigError(f"{where or f'job {self.name!r}'}: {error}") from error
 
-    # -- the whole ---------------------------------------------------------------------------------------------------
+    # -- the complete definition -------------------------------------------------------------------------------------
 
     def bound(self, registered_at: int) -> Schedule:
-        """The schedule with everything filled in; `registered_at` is in seconds."""
+        """Return the schedule with all values filled in; `registered_at` is in seconds."""
         try:
             return self.schedule.bind(Binding(self.name, self.timezone, registered_at))
         except ScheduleError as error:
             raise ScheduleError(f"job {self.name!r}: {error}") from error
 
     def zone_names(self) -> frozenset[str]:
-        """The zones that it needs."""
+        """Return the zones that the job needs."""
         return self.schedule.zone_names(self.timezone)
 
     def definition(self, registered_at: int) -> Definition:
-        """What is stored."""
+        """Return the definition to store."""
         tasks = tuple(self._tasks)
         if not tasks:
             run = {"python": ITERATED}
@@ -279,7 +292,7 @@ class Declaration:
         )
 
     def body(self, registered_at: int) -> str:
-        """The same as the JSON that a store keeps."""
+        """Return the definition as the JSON that a store keeps."""
         encoded = to_json(self.definition(registered_at))
         if len(encoded) > DEFINITION_MAX:
             raise ConfigError(
@@ -289,7 +302,7 @@ class Declaration:
 
 
 def pod_of(image: str | None, more: Mapping[str, Any] | None) -> dict[str, object] | None:
-    """What is said of the pod of a function; None: it runs in none."""
+    """Return the pod options of a function; None if it runs in no pod."""
     if image is None and more is None:
         return None
     return in_order({**({} if image is None else {"image": image}), **(more or {})})
@@ -304,4 +317,4 @@ def _check_takes_one(job: str, function: Callable[..., Any]) -> None:
             f"job {job!r}: {name} is told of a start or an end, so it takes one argument, the occurrence or the report"
         ) from error
     except ValueError:
-        return  # its signature cannot be read, and then the registry refuses it
+        return  # the registry refuses a function without a readable signature

@@ -1,16 +1,16 @@
-"""The name by which a function is stored: `package.module:function` (D9).
+"""The stored name of a function: `package.module:function` (D9).
 
-A program that is run as a script is called `__main__` while it runs, and by its file name when somebody imports it, or
-starts it with `itinerary up`. A job must not become another job by that, so a function of the main module is named
-after the module that it would be imported as.
+A script is called `__main__` while it runs, but has the name of its file when another program imports it or
+`itinerary up` starts it. Both must declare the same job. So a function of the main module is named after the module
+that an import would create.
 
-Only a function that its module holds under its own name can be found by that name. A closure, a lambda, a
-`functools.partial`, a method of an object or a callable object exists because the program made it, and a factory makes
-many of one name. Such a function is named after the place that it is declared in, too, which is the same on every node
-and after every restart:
+Only a function that its module holds under its own name can be found by that name. The program itself creates closures,
+lambdas, `functools.partial` objects, bound methods and callable objects, and a factory creates many with one name. The
+name of such a function also contains the place of its declaration, which is the same on every node and after every
+restart:
 
     reports:daily                                  a function of a module
-    sync:make.<locals>.pull@sync-eu/pull           what make("eu") returned: the task `pull` of the job `sync-eu`
+    sync:make.<locals>.pull@sync-eu/pull           the result of make("eu"): the task `pull` of the job `sync-eu`
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 
 def stored_name(function: Callable[..., Any], where: str) -> str:
-    """The name to register a function under. `where` is the place that it is declared in: `job/task`."""
+    """Return the name to register a function under. `where` is the place of the declaration: `job/task`."""
     named = _named_part(function)
     module, qualname = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
     if module == _MAIN:
@@ -40,7 +40,7 @@ def stored_name(function: Callable[..., Any], where: str) -> str:
 
 
 def is_shared(function: Callable[..., Any]) -> bool:
-    """True if a function has its name to itself, wherever it is declared: it was not made by the program."""
+    """True if the name of a function identifies it wherever it is declared: the program did not create it."""
     qualname = getattr(function, "__qualname__", None)
     if isinstance(function, functools.partial) or not isinstance(qualname, str) or "<" in qualname:
         return False
@@ -49,18 +49,18 @@ def is_shared(function: Callable[..., Any]) -> bool:
 
 
 def title_of(function: Callable[..., Any]) -> str | None:
-    """The name that people know a function by; None if it has none, as a lambda."""
+    """Return the name of a function for people; None if it has none, like a lambda."""
     title = getattr(_without_arguments(function), "__name__", None)
     return title if isinstance(title, str) and title != _LAMBDA else None
 
 
 def described(function: Callable[..., Any]) -> str:
-    """Say what a function without a name is, for an error."""
+    """Return a description of a function without a name, for an error."""
     return "a lambda" if hasattr(function, "__name__") else f"an object of class {type(function).__name__}"
 
 
 def _named_part(function: Callable[..., Any]) -> object:
-    """The part of a function that has a name: of a partial what it calls, of a callable object its class."""
+    """Return the part of a function that has a name: the target of a partial, or the class of a callable object."""
     inner = _without_arguments(function)
     return inner if hasattr(inner, "__qualname__") else type(inner)
 
@@ -72,7 +72,7 @@ def _without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def main_module_paths() -> dict[str, str]:
-    """The main module under the name that its functions have, and its file: worker processes load it from there."""
+    """Return the stored name and the file of the main module, from which worker processes load it."""
     module, path = _main_module(), _main_file()
     return {} if module is None or path is None else {module: str(path)}
 

@@ -1,4 +1,4 @@
-"""Functions that a job file names for a record scheduler: imported at the first call, and not when the file is read."""
+"""Functions that a job file names for a record scheduler. The first call imports them; reading the file does not."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class NamedFunction:
         return f"<NamedFunction {self._name}>"
 
     def find(self) -> Callable[[Any], Any]:
-        """Import the function, or return the one that was found before. Raises ConfigError, or what its module raises.
+        """Import the function, or return the imported one. An import may be slow, so call this in a thread.
 
-        An import may take long, so call this in a thread.
+        Raises:
+            ConfigError: There is no such function. An error of its module is raised as it is.
         """
         return self._registry.find(self._name).call
 
     def __call__(self, argument: Any) -> Any:
-        """Call the function. Whoever calls coroutine functions elsewhere asks `find` first."""
+        """Call the function. A caller that must treat coroutine functions differently calls `find` first."""
         return self.find()(argument)

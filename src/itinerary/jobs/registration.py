@@ -1,24 +1,24 @@
-"""Declared jobs meet stored ones, at the start of a node.
+"""Register declared jobs in the store, at the start of a node.
 
     not stored, or removed            its first version, or its next one (D10)
     stored, and declared the same     nothing
     stored, and declared otherwise    its next version, made from the newest
-    stored, and not declared          stays as it is if another source declares it; a job of the same source is kept,
+    stored, and not declared          unchanged if another source declares it; a job of the same source is kept,
                                       stopped or removed (see `undeclared`)
 
-What is declared is held against what was declared last, not against what is in force: a job that somebody has updated
-since (`updating`) stays as they left it, until its declaration changes. Where only the defaults of all jobs have
-changed, the job keeps the update and takes the defaults.
+A declaration is compared with the last declaration, not with the version in force. So an update by an operator
+(`operations.job_updates`) holds until the declaration changes. If only the defaults of all jobs have changed, the job
+keeps the update and takes the new defaults.
 
-Several nodes start at the same moment with the same declarations. Each entry names the version that it was made from,
-and the store refuses it if there is another by then: who is refused reads again, and finds that nothing is left to be
-done. An entry's `request` is a digest of what it says, so one whose answer was lost is not made twice either.
+Several nodes may start at the same time with the same declarations. Each entry names the version that it was made from,
+and the store refuses it if a newer one exists. A refused node reads again and finds nothing left to do. The `request`
+of an entry is a digest of its content, so an entry whose answer was lost is not made twice.
 
-A job's zones are entered before it, where the store has none of them (protocol rule 5): from then on all nodes compute
-with that table. Newer zone data is another matter, and is entered by the node that brings it, when it starts.
+Zones that the store does not have are entered before the job that needs them (protocol rule 5). From then on all nodes
+compute with that table. Newer zone data is a separate case: the node that brings it enters it at its start.
 
-A bare duration counts from its job's first registration (S4). That moment is read off what is stored, whatever the
-schedule was wrapped in, so that every node and every restart finds the same one.
+A bare duration counts from the first registration of its job (S4). That instant is read from the stored definition,
+also inside wrapped schedules, so that every node and every restart finds the same one.
 """
 
 from __future__ import annotations
@@ -66,20 +66,21 @@ __all__ = ["anchor_of", "declared_request", "is_same", "register"]
 ENTRIES_AT_ONCE: Final = 2_000
 _PAGE: Final = 10_000
 _DECLARED: Final = "declared/"
-"""What the request of an entry begins with that a declaration has made."""
+"""The prefix of the request of an entry that a declaration made."""
 _DEFAULTS: Final = "defaults/"
-"""The same, of an entry that keeps an update and takes other defaults: it is not what was declared."""
+"""The prefix of the request of an entry that keeps an update and takes new defaults. Such an entry is no declaration.
+"""
 _ROUNDS_MAX: Final = 50
-"""How often others may be quicker before this gives up: each time one of them has got on."""
+"""The limit of retries after other nodes were faster. In each round, one of them makes progress."""
 
 
 class _Newest(msgspec.Struct, frozen=True):
-    """What is stored of a job, last."""
+    """The newest stored state of a job."""
 
     body: str | None
-    """Its newest version."""
+    """The newest version."""
     declared: str | None
-    """What was declared last; the first version, if somebody else made it."""
+    """The last declared version; else the first version, if no declaration made it."""
     is_removed: bool
 
 
@@ -92,21 +93,21 @@ async def register(
     zone_data: ZoneData | None = None,
     home: Home | None = None,
 ) -> UndeclaredJobs | None:
-    """Bring the store's timeline to what is declared.
+    """Make the store's timeline match the declared jobs.
 
     Args:
         store: The store.
         declared: The jobs, by name.
-        by: Who declares them.
-        log: Where it is said.
-        zone_data: Where zones come from, if not from the package.
+        by: The node or user that declares them.
+        log: The log.
+        zone_data: The zone data; None: the packaged data.
         home: The source of the declarations; None if it is not known.
 
     Returns:
-        The jobs that the source no longer declares, and what became of them; None if `home` does not ask for it.
+        The jobs that the source no longer declares, and what was done with them; None if `home` does not ask for it.
 
     Raises:
-        NodeError: Others change the jobs all the time, or an entry was refused.
+        NodeError: Other nodes keep changing the jobs, or an entry was refused.
     """
     data = packaged_zone_data() if zone_data is None else zone_data
     for _ in range(_ROUNDS_MAX):
@@ -133,7 +134,7 @@ async def register(
 
 
 async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any) -> bool:
-    """Enter what settles undeclared jobs, in one transaction each batch. False: the timeline has changed meanwhile."""
+    """Enter stops and removals of undeclared jobs, one transaction per batch. Return False if the timeline changed."""
     timeline = stored.timeline(settling.entries)
     for batch in _batches(settling.entries):
         entries = [replace(entry, revision=stored.revision) for entry in batch]
@@ -150,7 +151,7 @@ async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any)
 async def _planned(
     store: Store, declared: Mapping[str, Declaration], by: str, home: Home | None
 ) -> tuple[list[NewEntry], _Stored]:
-    """What is to be entered, and what there is."""
+    """Return the entries to make, and the stored state."""
     jobs: dict[str, JobRow] = {}
     names = sorted(declared)
     for first in range(0, len(names), _PAGE):
@@ -189,8 +190,10 @@ async def _planned(
 
 
 def _updated_under(newest: _Newest, body: str, defaults: Overrides) -> str | None:
-    """Return an updated job with the defaults that it is declared with now; None unless these alone have changed since
-    it was declared last, and it was updated since."""
+    """Return an updated job with its newly declared defaults.
+
+    None unless the job was updated since its last declaration, and only the defaults have changed since.
+    """
     if newest.is_removed or newest.body == newest.declared:
         return None
     try:
@@ -200,38 +203,38 @@ def _updated_under(newest: _Newest, body: str, defaults: Overrides) -> str | Non
         kept = replace(updated, defaults=left_unset(defaults, updated.overrides))
         check_timeouts(kept.config())
     except ItineraryError:
-        return None  # what is stored cannot be read here, or contradicts the defaults: what is declared takes its place
+        return None  # not readable here, or in conflict with the defaults: the declaration replaces it
     return to_json(kept).decode()
 
 
 def _why(newest: _Newest, body: str) -> str:
-    """Say in which way a job is declared differently."""
+    """Return the reason of a new version, in words."""
     try:
         is_default = differ_in_defaults_only(read_definition(newest.body), read_definition(body))
     except ItineraryError:
-        is_default = False  # what is stored cannot be read here, and is replaced
+        is_default = False  # the stored definition cannot be read here, and is replaced
     return "declared with other defaults" if is_default else "declared differently"
 
 
 class _Settling(msgspec.Struct, frozen=True):
-    """The entries that settle the jobs of a source, and the jobs that it no longer declares."""
+    """The entries about the source of jobs, and the jobs that the source no longer declares."""
 
     entries: list[NewEntry]
     found: UndeclaredJobs
 
 
 class _Stored:
-    """What the store has of every job."""
+    """The stored state of all jobs."""
 
     def __init__(self, jobs: Mapping[str, JobRow]) -> None:
         self._jobs = dict(jobs)
         self.revision = 0
-        """Up to which it is known, our own entries included."""
+        """The last revision that was read or written here."""
         self.newest: dict[JobNumber, _Newest] = {}
         self._entries: dict[JobNumber, list[EntryRow]] = {}
 
     async def read(self, store: Store) -> None:
-        """Whatever has been entered since the last time."""
+        """Read the entries since the last read."""
         for entry in await entries_after(store.read, self.revision):
             self._take(entry)
 
@@ -249,8 +252,10 @@ class _Stored:
     async def settling(
         self, store: Store, planned: Collection[str], declared: Collection[str], by: str, home: Home | None
     ) -> _Settling | None:
-        """Return what is to be entered of sources; None if `home` does not ask for it. `planned` jobs get a version,
-        which names their source."""
+        """Return the entries about sources; None if `home` does not ask for them.
+
+        Jobs in `planned` get a version, which names their source.
+        """
         if home is None or home.undeclared is None:
             return None
         entries: list[NewEntry] = []
@@ -267,7 +272,7 @@ class _Stored:
         return _Settling(entries, UndeclaredJobs(home.source, home.undeclared, tuple(found)))
 
     async def _undeclared(self, store: Store, home: Home) -> list[str]:
-        """The names of jobs of a source that it no longer declares, and that are not settled yet."""
+        """Return the names of active jobs that their source no longer declares."""
         declared = {row.number for row in self._jobs.values()}
         numbers = {
             number
@@ -283,29 +288,29 @@ class _Stored:
         return [row.name for row in rows]
 
     def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
-        """The timeline of the jobs that are changed, and of no others."""
+        """Return the timeline of the changed jobs only."""
         jobs = [self._jobs[name] for name in dict.fromkeys(entry.job for entry in changed)]
         numbers = [FOR_ALL, *(job.number for job in jobs)]
         return Timeline.of((entry for number in numbers for entry in self._entries.get(number, ())), jobs)
 
     def lacking(self, data: ZoneData, names: Iterable[str], by: str) -> list[NewEntry]:
-        """Entries of the zones among these that there is nothing of."""
+        """Return entries for those zones that the store does not have."""
         book = ZoneBook().extended(self._entries.get(FOR_ALL, ()))
         return lacking_entries(book, data, names, by=by, revision=self.revision)
 
 
 def is_same(stored: str | None, body: str) -> bool:
-    """Whether two bodies say the same; most are the same text, and the others are read."""
+    """True if two bodies mean the same. Most are equal as text; others are parsed."""
     if stored == body:
         return True
     try:
         return read_definition(stored) == read_definition(body)
     except ItineraryError:
-        return False  # nobody can read what is stored, so what is declared takes its place
+        return False  # the stored definition is not readable, so the declaration replaces it
 
 
 def anchor_of(stored: str | None, job: JobRow) -> int:
-    """Where a bare duration of this job counts from, in seconds."""
+    """Return the anchor of a bare duration of this job, in seconds."""
     try:
         schedule = None if stored is None else read_definition(stored).schedule
     except ItineraryError:
@@ -329,7 +334,7 @@ def _anchors(part: object) -> Iterator[str]:
 
 
 def declared_request(body: str, version: int) -> str:
-    """What makes two declarations, made from the same version, the same request."""
+    """Return the request id of a declaration: equal for equal declarations made from the same version."""
     return f"{_DECLARED}{_digest(body, version)}"
 
 
@@ -342,7 +347,7 @@ def _batches(planned: Sequence[NewEntry]) -> list[Sequence[NewEntry]]:
 
 
 async def _zones_entered(store: Store, zones: Sequence[NewEntry], stored: _Stored, log: Any) -> bool:
-    """Whether these zones stand; if not, somebody has changed the timeline meanwhile."""
+    """Enter zones. Return False if another node has changed the timeline."""
     if not zones:
         return True
     answers = await store.amend(zones)
@@ -356,8 +361,10 @@ async def _zones_entered(store: Store, zones: Sequence[NewEntry], stored: _Store
 async def _entered(
     store: Store, batch: Sequence[NewEntry], stored: _Stored, log: Any, timeline: Timeline | None = None
 ) -> bool:
-    """Whether the entries stand; if not, somebody was quicker with one of them, and none was made. `timeline` is that
-    of jobs which are changed: what has not started of them is judged by it, so it must be the newest."""
+    """Enter a batch. Return False if another node was faster; then no entry was made.
+
+    `timeline` is that of the changed jobs. Their unstarted occurrences are decided by it, so it must be the newest.
+    """
     if timeline is not None:
         batch = [replace(entry, revision=stored.revision) for entry in batch]
     answers = await store.amend(batch, None if timeline is None else judge_by(timeline))

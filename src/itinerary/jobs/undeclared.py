@@ -1,12 +1,12 @@
-"""Jobs that their source no longer declares: found by the source that the store keeps for each job, then settled.
+"""Jobs that their source no longer declares. The store keeps the source of each job, so that they can be found.
 
-    a version is entered by a declaration     its `subject` is the source: the file that declares the job
-    a job is declared, unchanged, elsewhere   an entry of the kind `source` names the new file
-    a source is started or applied            its jobs that it no longer declares are kept, stopped or removed
+    a declaration enters a version             its `subject` is the source: the file that declares the job
+    another file declares the job unchanged    an entry of the kind `source` names the new file
+    a source is started or applied             its jobs that it no longer declares are kept, stopped or removed
 
 A job has one source, the last that declared it. Another file on the same store never touches it. A job that was stopped
-because its source no longer declared it starts again when a source declares it again; a job that a person stopped stays
-stopped.
+because its source no longer declared it starts again when a source declares it again. A job that an operator stopped
+stays stopped.
 
 A source is the absolute path of a job file, or of the Python file that makes the app. Nodes on several machines share a
 source if the file has the same path on each of them.
@@ -42,19 +42,19 @@ __all__ = [
 
 _PACKAGE: Final = __name__.partition(".")[0]
 _STOPPED: Final = "undeclared/"
-"""The beginning of the request of an entry that settles an undeclared job."""
+"""The prefix of the request of an entry that stops or removes an undeclared job."""
 
 
 class Home(msgspec.Struct, frozen=True):
-    """The source of the jobs that are declared, and what becomes of those that it no longer declares."""
+    """The source of declared jobs, with the policy for jobs that it no longer declares."""
 
     source: str
     undeclared: Undeclared | None = None
-    """None: leave them alone, and leave jobs to the source that they have."""
+    """None: change neither undeclared jobs nor the source of any job."""
 
 
 class UndeclaredJobs(msgspec.Struct, frozen=True):
-    """The jobs that a source no longer declares, and what became of them."""
+    """The jobs that a source no longer declares, and what was done with them."""
 
     source: str
     undeclared: Undeclared
@@ -71,10 +71,10 @@ def calling_file() -> str | None:
 
 
 def logical_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path with its links left as they are: a release that is reached by a link keeps its name."""
+    """Return the absolute path without resolving links, so that a release behind a link keeps its name."""
     shell, here = os.environ.get("PWD", ""), Path.cwd()
     try:
-        if os.path.isabs(shell) and os.path.samefile(shell, here):  # noqa: PTH117, PTH121 - as the shell knows it
+        if os.path.isabs(shell) and os.path.samefile(shell, here):  # noqa: PTH117, PTH121 - PWD is the path with its links
             here = Path(shell)
     except OSError:
         pass
@@ -106,7 +106,7 @@ def was_undeclared(entries: Iterable[EntryRow]) -> bool:
 
 
 def _stop(entries: Iterable[EntryRow]) -> EntryRow | None:
-    """The newest stop that holds."""
+    """Return the stop that is in force, if any."""
     found = None
     for entry in entries:
         match entry.kind:
@@ -119,7 +119,7 @@ def _stop(entries: Iterable[EntryRow]) -> EntryRow | None:
     return found
 
 
-# Two nodes that start at once decide by the same revision. They make the same request, which is entered once.
+# Two nodes that start at once decide by the same revision. So both make the same request, which is entered once.
 
 
 def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
@@ -144,7 +144,7 @@ def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
 
 
 def start_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
-    """Return the entry that starts a job again that was stopped as undeclared."""
+    """Return the entry that starts a job that was stopped as undeclared."""
     return NewEntry(
         job=job,
         kind=EntryKind.START,
@@ -156,7 +156,7 @@ def start_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
 
 
 def source_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
-    """Return the entry that says which source declares a job from now on."""
+    """Return the entry that names the source of a job from now on."""
     return NewEntry(
         job=job,
         kind=EntryKind.SOURCE,

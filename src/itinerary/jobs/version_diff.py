@@ -1,4 +1,4 @@
-"""How one version of a job differs from another, in words: what a person reads before it is applied.
+"""The differences between two versions of a job, in words, for a preview.
 
 schedule: At 03:11, Europe/Berlin -> at 04:11, Europe/Berlin
 overlap: skip -> queue
@@ -25,26 +25,26 @@ from itinerary.schedules import from_stored
 __all__ = ["DefaultDifference", "default_differences", "differ_in_defaults_only", "differences"]
 
 _SHOWN_MAX: Final = 300
-"""How many characters of a command are shown."""
+"""The number of characters of a command that are shown."""
 _BEFORE: Final = 40
-"""How many of them stand before the first one that differs, where a command is longer."""
+"""The number of characters shown before the first difference, for a longer command."""
 _DEFAULTS: Final = "defaults"
 _JOB: Final = "job"
 _BUILT_IN: Final = dict(leaves_set(DEFAULTS))
 
 
 class DefaultDifference(NamedTuple):
-    """One value of a job that changes, and that the defaults of all jobs set before or set now."""
+    """A changed value of a job that the defaults of all jobs set before or set now."""
 
     key: str
     before: str
     after: str
     is_of_job: bool
-    """The job sets the value itself, before or now: so the job has changed, and perhaps not the defaults."""
+    """True if the job sets the value itself, before or now. Then the job has changed, and perhaps not the defaults."""
 
 
 def default_differences(old: Definition, new: Definition) -> list[DefaultDifference]:
-    """Which values of a job change that are or were set by the defaults of all jobs."""
+    """Return the changed values of a job that the defaults of all jobs set before or set now."""
     was, is_so = _levels(old), _levels(new)
     found = []
     for key in LEAVES:
@@ -61,7 +61,7 @@ def differ_in_defaults_only(old: Definition, new: Definition) -> bool:
 
 
 def differences(old: Definition, new: Definition) -> tuple[str, ...]:
-    """What is different, one sentence each."""
+    """Return the differences, one sentence each."""
     return tuple(_differences(old, new))
 
 
@@ -87,7 +87,7 @@ def _differences(old: Definition, new: Definition) -> Iterator[str]:
 
 
 def _runs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """What a task runs, key by key: the command, its environment, its directory."""
+    """Yield the differences of what a task runs, key by key: the command, its environment, its directory."""
     for key in {**old, **new}:
         was, is_so = (_command(definition.get(key)) for definition in (old, new))
         if was != is_so:
@@ -107,7 +107,7 @@ def _command(value: object) -> str:
 
 
 def _cut(text: str, other: str) -> str:
-    """A long text around the place where it begins to differ from another."""
+    """Return the part of a long text around its first difference from another."""
     if len(text) <= _SHOWN_MAX:
         return text
     same = next((place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other))
@@ -121,7 +121,7 @@ _Set = tuple[object, str]
 
 
 def _levels(definition: Definition) -> dict[str, _Set]:
-    """Each leaf that the job or the defaults of all jobs set."""
+    """Return the values that the job or the defaults of all jobs set."""
     return {key: (value, _DEFAULTS) for key, value in leaves_set(definition.defaults)} | {
         key: (value, _JOB) for key, value in leaves_set(definition.overrides)
     }
@@ -135,7 +135,7 @@ def _told(key: str, found: _Set | None) -> str:
 
 
 def _configuration(old: Definition, new: Definition) -> Iterator[str]:
-    """The options of a job; of a value that the defaults set or have set, the levels too."""
+    """Yield the changed options of a job, with the levels of values that the defaults set."""
     by_defaults = default_differences(old, new)
     told = {one.key for one in by_defaults}
     yield from (f"{one.key}: {one.before} -> {one.after}" for one in by_defaults)
@@ -143,7 +143,7 @@ def _configuration(old: Definition, new: Definition) -> Iterator[str]:
 
 
 def _options(old: Overrides, new: Overrides, told: Container[str] = ()) -> Iterator[str]:
-    """Options of a job or task; those that are told already are left out."""
+    """Yield the changed options of a job or task, without those that are already listed."""
     was, is_so = dict(leaves_set(old)), dict(leaves_set(new))
     for key in LEAVES:
         if was.get(key) != is_so.get(key) and key not in told:

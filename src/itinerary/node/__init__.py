@@ -4,7 +4,7 @@
     environment         the store, the executors and the clocks that a node runs on
     event_loop          an event loop whose end has a time limit
     shutdown_signals    run until SIGTERM or Ctrl-C, then shut down
-    signal_thread       the thread that obeys signals, and ends the process at the deadline of a shutdown
+    signal_thread       the thread that handles signals, and ends the process at the deadline of a shutdown
     init_process        process 1 of a container: reap children, pass signals on
     health_listener     the listener for probes and metrics
     record_handlers     the record schedulers of a program, and the threads of their handlers

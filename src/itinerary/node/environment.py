@@ -1,7 +1,7 @@
-"""What an engine stands on: where its store is, what runs its tasks, and which clocks it goes by.
+"""The environment of a node: its store, its executors, and its clocks.
 
-In a program all of that is real. A test puts other ground under the same engine (see `testing`): a store in memory,
-tasks that take no real time, and a clock that the test moves.
+In a program all of them are real. A test gives the same node another environment (see `testing`). There the store is in
+memory, tasks take no real time, and the test moves the clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Ground"]
 
 
 class Ground:
-    """The real world."""
+    """The real environment."""
 
     def __init__(self) -> None:
         self.elapsed: Callable[[], int] = boot_time
@@ -33,7 +33,7 @@ class Ground:
         self.elsewhere: Elsewhere = asyncio.to_thread
 
     def store(self, url: str) -> EngineStore:
-        """The store of that URL, to be opened."""
+        """Return the store of that URL, not yet opened."""
         return open_store(url, for_node=True)
 
     def executors(
@@ -44,8 +44,8 @@ class Ground:
         loop: asyncio.AbstractEventLoop | None,
         transaction: TransactionFactory,
     ) -> tuple[Executor, CoroutineExecutor]:
-        """What runs attempts, and again the part of it that runs coroutines, on `loop` if one is given."""
+        """Return the executor of attempts, and its part that runs coroutines, on `loop` if one is given."""
         return standard_router(registry, options, loop=loop, transaction=transaction)
 
     def asked(self, answer: Future[Any]) -> None:
-        """Something was asked of the engine from outside; its loop turns by itself, and will answer."""
+        """Handle a call from another thread to the node. Nothing to do here: the real loop runs by itself."""

@@ -1,8 +1,8 @@
-"""The event loop of an engine, whose end has a limit.
+"""The event loop of a node, with a time limit for its end.
 
-`asyncio.Runner` waits at its end for every task that it has cancelled, and for every thread of the default executor.
-One of them that never ends would keep the engine from ending. Here tasks have a few seconds, and the threads are
-daemons (see `daemons`); what is left is named in the log.
+`asyncio.Runner` waits at its end for every task that it has cancelled, and for every thread of the default executor. A
+task or thread that never ends would block the node. Here tasks have a few seconds, and the threads are daemons (see
+`daemon_pool`). The log names those that are left.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from itinerary.daemon_pool import DaemonPool
 __all__ = ["close_loop", "ended_within", "names_of", "new_loop", "threads_left"]
 
 _ENDING_TIMEOUT: Final = 2.0
-"""How long cancelled tasks have to end, in seconds."""
+"""The time limit for the end of cancelled tasks, in seconds."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Make a loop whose helper threads do not hold up the end of the program."""
+    """Make a loop whose helper threads do not delay the end of the program."""
     loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonPool("itinerary-helper"))
     return loop
 
 
 def close_loop(loop: asyncio.AbstractEventLoop, log: Any) -> None:
-    """Cancel what still runs on a loop, wait for it for a few seconds, and close the loop."""
+    """Cancel the tasks of a loop, wait a few seconds for their end, and close the loop."""
     try:
         loop.run_until_complete(_end_tasks(log))
         loop.run_until_complete(_bounded(loop.shutdown_asyncgens()))
@@ -38,23 +38,23 @@ def close_loop(loop: asyncio.AbstractEventLoop, log: Any) -> None:
 
 
 async def ended_within(timeout: float, *tasks: asyncio.Future[Any]) -> bool:  # noqa: ASYNC109 - tasks may ignore a cancellation
-    """Wait for tasks, even for those that ignore a cancellation. Returns False if some have not ended in time."""
+    """Wait for tasks, even for those that ignore a cancellation. Return False if some have not ended in time."""
     if not tasks:
         return True
     done, left = await asyncio.wait(tasks, timeout=timeout)
     for task in done:
         if not task.cancelled():
-            task.exception()  # looked at: who waits for the end does not ask how it came about
+            task.exception()  # retrieved, so that asyncio does not log it: only the end matters here
     return not left
 
 
 def names_of(loop: asyncio.AbstractEventLoop) -> list[str]:
-    """Name the tasks that run on a loop. From any thread."""
+    """Return the names of the tasks that run on a loop. Any thread may call this."""
     return sorted(_name_of(task) for task in asyncio.all_tasks(loop))
 
 
 def threads_left() -> list[str]:
-    """Name the threads that Python's exit waits for, except the main thread."""
+    """Return the names of the threads that Python's exit waits for, except the main thread."""
     return sorted(
         thread.name
         for thread in threading.enumerate()

@@ -1,4 +1,4 @@
-"""The listener of a node, as its app starts it: on a thread of its own, before the engine, and until that has ended."""
+"""The health listener of a node: in its own thread, started before the node and stopped after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NodeHealth"]
 
 
 class NodeHealth:
-    """The listener that publishes what is counted of a node."""
+    """The listener that publishes the metrics of a node."""
 
     def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched, tally: Tally, log: Any) -> None:
         settings, token = configuration.settings, configuration.health_token
@@ -31,13 +31,13 @@ class NodeHealth:
 
     @property
     def at(self) -> ListenAt:
-        """Where it listens."""
+        """The address of the listener."""
         return self._listener.at
 
     def start(self) -> ListenAt:
-        """Begin to listen. Raises NodeError if that cannot be."""
+        """Start listening. Raises NodeError if the address cannot be used."""
         return self._listener.start()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listener.stop()

@@ -1,15 +1,15 @@
-"""Process 1 of a container: reaps what others leave behind, and passes signals on.
+"""Process 1 of a container: reaps orphaned processes, and passes signals on.
 
     process 1 (this script)  ── SIGTERM, SIGHUP, … ──►  the node, which has become its child
-         └── waitpid(-1): collects every process whose parent has died
+         └── waitpid(-1): reaps every process whose parent has died
 
-In a container the first process inherits every process whose parent has died, and must collect it when it ends, or it
-stays a zombie for ever. A node cannot do that itself: it cannot tell an inherited process from one that a task of it
-has started with `subprocess` and waits for, and must not collect that one. So `itinerary up` that finds that it is
-process 1 forks. The child goes on as the node, and process 1 becomes this script, a small one.
+In a container the first process inherits every process whose parent has died, and must reap it, or it remains a zombie.
+A node cannot do that itself. It cannot distinguish an inherited process from one that a task has started with
+`subprocess` and waits for, which it must not reap. So if `itinerary up` is process 1, it forks. The child continues as
+the node, and process 1 becomes this small script.
 
-Signals are blocked before the fork and stay so in process 1, which takes them one by one: none is lost meanwhile. What
-the terminal sends (Ctrl-C) reaches the node by itself, since both are in the foreground, and is not passed on again.
+Signals are blocked before the fork and remain blocked in process 1, which takes them one by one, so none is lost. A
+signal of the terminal (Ctrl-C) reaches the node directly, since both are in the foreground, and is not passed on.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import threading
 __all__ = ["leave_process_one"]
 
 _TERMINAL = 0x80
-"""The `si_code` of a signal that the kernel has sent, such as that of Ctrl-C."""
+"""The `si_code` of a signal that the kernel has sent, for example for Ctrl-C."""
 _NOT_PASSED_ON = {signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 
 def leave_process_one() -> None:
-    """If this is process 1, go on as its child. Call it before a program's own code is loaded: threads stay behind.
+    """If this is process 1, continue in a child. Call this before the program's own code is loaded.
 
-    Numpy's threads, which are there already, are prepared for a fork.
+    A fork does not keep threads. The threads of numpy, which exist already, are prepared for a fork.
     """
     if os.getpid() != 1 or not hasattr(signal, "sigwaitinfo") or threading.active_count() != 1:
         return
@@ -38,16 +38,16 @@ def leave_process_one() -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
-    # The environment of process 1 can be read by all processes of its user: the node's secrets do not stay there.
+    # All processes of the user can read the environment of process 1, so the node's secrets must not stay there.
     linked = {name: value for name, value in os.environ.items() if name.startswith("LD_")}
     try:
         os.execve(sys.executable, [sys.executable, "-I", "-S", __file__, str(child)], linked)  # noqa: S606 - our own
     except OSError:
-        os._exit(_serve(child))  # there is no interpreter to be started: do it here
+        os._exit(_serve(child))  # no interpreter can be started: do it here
 
 
 def _serve(child: int) -> int:
-    """Collect processes and pass on signals until the child has ended. Returns its exit code."""
+    """Reap processes and pass on signals until the child has ended. Return its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
         found = signal.sigwaitinfo(signal.valid_signals())
@@ -61,7 +61,7 @@ def _serve(child: int) -> int:
 
 
 def _collect(child: int) -> int | None:
-    """Collect all processes that have ended. Returns the status of the child, if it is among them."""
+    """Reap all ended processes. Return the status of the child, if it is among them."""
     status = None
     while True:
         try:

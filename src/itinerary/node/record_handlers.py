@@ -26,12 +26,12 @@ __all__ = ["HandlerLeft", "Offices", "Threads"]
 
 
 class Offices:
-    """Where the desks of an app work while a node runs: on the engine's loop, with handlers elsewhere."""
+    """The record schedulers of an app while a node runs: on the node's event loop, with handlers in threads."""
 
     def __init__(self, desks: Mapping[str, DeskDeclaration], coroutines: CoroutineExecutor) -> None:
         self._desks, self._coroutines = desks, coroutines
-        # Twice as many as there are handlers at a time: some may hang, and be given up. Calls for time zones come on
-        # top, so that a hanging one takes no thread from a handler.
+        # Twice the maximum of concurrent handlers: some may hang and be given up. Calls for time zones have additional
+        # threads, so that a hanging call takes no thread from a handler.
         self._threads = Threads(
             2 * sum(desk.settings.handlers_max for desk in desks.values()) + ZONE_CALLS_MAX * len(desks)
         )
@@ -39,8 +39,10 @@ class Offices:
     def service(
         self, store: Store, node: NodeNumber | None, clock: Clock, log: Any, *, slow_after: int
     ) -> RecordsService:
-        """All desks of this node, which has joined. `slow_after` is how long a call to the store takes before it is
-        logged, in microseconds."""
+        """Return the service of all record schedulers of this node, which has joined.
+
+        `slow_after` is the duration after which a store call is logged, in microseconds.
+        """
         assert node is not None, "a node that has started has joined"
         for warning in _warnings(self._desks.values()):
             log.warning("settings.questionable", what=warning)
@@ -52,7 +54,7 @@ class Offices:
         self._threads.close()
 
     async def _call(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function of the program: coroutines where its coroutines run, plain functions in a thread."""
+        """Call a function of the program: a coroutine on its loop, a plain function in a thread."""
         if isinstance(function, NamedFunction):
             named = function
             function = await self._threads.run(lambda _: named.find(), None)
@@ -65,7 +67,7 @@ class Offices:
 
 
 async def _guarded(function: Callable[[Any], Any], argument: Any) -> Any:
-    """Nothing that a handler raises may end the loop that it runs on."""
+    """Call a handler, and keep an exit that it raises from ending the loop."""
     try:
         return await function(argument)
     except (SystemExit, KeyboardInterrupt) as error:
@@ -73,8 +75,10 @@ async def _guarded(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 class Threads:
-    """A pool of threads for plain functions. The threads are daemons: one that never returns must not keep a program
-    from ending, and counts for as long as it lives."""
+    """A pool of daemon threads for plain functions.
+
+    A thread that never returns must not prevent the end of the program, and occupies its place as long as it lives.
+    """
 
     def __init__(self, threads_max: int) -> None:
         threads_max = max(threads_max, 1)
@@ -82,9 +86,9 @@ class Threads:
         self._pool = DaemonPool("itinerary-records", threads_max)
 
     async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function, and return or raise what it does. A caller that is cancelled leaves the function to itself.
+        """Call a function, and return its result or raise its error. If the caller is cancelled, the call continues.
 
-        The function sees the context variables of the caller; what it sets there ends with the call.
+        The function sees a copy of the caller's context variables.
         """
         await self._free.acquire()
         loop, context = asyncio.get_running_loop(), copy_context()
@@ -93,11 +97,11 @@ class Threads:
         def live() -> None:
             try:
                 told = partial(_set_result, outcome, context.run(function, argument))
-            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            except Exception as error:  # noqa: BLE001 - it is raised in the caller
                 told = partial(_set_exception, outcome, error)
-            except BaseException as error:  # noqa: BLE001 - and this must end nobody but the handler
+            except BaseException as error:  # noqa: BLE001 - an exit must end only the handler
                 told = partial(_set_exception, outcome, HandlerLeft(f"it raised {type(error).__name__}"))
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, and no caller waits
                 loop.call_soon_threadsafe(told)
                 loop.call_soon_threadsafe(self._free.release)
 
@@ -114,7 +118,7 @@ class Threads:
 
 
 class HandlerLeft(ItineraryError):
-    """A handler tried to end the program."""
+    """The error of a handler that tried to end the program."""
 
 
 def _set_result(outcome: asyncio.Future[Any], result: Any) -> None:

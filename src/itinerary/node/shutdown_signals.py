@@ -1,18 +1,18 @@
-"""A node that runs until it is told to end (R9).
+"""Run a node until a signal ends it (R9).
 
-    SIGTERM or SIGINT      take no new work, give back what has not started, end the rest as `on_shutdown` says
-    a second one           end at once; other nodes and the next start have the rest
-    SIGHUP                 read the settings again (U13)
+    SIGTERM or SIGINT      take no new work, release unstarted occurrences, end the rest as `on_shutdown` says
+    a second one           end at once; other nodes or the next start take over the rest
+    SIGHUP                 reload the settings (U13)
 
-Signals are taken before the node starts, so that none is lost: a signal that comes during the start ends the start. The
-thread that obeys them, and the deadline that holds from the first one on, are in `signal_thread`. The main thread only
-waits here.
+The handlers are installed before the node starts, so that no signal is lost: a signal during the start ends the start.
+The thread that handles signals, and the deadline that begins with the first one, are in `signal_thread`. The main
+thread only waits here.
 
-SIGHUP has an older meaning, too: the terminal is gone. A node that somebody started in one ends with it, gracefully,
-unless it was told to stay (`nohup`). A system without SIGHUP has no such signal, and everything else works there.
+SIGHUP also means that the terminal is gone. A node that was started in a terminal ends with it, gracefully, unless
+SIGHUP is ignored (`nohup`). On a system without SIGHUP everything else works.
 
-Exit codes: 0 everything ended; 3 something still ran when its time was over, and the log says what; 1 the node could
-not go on; 128 and the signal's number after a second signal.
+Exit codes: 0 everything ended; 3 a run was unfinished at its deadline, and the log names it; 1 the node could not
+continue; 128 plus the signal number after a second signal.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 
 
 class _Hangup:
-    """What SIGHUP means here."""
+    """The meaning of SIGHUP for this process."""
 
     def __init__(self) -> None:
         self._has_terminal = _HANGUP is not None and signal.getsignal(_HANGUP) != signal.SIG_IGN and _has_terminal()
 
     def __call__(self, engine: Ending) -> str | None:
-        """Return why to end, if the terminal is gone. Otherwise read the settings again."""
+        """Return the reason to end if the terminal is gone. Otherwise reload the settings."""
         if self._has_terminal and not _has_terminal():
             return "its terminal is gone (SIGHUP)"
         assert isinstance(engine, Engine), "it was attached here"
@@ -56,12 +56,14 @@ class _Hangup:
 def run_until_signalled(
     begin: Callable[[], Engine], on_ready: Callable[[], None], log: Any, *, owns_process: bool = False
 ) -> int:
-    """Start a node, wait for its end, and return the exit code. Raises what its start raised, or why it stopped.
+    """Start a node, wait for its end, and return the exit code.
+
+    Raises the error of a start that failed, or the error that ended the node.
 
     Args:
-        begin: Makes and starts the engine.
+        begin: Makes and starts the node thread.
         on_ready: Called when the node has started.
-        log: Where a process that is ended by force says so.
+        log: The log for an end by force.
         owns_process: True if the process ends after this: its deadline then holds until the process is gone.
     """
     with _obeyed(owns_process=owns_process) as signals:
@@ -89,7 +91,7 @@ def run_until_signalled(
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal that it can be ended with."""
+    """True if this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -99,7 +101,7 @@ def _has_terminal() -> bool:
 
 @contextmanager
 def _obeyed(*, owns_process: bool) -> Iterator[SignalThread | None]:
-    """Take the signals meanwhile. Only a main thread can; another one yields None."""
+    """Handle signals within the block. Only a main thread can; any other yields None."""
     if threading.current_thread() is not threading.main_thread():
         yield None
         return

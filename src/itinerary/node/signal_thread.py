@@ -1,24 +1,24 @@
-"""The thread that obeys signals, and ends the process when the time for that is over.
+"""The thread that handles signals, and ends the process at the deadline.
 
     kernel ──► any thread: Python's C handler writes the signal's number into a socket  (signal.set_wakeup_fd)
                                                       │
     this thread reads it there  ◄─────────────────────┘
         first signal      shut the node down; from now on one deadline holds for everything
-        second signal     end the node at once: it has AT_ONCE seconds
+        second signal     end the node at once, within AT_ONCE seconds
         third signal      end the process now
-        deadline passed   say what still runs, and end the process
+        deadline passed   log what still runs, and end the process
 
 Signals do not depend on the main thread. The kernel may deliver a signal to any thread, and nothing then wakes a main
-thread that waits for a lock; a main thread may also be busy in the program's own code, or in Python's exit. A program
-that sets a wakeup descriptor of its own replaces ours. The Python handler, which the main thread runs, notices that,
-takes the descriptor back and passes the number on itself.
+thread that waits for a lock. A main thread may also be busy in the program's own code, or in Python's exit. A program
+that sets its own wakeup descriptor replaces ours. The Python handler, which the main thread runs, detects that,
+restores the descriptor and passes the number on itself.
 
 A child that the program forks inherits the handlers and the descriptor. Without further care a SIGTERM to the child, as
-from `multiprocessing.Process.terminate`, would end the node. So a child gives both back as soon as it is forked.
+from `multiprocessing.Process.terminate`, would end the node. So a child restores both directly after the fork.
 
-The deadline is `shutdown_grace_period` + `kill_grace` + 5 s, from the first signal on. Each part of a shutdown has a
-limit of its own, and normally all of them end in time. This deadline is for the part that does not: a store that does
-not answer, a handler that never returns, an event loop that is blocked. The process then ends with `os._exit`, since
+The deadline is `shutdown_grace_period` + `kill_grace` + 5 s, from the first signal on. Each part of a shutdown has its
+own limit, and normally all of them end in time. This deadline is for a part that does not: a store that does not
+answer, a handler that never returns, an event loop that is blocked. The process then ends with `os._exit`, since
 Python's own exit waits for threads.
 """
 
@@ -42,23 +42,23 @@ from itinerary.schedules.durations import SECOND, format_duration
 __all__ = ["AT_ONCE", "Ending", "SignalThread"]
 
 AT_ONCE: Final = 5.0
-"""How long ending at once may take, in seconds: processes are killed, and threads that hang are left behind."""
+"""The limit of an immediate end, in seconds: processes are killed, and hanging threads are left behind."""
 _LEAVING_TIMEOUT: Final = 15.0
-"""How long a process may take to end when its node has ended by itself, in seconds."""
+"""How long a process may take to end after its node has ended by itself, in seconds."""
 _SAYING_TIMEOUT: Final = 3.0
-"""How long saying why the process ends may take, in seconds: standard error may be a pipe that is full."""
+"""The limit for the last log message, in seconds: standard error may be a full pipe."""
 _NOTHING: Final = b"\0"
-"""Wakes the thread; no signal has this number."""
+"""A byte that only wakes the thread; no signal has this number."""
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 _SHOWN_MAX: Final = 20
 
 
 class Ending(Protocol):
-    """What is ended: the engine."""
+    """The object that signals end: the node thread."""
 
     @property
     def shutdown_timeout(self) -> int:
-        """How long a whole shutdown may take, in microseconds."""
+        """The limit of a whole shutdown, in microseconds."""
 
     def shut_down(self, why: str) -> None:
         """End gracefully."""
@@ -67,22 +67,26 @@ class Ending(Protocol):
         """End at once."""
 
     def still_running(self) -> list[str]:
-        """What has not ended yet, in words. From any thread."""
+        """Return what has not ended yet, in words. Any thread may call this."""
 
 
 class SignalThread:
-    """Obeys the signals of one node. Made and opened in the main thread."""
+    """The signal handling of one node. Make and open it in the main thread."""
 
     def __init__(self, hangup: Callable[[Ending], str | None], exit_code: int) -> None:
-        """`hangup` decides what SIGHUP means: it returns why to end, or None. `exit_code` is for a deadline that has
-        passed."""
+        """Create the thread without starting it.
+
+        Args:
+            hangup: Decides the meaning of SIGHUP: returns the reason to end, or None.
+            exit_code: The exit code after a missed deadline.
+        """
         self._hangup, self._exit_code = hangup, exit_code
         self._log: Any = None
         self._ending: Ending | None = None
         self._pending: list[int] = []
         self._signalled_at: list[float] = []
         self.numbers: list[int] = []
-        """The signals that ask the node to end, in the order in which they came."""
+        """The signals that ask the node to end, in order of arrival."""
         self._is_closed = False
         self._ours, self._theirs = socket.socketpair()
         self._theirs.settimeout(0.0)
@@ -96,26 +100,26 @@ class SignalThread:
     # -- in the main thread --------------------------------------------------------------------------------------------
 
     def open(self, numbers: Sequence[int]) -> None:
-        """Take these signals, until `close`."""
-        self._taken = frozenset(numbers)  # before the first of them can come
+        """Handle these signals until `close`."""
+        self._taken = frozenset(numbers)  # set before the first signal can arrive
         self._thread.start()
         self._wakeup_before = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
         self._handled = {number: signal.signal(number, self._handle) for number in numbers}
         _open_threads.add(self)
 
     def attach(self, ending: Ending, log: Any) -> None:
-        """Say what the signals are for. Signals that came before are obeyed now."""
+        """Set the object that signals end. Earlier signals are handled now."""
         self._log, self._ending = log, ending
         self._wake()
 
     def leave(self, exit_code: int) -> None:
-        """Hold the deadline until the process is gone. Without a signal so far, the process has a few seconds."""
+        """Keep the deadline until the process is gone. Without a signal, the process has a few seconds."""
         self._leaving_code = exit_code
         self._leaves_at = time.monotonic() + _LEAVING_TIMEOUT
         self._wake()
 
     def close(self) -> None:
-        """Give the signals back, end the thread, and with it the deadline."""
+        """Restore the signal handlers, and end the thread with its deadline."""
         _open_threads.discard(self)
         self._give_back(self._wakeup_before)
         self._is_closed = True
@@ -127,7 +131,7 @@ class SignalThread:
             self._theirs.close()
 
     def give_back_in_child(self) -> None:
-        """Leave the signals of a forked child to the child."""
+        """Restore the signal handlers in a forked child."""
         self._give_back(-1)
 
     def _give_back(self, wakeup: int) -> None:
@@ -138,7 +142,7 @@ class SignalThread:
             signal.set_wakeup_fd(wakeup)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """The C handler has passed the number on already, unless the program has set another descriptor."""
+        """Pass the number on, if the program has set another descriptor. Else the C handler has done so."""
         ours = self._theirs.fileno()
         if signal.set_wakeup_fd(ours, warn_on_full_buffer=False) != ours:
             self._send(bytes((number,)))
@@ -167,7 +171,7 @@ class SignalThread:
             while ending is not None and self._pending:
                 self._obey(ending, self._pending.pop(0))
             if not self._signalled_at and any(number != _HANGUP for number in self._pending):
-                self._signalled_at.append(time.monotonic())  # the node is not even made: its time begins nevertheless
+                self._signalled_at.append(time.monotonic())  # the deadline begins even before the node is made
 
     def _obey(self, ending: Ending, number: int) -> None:
         why: str | None = f"it got {signal.Signals(number).name}"
@@ -184,20 +188,20 @@ class SignalThread:
             ending.abandon()
 
     def _ends_at(self) -> float:
-        """When the process must be gone, on the monotonic clock."""
+        """Return the time at which the process must be gone, on the monotonic clock."""
         if not self._signalled_at:
             return self._leaves_at
         if len(self.numbers) > 2:
             return self._signalled_at[2]
         if len(self.numbers) == 2:
             return self._signalled_at[1] + AT_ONCE
-        return self._signalled_at[0] + self._shutdown_timeout / SECOND  # whenever the node has ended
+        return self._signalled_at[0] + self._shutdown_timeout / SECOND  # also after the node has ended
 
     @property
     def _shutdown_timeout(self) -> int:
         return SHUTDOWN_RESERVE if self._ending is None else self._ending.shutdown_timeout
 
-    # -- the end by force ----------------------------------------------------------------------------------------------
+    # -- end by force --------------------------------------------------------------------------------------------------
 
     def _end_process(self) -> None:
         code = 128 + self.numbers[-1] if len(self.numbers) > 1 else self._exit_code
@@ -209,14 +213,14 @@ class SignalThread:
         else:
             limit = format_duration(self._shutdown_timeout)
             why = f"its shutdown took longer than {limit}: shutdown_grace_period + kill_grace + 5 s"
-        with suppress(RuntimeError):  # no thread can be started: then it ends without a word
+        with suppress(RuntimeError):  # no thread can be started: the process ends without a message
             saying = threading.Thread(target=self._say, args=(why, code), name="itinerary-last-words", daemon=True)
             saying.start()
             saying.join(_SAYING_TIMEOUT)
         os._exit(code)
 
     def _say(self, why: str, code: int) -> None:
-        """Say what still runs, in the log and on standard error. This may block, if nothing reads either of them."""
+        """Write what still runs to the log and to standard error. This may block if nothing reads them."""
         running = ["the start of the node"] if self._ending is None else self._ending.still_running()
         if len(running) > _SHOWN_MAX:
             running = [*running[:_SHOWN_MAX], f"{len(running) - _SHOWN_MAX} more"]
@@ -229,7 +233,7 @@ class SignalThread:
 
 
 _open_threads: Final[set[SignalThread]] = set()
-"""Those that have taken signals: one at most, as the signals of a process belong to one of its nodes."""
+"""The threads that handle signals: one at most, since only one node of a process can own its signals."""
 
 
 def _give_back_in_child() -> None:

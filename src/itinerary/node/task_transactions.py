@@ -1,13 +1,13 @@
-"""A task's own transaction (D6), between the loop, which lends the occurrence's next write, and the store.
+"""The transaction of a task (D6): the loop grants the occurrence's next write to the store.
 
     the loop                                   here                                   the store
     everything before it is written   ◄── TransactionOpened
     Loan(success, failure)            ──►      transaction(success, failure)   ──►    statements, success, COMMIT
-    goes on writing                   ◄── TransactionEnded(committed, writes)
+    resumes its writes                ◄── TransactionEnded(committed, writes)
 
-Exactly one side writes at any time: while the loan is out the loop holds back what it would write of this occurrence.
-So whatever happens, the end is told: that it committed, that it did not, or that it did not and the store wrote the
-failure in its place, which is a write of its own (protocol rule 24).
+Exactly one side writes at any time: during the grant the loop holds back its writes of this occurrence. So the end is
+always reported, with one of three results: committed, not committed, or not committed and the store wrote the failure
+instead, which is a separate write (protocol rule 24).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["transaction_factory"]
 def transaction_factory(
     store: Store, node: Callable[[], Node]
 ) -> Callable[[AttemptKey, float], AbstractAsyncContextManager[TaskTransaction]]:
-    """What gives a task its transaction. `node` is asked when one is opened, since executors are made before it."""
+    """Return the function that opens the transaction of a task. `node` is called then: it does not exist yet."""
 
     @asynccontextmanager
     async def transaction(attempt: AttemptKey, timeout: float) -> AsyncIterator[TaskTransaction]:  # noqa: ASYNC109 - the store's
@@ -61,7 +61,7 @@ async def _borrow(node: Node, attempt: AttemptKey) -> Loan:
 
 
 async def _tell(node: Node, ended: TransactionEnded) -> None:
-    """The loan goes back, even when the task is being cancelled: until then nothing is written of its occurrence."""
+    """Return the grant, even if the task is being cancelled. Until then no write of its occurrence can happen."""
     telling = asyncio.ensure_future(node.inbox.deliver(ended))
     try:
         await asyncio.shield(telling)

@@ -1,21 +1,21 @@
-"""One start of an app: a thread with an event loop of its own, and in it the store, the node and the desk.
+"""A node in its own thread with its own event loop, together with its store and its client.
 
-    the program's threads and loops                  the engine's thread
+    the program's threads and loops                  the node thread
     start()                              ──────►     open the store, register, join, recover
-    ready (or the error that it was)     ◄──────
-    submit(desk.pause(…))                ──────►     runs there; its answer comes back as a future
-    shut_down(), abandon()               ──────►     ends; `ended` says how
+    ready (or the error of the start)    ◄──────
+    submit(desk.pause(…))                ──────►     runs there; the answer returns as a future
+    shut_down(), abandon()               ──────►     ends; `ended` has the result
 
-The loop is made before the thread is. A request to end that comes in the first moments waits there, and ends the start:
-whatever was opened is closed again, and a node that has joined says that it leaves.
+The loop is made before the thread. A request to end that arrives very early waits there, and ends the start: all that
+was opened is closed again, and a node that has joined leaves.
 
-The engine has a loop to itself, so nothing that a program or a task does can hold it up, and it holds up nobody. A
-store belongs to that loop; nobody else touches it.
+The node has its own loop, so that no program and no task can block it, and it blocks none of them. The store belongs to
+that loop; no other loop uses it.
 
-What can go wrong: the start (`ready` has the error, and everything that was opened is closed again), and the node (it
-stops with an error that `ended` has). The thread is a daemon, since a task that never returns must not keep a program
-from ending. Each step of the end has a limit, so that one that hangs does not keep the others from their turn;
-`still_running` says which one it is, and what else has not ended.
+Possible failures: the start (`ready` has the error, and all that was opened is closed again), and the node (it stops
+with an error, which `ended` has). The thread is a daemon, since a task that never returns must not prevent the end of
+the program. Each step of the shutdown has a limit, so that a hanging step does not block the others. `still_running`
+names the current step, and what else has not ended.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ T = TypeVar("T")
 
 _ANSWER_TIMEOUT: Final = 1.0
 _STEP_TIMEOUT: Final = 3.0
-"""How long parts that were cancelled have to end, and a node to say that it leaves, in seconds."""
+"""The limit for the end of cancelled parts, and for a node to leave, in seconds."""
 Observer = Callable[[Sequence[News]], None]
 
 
 class Engine:
-    """A node in a thread of its own. Made, started and ended once."""
+    """A node in its own thread. Each object starts and ends once."""
 
-    def __init__(  # noqa: PLR0913 - everything that a start takes from outside
+    def __init__(  # noqa: PLR0913 - all inputs of a start
         self,
         configuration: Configuration,
         rules: Rules,
@@ -100,10 +100,23 @@ class Engine:
         logs_runs: bool = True,
         home: Home | None = None,
     ) -> None:
-        """`logs_runs`: whether every end of a run is an event of the log.
+        """Create the thread without starting it.
 
-        `loop` is where the program's coroutines run; none: on a worker loop of their own. `reread` reads the
-        settings again. `ground` is what it stands on, if not on the real world. `home` is the source of the jobs."""
+        Args:
+            configuration: The configuration.
+            rules: The rules that check definitions.
+            declared: The declared jobs, by name.
+            by: The user or program that declares the jobs.
+            log: The log.
+            loop: The loop of the program's coroutines; None: a separate worker loop.
+            observers: Functions that receive the starts and ends of runs.
+            paths: Modules that are files, for worker processes.
+            reread: Reads the settings again.
+            desks: The record schedulers, by name.
+            ground: The environment of a test; None: the real one.
+            logs_runs: True if the log has an event for every end of a run.
+            home: The source of the jobs.
+        """
         self._ground = Ground() if ground is None else ground
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry, self._incarnation = rules.registry, str(uuid4())
@@ -113,21 +126,21 @@ class Engine:
         self._desks = dict(desks or {})
         self._home = home
         self.undeclared: UndeclaredJobs | None = None
-        """The jobs that the source no longer declares, and what became of them at the start; None: not asked for."""
+        """The jobs that the source no longer declares, and what the start did with them; None: not requested."""
         self._records: RecordsService | None = None
         self._records_end: asyncio.Task[list[str]] | None = None
         self._alerts: Alerts | None = None
         self._early: list[News] = []
-        """What the recovery at the start tells of, before there are alerts."""
+        """Events of the recovery at the start, before the alerts exist."""
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
         self._is_watched = ground is None
-        """Whether people look at it: not in a rehearsal, which must reach nobody."""
+        """True if the node is observed: not for a test node, which must not reach anything outside."""
         at = configuration.health if self._is_watched else None
         self._tally: Tally | None = None
         self._tally_lock = threading.Lock()
         self._health = None if at is None else NodeHealth(configuration, at, self, self.tally(), log)
         self.pulse = Pulse()
-        """What it started, and how late; from any thread."""
+        """The start rate and the start lateness; readable from any thread."""
         if self._is_watched:
             self._observers = (*self._observers, self.pulse.hear)
         self._run_log = RunLog(log, configuration.name) if logs_runs and self._is_watched else None
@@ -135,7 +148,7 @@ class Engine:
             self._observers = (*self._observers, self._run_log.hear)
         self._wants_reread = self._is_ending = self._is_cut_short = False
         self.step = "starting"
-        """What the engine is doing, in words; from any thread."""
+        """The current step, in words; readable from any thread."""
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
@@ -143,16 +156,16 @@ class Engine:
         self._node: Node | None = None
         self._desk: Desk | None = None
         self.ready: Future[None] = Future()
-        """Set when the node has started; its error, if it could not."""
+        """Done when the node has started; has the error if it could not."""
         self.ended: Future[Ended | None] = Future()
-        """How it ended; its error, if it could not go on. None if it was ended at once."""
+        """The result of the node; has the error if it could not continue. None if it was ended at once."""
         for future in (self.ready, self.ended):
-            future.set_running_or_notify_cancel()  # who no longer waits for one must not keep others from hearing of it
+            future.set_running_or_notify_cancel()  # a cancelled wait must not cancel the future for others
 
     # -- from any thread ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; wait for `ready` to know that it has. Raises NodeError if nobody could ask how it is."""
+        """Start the thread; `ready` is done when the node has started. Raises NodeError if probes cannot be served."""
         if self._health is not None:
             at = self._health.start()
             self._log.info("health.listening", at=str(at))
@@ -165,51 +178,51 @@ class Engine:
 
     @property
     def desk(self) -> Desk:
-        """What is asked of the node. Its timeline may be looked at from anywhere; its calls go through `submit`."""
+        """The client of the node. Any thread may read its timeline; calls go through `submit`."""
         if self._desk is None or self.ended.done():
             raise NodeError("the node does not run; ask inside async with app.running(), or while app.run() runs")
         return self._desk
 
     @property
     def records(self) -> RecordsService:
-        """The desks of the node. Asked on its loop."""
+        """The record schedulers of the node, for use on its loop."""
         if self._records is None:
             raise NodeError("the node has no desks, or has not started; declare them with app.records(…)")
         return self._records
 
     @property
     def node(self) -> Node:
-        """The node itself, once it has started. It belongs to the engine's loop."""
+        """The started node, for use on its loop."""
         return self._running_node()
 
     @property
     def has_desks(self) -> bool:
-        """Whether records are worked on here."""
+        """True if this node has record schedulers."""
         return bool(self._desks)
 
     @property
     def store(self) -> Store:
-        """Its store, which belongs to its loop."""
+        """The store, for use on the node's loop."""
         if self._store is None:
             raise NodeError("the node does not run, and its store is not open")
         return self._store
 
     @property
     def store_url(self) -> str:
-        """Where the store is, without a password."""
+        """The URL of the store, without a password."""
         return self._store_url
 
     _store_url = ""
 
     def is_here(self) -> bool:
-        """Whether the caller is a coroutine on the engine's own loop."""
+        """True if the caller is a coroutine on the node's own loop."""
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the engine's loop."""
+        """Run a coroutine on the node's loop."""
         loop = self._loop
         if loop is None or loop.is_closed() or self.ended.done():
             call.close()
@@ -219,22 +232,22 @@ class Engine:
         return answer
 
     def shut_down(self, why: str) -> None:
-        """End gracefully; asked a second time, at once."""
+        """End gracefully; a second call ends at once."""
         self._is_ending = True
         self._tell(lambda: self._shut_down(why))
 
     def abandon(self) -> None:
-        """End at once, and leave everything as it lies."""
+        """End at once, and leave all work as it is."""
         self._tell(self._cancel)
 
     def reread(self) -> None:
-        """Read the settings again: now, or, if it is still starting, when it has."""
+        """Reload the settings now or, during the start, after it."""
         self._wants_reread = True
         self._tell(self._pass_on_reread)
 
     @property
     def phase(self) -> Phase:
-        """How far it is."""
+        """The phase of the node's life."""
         if self.ended.done():
             return Phase.ENDED
         if not self.ready.done():
@@ -242,16 +255,16 @@ class Engine:
         return Phase.ENDING if self._is_ending else Phase.RUNNING
 
     def ask(self, answer: Callable[[], None]) -> bool:
-        """Have the engine's loop call something. False: there is no such loop, or not any more."""
+        """Call a function on the node's loop. Return False if the loop does not exist or is closed."""
         return self._tell(answer)
 
     @property
     def health_at(self) -> ListenAt | None:
-        """Where probes are answered."""
+        """The address of probes."""
         return None if self._health is None else self._health.at
 
     def tally(self) -> Tally:
-        """What is counted of the node: since it was made, if it answers probes; else since somebody has asked."""
+        """Return the metric counters, which count since the node was made or, without probes, since the first call."""
         with self._tally_lock:
             if self._tally is None:
                 self._tally = Tally(self.configuration.settings.metrics_jobs_max)
@@ -259,11 +272,11 @@ class Engine:
             return self._tally
 
     def timeline(self) -> Timeline | None:
-        """As far as the node has read it; None while it starts."""
+        """Return the timeline that the node has read; None during the start."""
         return None if self._node is None or self.phase is Phase.STARTING else self._node.builder.timeline
 
     def gauges(self) -> Gauges:
-        """How it is, as far as that can be seen from any thread."""
+        """Return the gauges that any thread can read."""
         node = self._node
         if node is None or self.phase is Phase.STARTING:
             return Gauges()
@@ -279,11 +292,11 @@ class Engine:
         )
 
     def read(self, query: Query[Answer]) -> Future[Answer]:
-        """Ask its store, on its loop."""
+        """Query the store, on the node's loop."""
         return self.submit(self.store.read(query))
 
     def failure(self) -> NodeError | None:
-        """Why it could not go on, once it has ended; None: it ended because it was asked to."""
+        """Return why the node could not continue, after its end; None if it ended on request."""
         error = self.ended.exception()
         if error is None:
             ended = self.ended.result()
@@ -294,17 +307,17 @@ class Engine:
         return failure
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the thread to be gone. False if it is not after so many seconds."""
+        """Wait for the thread to exit. Return False if it has not after `timeout` seconds."""
         return join_thread(self._thread, timeout)
 
     @property
     def shutdown_timeout(self) -> int:
-        """How long a whole shutdown may take, in microseconds."""
+        """The limit of a whole shutdown, in microseconds."""
         settings = self.configuration.settings if self._node is None else self._node.settings
         return settings.shutdown_timeout
 
     def still_running(self) -> list[str]:
-        """What has not ended yet, in words: the step that the engine is at, occurrences, handlers, and threads."""
+        """Return what has not ended yet, in words: the current step, occurrences, handlers, and threads."""
         loop, found = self._loop, list[str]()
         if not self.ended.done():
             found.append(f"the engine is {self.step}")
@@ -315,7 +328,7 @@ class Engine:
         return found + [f"thread {name}" for name in threads_left()]
 
     def _blocked_in(self) -> str | None:
-        """Where the engine's thread is, if its loop does not answer; None if it does, or is gone."""
+        """Return where the node thread is blocked, if its loop does not answer; None if it answers or is gone."""
         has_answered = threading.Event()
         if not self._tell(has_answered.set) or has_answered.wait(_ANSWER_TIMEOUT):
             return None
@@ -332,10 +345,10 @@ class Engine:
         try:
             loop.call_soon_threadsafe(what)
         except RuntimeError:
-            return False  # it has ended in this very moment
+            return False  # the loop has just been closed
         return True
 
-    # -- in the engine's thread --------------------------------------------------------------------------------------
+    # -- in the node thread ------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
         assert self._loop is not None, "made at the start"
@@ -348,7 +361,7 @@ class Engine:
         except asyncio.CancelledError:
             self._fail(NodeError("the node was ended before it had started"))
             self.ended.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for the end
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller that waits for the end
             self._fail(error)
             self.ended.set_exception(error)
         else:
@@ -360,18 +373,18 @@ class Engine:
                 self._health.stop()
 
     async def live_here(self) -> None:
-        """Live on the loop that this runs on, in place of a thread of its own. What goes wrong is told as always."""
+        """Run on the current loop, in place of a separate thread. Errors are reported in the same way."""
         self._loop = asyncio.get_running_loop()
         try:
             ended = await self._run()
-        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for the end
+        except Exception as error:  # noqa: BLE001 - it is raised in the caller that waits for the end
             self._fail(error)
             self.ended.set_exception(error)
         else:
             self.ended.set_result(ended)
 
     def gone(self) -> None:
-        """Nothing of it will run again: what it lived in was killed."""
+        """Mark the node as ended: its loop was killed, and nothing of it will run again."""
         self._fail(NodeError("the node was killed before it had started"))
         if not self.ended.done():
             self.ended.set_result(None)
@@ -409,7 +422,7 @@ class Engine:
             await node.start()
             self._check_wanted()
         except GeneratorExit:
-            raise  # the loop is gone, as in a crash that a test plays: nothing can be awaited
+            raise  # the loop is gone, as in a simulated crash: nothing can be awaited
         except BaseException:
             self.step = "ending its start"
             await self._undo_start(store, node, router)
@@ -426,7 +439,7 @@ class Engine:
             self._alerts.hear(self._early)
         self._early.clear()
         self._main = asyncio.create_task(node.run())
-        await asyncio.sleep(0)  # it runs: from here on it can be shut down
+        await asyncio.sleep(0)  # let it start: from here on it can be shut down
         self.step = "running"
         self.ready.set_result(None)
         try:
@@ -440,18 +453,18 @@ class Engine:
             offices.close()
 
     def _check_wanted(self) -> None:
-        """Raise CancelledError if the engine was told to end before it could be cancelled."""
+        """Raise CancelledError if a request to end arrived before the node could be cancelled."""
         if self._is_cut_short:
             raise asyncio.CancelledError
 
     async def _undo_start(self, store: Store, node: Node, router: Executor) -> None:
-        """Close what a start has opened, and say that the node leaves, if the store answers soon."""
+        """Close what the start has opened, and leave the store if it answers soon."""
         await ended_within(_STEP_TIMEOUT, asyncio.ensure_future(router.close()))
         if node.number is not None:
             await ended_within(_STEP_TIMEOUT, asyncio.ensure_future(store.leave(node.number)))
 
     async def _run_with_others(self, main: asyncio.Task[Ended]) -> Ended:
-        """The node, its desks and its alerts: if one of them cannot go on, none does."""
+        """Run the node with its record schedulers and alerts. If one of them fails, end all."""
         others = [
             asyncio.create_task(part.run(), name=type(part).__name__)
             for part in (self._records, self._alerts)
@@ -461,7 +474,7 @@ class Engine:
             await asyncio.wait([main, *others], return_when=asyncio.FIRST_COMPLETED)
             for other in others:
                 if other.done():
-                    other.result()  # it runs for ever, so this raises
+                    other.result()  # it never ends by itself, so this raises
             self._end_records()
             self.step = "waiting for handlers of records"
             handlers = [] if self._records_end is None else await self._records_end
@@ -473,7 +486,7 @@ class Engine:
             await ended_within(_STEP_TIMEOUT, *others)
 
     def _reported(self, ended: Ended, handlers: Sequence[str]) -> Ended:
-        """How the node ended, with the handlers that had not; what still ran is in the log."""
+        """Return the result of the node with the number of unfinished handlers, and log what was unfinished."""
         occurrences = self._running_node().unfinished() if ended.unfinished else []
         if occurrences or handlers:
             self._log.warning(
@@ -485,7 +498,7 @@ class Engine:
         return replace(ended, unfinished=ended.unfinished + len(handlers))
 
     def _end_records(self) -> None:
-        """Let handlers finish and give partitions back, once."""
+        """Let handlers finish and release partitions, once."""
         if self._records is not None and self._records_end is None:
             grace = self._running_node().settings.shutdown_grace_period / SECOND
             self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
@@ -544,7 +557,7 @@ class Engine:
             observer(news)
 
     def _knows(self, definition: Definition) -> bool:
-        """Whether this node has a job's code (D9). One that lacks it claims nothing of that job, and says so."""
+        """True if this node has the code of a job (D9). Without it, a node claims no run of the job and reports that."""
         try:
             for task in definition.tasks:
                 executor = task.overrides.executor or definition.overrides.executor or "auto"
@@ -579,17 +592,17 @@ class Engine:
 
 
 def _told(error: BaseException) -> list[str]:
-    """What went wrong, without the groups that it came in."""
+    """Return the messages of an error, without its exception groups."""
     if isinstance(error, BaseExceptionGroup):
         return [line for part in error.exceptions for line in _told(part)]
     return [f"{type(error).__name__}: {error}"]
 
 
 def installed_version() -> str:
-    """The version of Itinerary that is installed."""
+    """Return the installed version of Itinerary."""
     try:
         return version("itinerary-scheduler")
-    except PackageNotFoundError:  # a source tree that nobody installed
+    except PackageNotFoundError:  # a source tree without an installation
         return "0"
 
 

@@ -1,11 +1,11 @@
-"""Adjusting one run that has not started: new values for its configuration, over those that it has (L6, O2, C8).
+"""Adjust one run that has not started: set new values over its stored ones (L6, O2, C8).
 
-    read the row ─► lay the new values over its overrides ─► write, if nobody has adjusted it since
+    read the row ─► lay the new values over its overrides ─► write, if the row was not adjusted since the read
                                                              else read it again
 
-A run that waits keeps its place: only what it will start with changes. The row keeps who adjusted it, when, why, and
-which values were set. A start that does not know of the new values is refused by the store, so a node can never begin a
-run with the old ones after this has returned.
+A waiting run keeps its position in the queue: only the values that it will start with change. The row records who
+adjusted it, when, why, and which values were set. The store refuses a start that does not know the new values. So no
+node can start the run with the old values after this call has returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from itinerary.schedules.suggestions import did_you_mean
 __all__ = ["ADJUSTABLE", "AdjustedRun", "Permit", "adjust", "options_of"]
 
 Permit: TypeAlias = Callable[[Definition, Overrides], None]
-"""Asked with the definition of a run and the values that a caller sets on it; raises an error to refuse them."""
+"""A check of new values: receives the definition of a run and the values to set, and raises an error to refuse them."""
 
 ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if Level.OCCURRENCE in levels)
 """The keys that one run may set."""
@@ -46,7 +46,7 @@ class AdjustedRun(msgspec.Struct, frozen=True):
 
     run: Run
     values: Mapping[str, Any]
-    """Every value that is set on this run, by its key: `{"priority": 9, "retry.max_retries": 3}`."""
+    """The values that are set on this run, by key: `{"priority": 9, "retry.max_retries": 3}`."""
 
 
 async def adjust(
@@ -59,11 +59,24 @@ async def adjust(
     reason: str | None,
     permit: Permit | None = None,
 ) -> AdjustedRun:
-    """Set these values on a run that has not started.
+    """Set values on a run that has not started.
+
+    Args:
+        store: The store that holds the run.
+        view: The timeline and the time of the store.
+        finder: The lookup of runs.
+        by: The user or token that adjusts the run.
+        wanted: The run.
+        options: The values to set, by key.
+        reason: Why; stored in the row.
+        permit: A check that may refuse a value; None permits every value.
+
+    Returns:
+        The run with all values that are set on it.
 
     Raises:
         PermissionDeniedError: `permit` refuses a value.
-        ConfigError: A value is not allowed, or there is none.
+        ConfigError: A value is not allowed, or `options` is empty.
         NotThere: The run is not known.
         NodeError: The run has started or ended.
     """
@@ -113,11 +126,11 @@ def _check_waits(run: Run, row: OccurrenceRow) -> None:
         )
 
 
-# -- what people type --------------------------------------------------------------------------------------------------
+# -- text that users type ----------------------------------------------------------------------------------------------
 
 
 def options_of(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read `key=value` texts: `priority=9`, `task_timeout=5m`, `retry.max_retries=3`. Raises ConfigError."""
+    """Parse `key=value` texts: `priority=9`, `task_timeout=5m`, `retry.max_retries=3`. Raises ConfigError."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = (part.strip() for part in pair.partition("="))
@@ -132,7 +145,7 @@ def options_of(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> object:
-    """A number or a list as JSON has it; anything else is text."""
+    """Decode JSON such as a number or a list; return any other text unchanged."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

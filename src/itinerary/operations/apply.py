@@ -1,19 +1,19 @@
-"""Declared jobs meet stored ones because somebody asks for it: shown first (plan), then done (apply).
+"""Make a store match the declared jobs, when an operator requests it: show the changes (plan), then write them (apply).
 
     not stored, or removed            new
-    stored, and declared otherwise    changed: its next version, made from the newest
-    stored, and declared the same     the same, and nothing is entered
+    stored, and declared otherwise    changed: the next version, made from the newest
+    stored, and declared the same     the same: nothing is entered
     stored, and no longer declared    kept, stopped or removed, if the same source declared it (see `undeclared`)
-    stored, and never declared here   another: it stays as it is, unless it is named to be removed
+    stored, and never declared here   another job: unchanged, unless the request names it for removal
 
-A node that starts holds what is declared against what was declared last, and leaves alone what people have updated
-since (`registering`). Whoever applies a file means the file: it is held against what is in force, and an update that
-the file does not have is taken back, which the plan shows.
+A node that starts compares each declaration with the last declaration, and keeps later updates by operators
+(`registration`). Apply is stricter: it compares the file with the definition in force, and reverts an update that the
+file does not contain. The plan shows the revert.
 
-Everything is entered in one transaction, zone data and removals too: either all of it counts, or none. If somebody
-else changes the timeline meanwhile it is read, and decided again. Applied twice, it is one change.
+One transaction enters everything, including zone data and removals. If another caller changes the timeline at the same
+time, apply reads the timeline and decides again. Applying the same file twice makes one change.
 
-The comparison of many jobs takes a while, so it runs in a thread: the event loop of the caller does other things.
+The comparison of many jobs is slow, so it runs in a thread and does not block the event loop of the caller.
 """
 
 from __future__ import annotations
@@ -60,85 +60,85 @@ from itinerary.schedules.durations import SECOND, DurationLike
 __all__ = ["Application", "AppliedDefault", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
 
 _WINDOW = "1d"
-"""How far ahead instants are compared, if nobody says."""
+"""The default window in which instants are compared."""
 _NOW = Beginning()
 
 
 class Outcome(StrEnum):
-    """What becomes of a job."""
+    """The result of an apply for one job."""
 
     NEW = "new"
     CHANGED = "changed"
     SAME = "same"
     REMOVED = "removed"
     STOPPED = "stopped"
-    """Its source no longer declares it."""
+    """The source no longer declares the job."""
     STARTED = "started"
-    """It was stopped because its source no longer declared it, and is declared again."""
+    """The job was stopped because its source no longer declared it, and is declared again."""
 
 
 class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one job."""
+    """The result of an apply for one job, with its details."""
 
     job: str
     outcome: Outcome
     version: int
     schedule: str
-    """In words, as it is from then on."""
+    """The new schedule in words."""
     differences: tuple[str, ...] = ()
-    """What the new version says otherwise."""
+    """The differences between the new version and the one before."""
     diff: Diff | None = None
-    """Which instants that adds, removes and keeps; None if it is the same."""
+    """The instants that the change adds, removes and keeps; None if the job is unchanged."""
     why: str | None = None
     """Why a job is stopped, started or removed."""
 
 
 class AppliedDefault(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that changes because the defaults of all jobs change."""
+    """A value that changes because the defaults of all jobs change."""
 
     key: str
     before: str
     """The value and its level before: `0 (built in)`, `2 (defaults)`."""
     after: str
     jobs: int
-    """How many jobs have this change."""
+    """The number of jobs with this change."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """What applying comes to."""
+    """The result of a plan or an apply."""
 
     jobs: tuple[AppliedJob, ...]
     defaults: tuple[AppliedDefault, ...] = ()
-    """What the defaults change in jobs that are in the store already; each of these jobs gets its next version."""
+    """The values that new defaults change in stored jobs. Every such job gets a new version."""
     others: tuple[str, ...]
-    """Jobs of the store that are not declared here, and stay as they are."""
+    """Jobs of the store that are not declared here and stay unchanged."""
     undeclared: tuple[str, ...] = ()
-    """Those of the others that the same source declared earlier, and that are kept."""
+    """Jobs among `others` that the same source declared earlier, and that are kept."""
     is_applied: bool
 
     @property
     def is_change(self) -> bool:
-        """Whether anything is, or would be, entered."""
+        """True if the apply enters, or would enter, anything."""
         return any(job.outcome is not Outcome.SAME for job in self.jobs)
 
     def count(self, outcome: Outcome) -> int:
-        """How many jobs come to that."""
+        """Return the number of jobs with that outcome."""
         return sum(job.outcome is outcome for job in self.jobs)
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """How somebody wants it done."""
+    """The options of a plan or an apply."""
 
     policy: UpdatePolicy
     reason: str | None = None
     window: int | DurationLike | None = None
-    """How far ahead instants are compared: so many, or so long."""
+    """How far ahead instants are compared: a number of instants or a duration."""
     remove: tuple[str, ...] = ()
-    """Jobs that are to be removed."""
+    """Jobs to remove."""
     home: Home | None = None
-    """The source of what is declared, and what becomes of jobs that it no longer declares."""
+    """The source of the declarations, with the policy for jobs that it no longer declares."""
     instants_max: int | None = None
-    """How many instants may be compared in all; more is a WindowError. None: any number."""
+    """The limit of compared instants; above it WindowError is raised. None: no limit."""
 
 
 async def apply_jobs(
@@ -152,8 +152,22 @@ async def apply_jobs(
     key: RequestKey | None = None,
     view: StoreView | None = None,
 ) -> Application:
-    """Bring the store to what is declared, or say what that would change. With a key that has been applied already, it
-    is said what that came to. `view` is somebody's who has read the timeline."""
+    """Make the store match the declared jobs, or return the changes that this would make.
+
+    Args:
+        store: The store to change.
+        declared: The declared jobs, by name.
+        wish: The options.
+        by: The user or token that applies.
+        zone_data: The zone data of this machine.
+        is_plan: True to return the plan and write nothing.
+        key: The key of the request. A key that was applied already returns the result of that apply.
+        view: A view that has read the timeline; None reads it.
+
+    Raises:
+        ConfigError: There are more changes than one transaction can hold.
+        NodeError: A job could not be changed, or other callers keep changing the timeline.
+    """
     view = await StoreView.of(store) if view is None else view
     for _ in range(ROUNDS_MAX):
         if key is not None and (made := _made_before(view.timeline, key)):
@@ -179,13 +193,13 @@ async def apply_jobs(
 
 
 def _made_before(timeline: Timeline, key: RequestKey) -> dict[str, EntryRow]:
-    """What a request has entered already, by the names of the jobs."""
+    """Return the entries that an earlier request with this key made, by job name."""
     found = ((row.name, key.made(timeline.entries(row.number))) for row in timeline.jobs.values())
     return {name: entry for name, entry in found if entry is not None}
 
 
 class _Planned(msgspec.Struct, frozen=True):
-    """What is to become of one job."""
+    """The planned change of one job."""
 
     row: JobRow
     outcome: Outcome
@@ -193,18 +207,18 @@ class _Planned(msgspec.Struct, frozen=True):
     body: str
     before: str | None
     more: tuple[NewEntry, ...] = ()
-    """Entries that are made with it: it starts again, or has another source."""
+    """Entries in addition to `entry`: the job starts again, or has another source."""
 
     @property
     def first(self) -> NewEntry | None:
-        """The entry that says what becomes of it."""
+        """The entry that decides the outcome."""
         if self.entry is not None or self.outcome is Outcome.SAME:
             return self.entry
         return self.more[0]
 
 
 class _Plan:
-    """What would be entered now, and what that means."""
+    """The entries that an apply would make now, and the result."""
 
     def __init__(
         self,
@@ -216,7 +230,7 @@ class _Plan:
         key: RequestKey | None = None,
         made: Mapping[str, EntryRow] | None = None,
     ) -> None:
-        """`made` is what the same request has entered before, if it has: then it is that again, and nothing is new."""
+        """Plan the entries. `made` has those of an earlier request with the same key; then none is new."""
         self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
         self._key, self._made = key, made
         window = _WINDOW if wish.window is None and not wish.policy.is_windowed else wish.window
@@ -239,7 +253,7 @@ class _Plan:
 
     @property
     def entries(self) -> list[NewEntry]:
-        """Everything that is to be entered; nothing, if nothing changes."""
+        """The entries of the plan; empty if nothing changes."""
         made = [entry for job in self._jobs for entry in (job.entry, *job.more) if entry is not None]
         return [*self._zones, *made] if made else []
 
@@ -270,16 +284,16 @@ class _Plan:
         return _Planned(row, Outcome.CHANGED, version, body, stored, self._more(row, has_version=True))
 
     def _lacking(self, names: Iterable[str]) -> list[NewEntry]:
-        """Entries of the zones among these that have never been entered."""
+        """Return entries for those zones that the timeline does not have."""
         revision = self._timeline.revision
         return lacking_entries(self._timeline.zones, self._zone_data, names, by=self._by, revision=revision)
 
     def _zone_rows(self, zones: Iterable[NewEntry]) -> list[EntryRow]:
-        """The rows that entries of zones would be."""
+        """Return the rows that zone entries would become."""
         return [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(zones)]
 
     def _more(self, row: JobRow, *, has_version: bool) -> tuple[NewEntry, ...]:
-        """What else is entered for a declared job: that it starts again, and which source it has."""
+        """Return the additional entries of a declared job: its restart, and its new source."""
         home, entries = self._wish.home, self._timeline.entries(row.number)
         if home is None:
             return ()
@@ -291,7 +305,7 @@ class _Plan:
         return tuple(more)
 
     def _undeclared(self, declared: Mapping[str, Declared]) -> list[JobRow]:
-        """Jobs that the same source declared earlier, that are not declared now, and that still run."""
+        """Return active jobs that the same source declared earlier and does not declare now."""
         home = self._wish.home
         if home is None or self._made is not None:
             return []
@@ -307,7 +321,7 @@ class _Plan:
         ]
 
     def _settled(self, row: JobRow) -> _Planned:
-        """An undeclared job, stopped or removed."""
+        """Plan the stop or removal of an undeclared job."""
         assert self._wish.home is not None, "undeclared jobs have a source"
         row, stored = self._newest(row)
         body = stored or ""
@@ -316,7 +330,7 @@ class _Plan:
         return _Planned(row, outcome, entry, body, body)
 
     def _as_made(self, row: JobRow, made: EntryRow | None) -> _Planned:
-        """What became of a job when this was asked for the first time."""
+        """Return the change of a job that the first request with this key made."""
         earlier = [
             entry for entry in self._timeline.entries(row.number) if made is None or entry.revision < made.revision
         ]
@@ -333,7 +347,7 @@ class _Plan:
         return _Planned(row, outcome, entry, made.body or "", None if is_new else before)
 
     def _newest(self, row: JobRow) -> tuple[JobRow, str | None]:
-        """A job as its newest entry leaves it: its row may have been read before that was made."""
+        """Return a job with its newest version and body: the row may be older than the newest entry."""
         newest = self._timeline.newest(row.number)
         return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
 
@@ -376,10 +390,10 @@ class _Plan:
         )
         return _Planned(row, Outcome.REMOVED, entry, body, body)
 
-    # -- what it means -----------------------------------------------------------------------------------------------
+    # -- the result --------------------------------------------------------------------------------------------------
 
     def told(self, timeline: Timeline, *, is_applied: bool) -> Application:
-        """What becomes of each job; `timeline` has the entries in it if they have been made."""
+        """Return the result for each job. `timeline` contains the entries if they have been made."""
         numbers = {row.name: row for row in timeline.jobs.values()}
         zones = [] if is_applied else self._zone_rows(self._zones)
         jobs, count = [], 0
@@ -415,7 +429,7 @@ class _Plan:
         )
 
     def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
-        """The row that an entry would be."""
+        """Return the row that an entry would become."""
         effective_from = self._now if entry.effective_from is None else entry.effective_from
         return EntryRow(
             self._timeline.revision + 1,
@@ -436,16 +450,16 @@ class _Plan:
         try:
             diff = self._terms.diff(row, tuple(entries), made, is_applied=is_applied)
         except ItineraryError:
-            return None  # what is stored cannot be enumerated here; that is no reason not to replace it
+            return None  # an old schedule that cannot be enumerated here must not prevent its replacement
         return diff if made.kind is EntryKind.VERSION else replace(diff, from_version=diff.version)
 
 
 def _why(stored: str | None, body: str) -> str:
-    """Say what was applied, where the person who applied it gives no reason."""
+    """Return the reason of a new version, for an operator who gives none."""
     try:
         is_default = stored is not None and differ_in_defaults_only(read_definition(stored), read_definition(body))
     except ItineraryError:
-        return "applied"  # what is stored cannot be read here, and is replaced
+        return "applied"  # the stored definition cannot be read here, and is replaced
     return "applied: the defaults of all jobs changed" if is_default else "applied"
 
 
@@ -462,14 +476,14 @@ def _told(job: _Planned, diff: Diff | None) -> AppliedJob:
 
 
 def _defaults(jobs: Iterable[_Planned]) -> tuple[AppliedDefault, ...]:
-    """Count what the defaults change, over all jobs."""
+    """Count the values that new defaults change, over all jobs."""
     counts: Counter[DefaultDifference] = Counter()
     for job in jobs:
         if job.outcome is Outcome.CHANGED and job.before is not None:
             try:
                 found = default_differences(read_definition(job.before), read_definition(job.body))
             except ItineraryError:
-                continue  # what is stored cannot be read here; the job's own differences say so
+                continue  # the stored definition cannot be read here; the differences of the job report that
             counts.update(one for one in found if not one.is_of_job)
     return tuple(
         AppliedDefault(key=one.key, before=one.before, after=one.after, jobs=count) for one, count in counts.items()

@@ -1,4 +1,4 @@
-"""A backfill as values: what is wanted, and how far it is (R4). How it is carried out is in `requesting`."""
+"""A backfill as values: the request and its progress (R4). `run_requests` carries it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Backfill", "BackfillWish"]
 
 
 class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to be run again, or for the first time: instants in `[start, end)`, in microseconds."""
+    """The request to run the instants in `[start, end)`, in microseconds, again or for the first time."""
 
     start: int
     end: int
@@ -24,10 +24,10 @@ class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
     max_active: int = 1
     reason: str | None = None
     key: str | None = None
-    """What makes two requests the same one; None: nothing does."""
+    """The idempotency key; None: every request is a new one."""
     version: str = "original"
     fingerprint: str | None = None
-    """Of one with a key: a digest of what is asked for."""
+    """A digest of the request; set together with `key`."""
 
     def __post_init__(self) -> None:
         one_of(Which)("which", self.which)
@@ -38,26 +38,26 @@ class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backfill is, or what it came to."""
+    """The progress or the result of a backfill."""
 
     job: str
     instants: tuple[datetime, ...]
-    """What is run, in order."""
+    """The instants to run, in order."""
     looked_at: int
-    """How many instants the range has."""
+    """The number of instants in the range."""
     created: int = 0
-    """How many occurrences this call has made; others had been made by an earlier one with the same key."""
+    """The number of occurrences that this call created. An earlier call with the same key created the others."""
     ended: Mapping[OccurrenceState, int] = {}
-    """How many have ended, and how."""
+    """The number of ended occurrences, by state."""
     is_dry: bool = False
 
     @property
     def left(self) -> int:
-        """How many have not ended."""
+        """The number of occurrences that have not ended."""
         return len(self.instants) - sum(self.ended.values())
 
 
 def check_version(version: object) -> None:
-    """Refuse what is neither of the two versions that something can be run again as."""
+    """Raise ConfigError unless the version is `original` or `current`."""
     if version not in ("original", "current"):
         raise ConfigError(f"version: {version!r} is unknown; allowed: original, current")

@@ -1,4 +1,4 @@
-"""The forecast of declared jobs: on a store of its own, that is gone afterwards (U5)."""
+"""Set up the forecast of declared jobs on a temporary store (U5)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,16 @@ async def stage_for(
     said: Mapping[str, int],
     history: str | None,
 ) -> tuple[Stage, Takes]:
-    """A stage for declared jobs, as if they were registered at that moment. `said` is how long whole jobs take, and
-    `history` the URL of a store that knows how long tasks took."""
+    """Return a simulator for declared jobs that are registered at `start`.
+
+    Args:
+        configuration: The configuration of the application.
+        declared: The jobs, by name.
+        zone_data: The zone data of this machine.
+        start: The first instant of the forecast, in microseconds.
+        said: The durations of whole jobs that the user gave, in microseconds, by job.
+        history: The URL of a store with the durations of past tasks; None if there is none.
+    """
     seen: dict[tuple[str, str], int] = {}
     if history is not None:
         async with open_store(history) as store:

@@ -1,10 +1,10 @@
-"""What makes two requests the same one: a key that whoever asks has chosen, and what they asked for with it.
+"""Idempotency: a key that the caller chooses, together with a digest of the request.
 
-    the same key, the same request       one change; the second is answered as the first
-    the same key, another request        a mistake, and nothing is done: KeyUsed
+    the same key, the same request       one change; the second call gets the answer of the first
+    the same key, another request        a mistake: KeyUsed, and no change
 
-Whoever got no answer sends the request again, to any node, also after a restart. So the key is not remembered
-anywhere but in what the request made: the entry on the timeline, the occurrence, the event.
+A caller that got no answer sends the request again, to any node, even after a restart. So the key is stored in the
+result of the request and nowhere else: in the timeline entry, the occurrence or the event.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class RequestKey(msgspec.Struct, frozen=True):
 
     text: str
     fingerprint: str
-    """A digest of what is asked for."""
+    """A digest of the request."""
 
     def __post_init__(self) -> None:
         check_name("request key", self.text)
 
     def request(self, what: str) -> str:
-        """What an entry on the timeline is known by that this request makes."""
+        """Return the request id of the timeline entry that this request makes."""
         return f"{what}{_MARK}{_digest(self.text)}/{self.fingerprint}"
 
     def made(self, entries: Iterable[EntryRow]) -> EntryRow | None:
-        """The entry among these that this request has made already. Raises KeyUsed where another one has."""
+        """Return the entry that this request has made, if any. Raises KeyUsed if another request used the key."""
         mine = _digest(self.text)
         for entry in entries:
             _, _, rest = entry.request.rpartition(_MARK)
@@ -50,7 +50,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 def check_same(key: str | None, before: str | None, now: str | None) -> None:
-    """Refuse a key that was used for something else; who does not say what they ask for is believed."""
+    """Raise KeyUsed if a key was used for another request. A missing fingerprint is not compared."""
     if before is not None and now is not None and before != now:
         raise KeyUsed(
             f"the key {shown(key)} was used for another request already, and nothing was done; "

@@ -1,10 +1,10 @@
-"""What people change about a job's standing: pause, resume, stop, start, remove, skip (S11, S12, D10).
+"""Changes to the status of a job: pause, resume, stop, start, remove, skip (S11, S12, D10).
 
-Each is an entry on the job's timeline, with who, when and why. It is decided by the newest timeline: if somebody else
-has changed that meanwhile it is read, and decided again. What has not started is judged in the same transaction.
+Every change is an entry on the job's timeline that records who, when and why. The decision needs the newest timeline:
+if another caller has changed it, the change reads it and decides again. The same transaction decides unstarted
+occurrences again.
 
-No node is needed for any of it. A pause that was entered while nobody ran has skipped what it covers when somebody
-comes.
+No node is needed for any of it. A pause also covers the instants of a time without a running node.
 """
 
 from __future__ import annotations
@@ -35,18 +35,23 @@ __all__ = ["ROUNDS_MAX", "Changes"]
 _HELD_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
 ROUNDS_MAX: Final = 50
-"""How often others may change the timeline meanwhile before this gives up."""
+"""The limit of retries after other callers have changed the timeline."""
 
 
 class Changes:
-    """Changes of jobs, by one person."""
+    """Changes to the status of jobs, on behalf of one caller."""
 
     def __init__(self, store: Store, view: View, by: str) -> None:
         self._store, self._view, self._by = store, view, by
 
     async def pause(self, name: str, reason: str | None, until: int | None, key: RequestKey | None = None) -> EntryRow:
-        """Skip a job's instants from now on: until a user resumes the job, or until `until`. What was to run before and
-        has not started is held (see `held`)."""
+        """Skip a job's instants from now on, until a user resumes the job or until `until`.
+
+        The pause holds unstarted occurrences that were due before (see `held`).
+
+        Raises:
+            ConfigError: `until` is in the past.
+        """
 
         def check(_: Timeline, __: JobRow) -> None:
             if until is not None and until <= self._view.now():
@@ -58,19 +63,21 @@ class Changes:
     async def resume(
         self, name: str, reason: str | None, key: RequestKey | None = None, *, backlog: str = Backlog.RUN
     ) -> tuple[EntryRow, int]:
-        """End a pause. What it held runs, or is skipped first, while it is still held.
+        """End a pause, and release or skip the occurrences that it held.
+
+        A skip happens before the pause ends, so that no held occurrence can start.
 
         Args:
             name: The job.
-            reason: Why; it is kept.
-            key: What makes two requests the same one.
-            backlog: `run` or `skip`: what becomes of what the pause held.
+            reason: Why; stored in the entry.
+            key: The idempotency key.
+            backlog: `run` or `skip`, for the held occurrences.
 
         Returns:
-            The entry, and how many occurrences were released or skipped.
+            The entry, and the number of occurrences that were released or skipped.
 
         Raises:
-            ConfigError: `backlog` is neither.
+            ConfigError: `backlog` is neither `run` nor `skip`.
         """
         if backlog not in tuple(Backlog):
             raise ConfigError(f"backlog: {shown(backlog)} is unknown; allowed: {', '.join(Backlog)}")
@@ -82,14 +89,14 @@ class Changes:
         return await self._enter(name, EntryKind.RESUME, reason, key), count
 
     async def held(self, name: str) -> list[OccurrenceRow]:
-        """Read what the pause of a job holds; nothing, if it is not paused."""
+        """Return the occurrences that the pause of a job holds; empty if the job is not paused."""
         job = self._view.job(name)
         rows = await self._store.read(Active(job.number, limit=_HELD_MAX))
         timeline, now = self._view.timeline, self._view.now()
         return [row for row in rows if held_row(timeline, row, now) is not None]
 
     async def _skip_held(self, name: str, why: str) -> int:
-        """Skip what the pause of a job holds. What is skipped in a queue lets the next come, so it is read again."""
+        """Skip held occurrences. A skip in the overlap queue admits the next one, so read again until none is left."""
         count = 0
         for _ in range(ROUNDS_MAX):
             rows = await self.held(name)
@@ -102,19 +109,19 @@ class Changes:
         return count
 
     async def stop(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
-        """Expect nothing of a job from now on."""
+        """End the instants of a job from now on."""
         return await self._enter(name, EntryKind.STOP, reason, key)
 
     async def start(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
-        """Expect its instants again."""
+        """Resume the instants of a stopped job."""
         return await self._enter(name, EntryKind.START, reason, key)
 
     async def remove(self, name: str, reason: str | None, key: RequestKey | None = None) -> EntryRow:
-        """Take a job away: what runs finishes, its history stays (D10)."""
+        """Remove a job. Its running occurrences finish, and its history stays (D10)."""
         return await self._enter(name, EntryKind.REMOVE, reason, key)
 
     async def skip(self, name: str, instant: int, reason: str | None, key: RequestKey | None = None) -> EntryRow:
-        """Pass over one named instant."""
+        """Skip one future instant of a job. Raises ConfigError if it is past or the job has no such instant."""
         at = shown_instant(instant)
 
         def check(timeline: Timeline, job: JobRow) -> None:
@@ -136,7 +143,7 @@ class Changes:
         subject: str = "",
         check: Callable[[Timeline, JobRow], None] | None = None,
     ) -> EntryRow:
-        """Make an entry, and return it: with a key that has made it already, that one."""
+        """Make an entry and return it, or return the entry that a request with the same key made."""
         request = f"{kind}/{uuid4()}" if key is None else key.request(kind)
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)

@@ -1,19 +1,19 @@
-"""Changing what a job is: its next version, made from a named one, shown before it is made (R6, R7).
+"""Updates of a job: the next version, made from a named one, with a preview of the changes (R6, R7).
 
-    plan_update    the difference that a change would make, and nothing else
-    update         the same, made: the entry, and what becomes of claimed occurrences, in one transaction
-    rollback       a new version that says what an old one said
+    plan_update    return the difference that a change would make, and write nothing
+    update         make the change: the entry and the new decisions on claimed occurrences, in one transaction
+    rollback       a new version with the content of an old one
 
-A change names the version that it was made from. If there is a newer one it is refused, and the error says whose that
-is. A request is known by a digest of what it says: made twice, because its answer was lost or somebody was in doubt, it
-is one change.
+A change names the version that it was made from. If a newer version exists the change is refused, and the error names
+its author. A digest of the content identifies a request. So a request that is sent twice, for example after a lost
+answer, makes one change.
 
     immediate    in force from now on
-    graceful     the next instant of the old version still runs; the first new one is the first that lies at least half
-                 of the new schedule's own interval after it. Or from a given time on
-    windowed     in force from now on; only the next so many occurrences, or so much time, are compared
+    graceful     the next instant of the old version still runs; the first new instant is the first one at least half
+                 of the new schedule's interval after it. Or in force from a given time on
+    windowed     in force from now on; only a number of next occurrences, or a duration, is compared
 
-Rows exist only for what is claimed already, a few seconds ahead; that is all that any policy has to materialise.
+Rows exist only for claimed occurrences, a few seconds ahead. No policy has to create other rows.
 """
 
 from __future__ import annotations
@@ -56,46 +56,48 @@ from itinerary.schedules.instants import InstantLike, from_seconds, microseconds
 __all__ = ["Change", "Diff", "Terms", "Updates", "is_removed"]
 
 Permit: TypeAlias = Callable[[str, Definition, Definition], None]
-"""Asked with the name of a job, the definition that it shall have, and one that the store has: the newest, or the
-version that it is rolled back to."""
+"""A check of a new version, which raises an error to refuse it.
+
+Receives the job name, the new definition, and a stored one: the newest, or the target version of a rollback.
+"""
 _OCCURRENCES: Final = 100
-"""How many occurrences a windowed update compares, if it does not say."""
+"""The number of occurrences that a windowed update compares by default."""
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """What an update changes: instants in `[window_start, window_end)`, in order."""
+    """The changes of an update: instants in `[window_start, window_end)`, in order."""
 
     job: str
     policy: UpdatePolicy
     from_version: int
-    """The version that it was made from."""
+    """The version that the update was made from."""
     version: int
-    """The one that it makes, or has made; the same if it says nothing new."""
+    """The new version; equal to `from_version` if nothing changes."""
     effective_from: datetime | None
-    """When that is in force; None if it says nothing new."""
+    """When the new version takes effect; None if nothing changes."""
     first_at: datetime | None = None
-    """The first instant that runs from then on; None if there is none, or it says nothing new."""
+    """The first instant from `effective_from` on; None if there is none or nothing changes."""
     window_start: datetime
     window_end: datetime
     added: tuple[datetime, ...] = ()
     removed: tuple[datetime, ...] = ()
     kept: tuple[datetime, ...] = ()
-    """Those of both: they take the new configuration, from `effective_from` on."""
+    """Instants of both versions: they take the new configuration from `effective_from` on."""
     is_applied: bool = False
 
     @property
     def is_change(self) -> bool:
-        """Whether it says anything that the newest version does not."""
+        """True if the update differs from the newest version."""
         return self.version != self.from_version
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants a job to be."""
+    """The requested change of a job."""
 
     schedule: Schedule | None = None
     options: Mapping[str, object] = {}
     to_version: int | None = None
-    """Be as in that version, whatever else it was since."""
+    """The version to roll back to, regardless of later changes."""
     policy: str | None = None
     from_version: int | None = None
     effective_from: InstantLike | None = None
@@ -104,7 +106,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Updates:
-    """Versions of jobs, made by one person."""
+    """New versions of jobs, on behalf of one caller."""
 
     def __init__(
         self,
@@ -115,13 +117,34 @@ class Updates:
         policy: Callable[[], UpdatePolicy],
         permit: Permit | None = None,
     ) -> None:
-        """`policy` says which one changes have that do not say. `permit` is asked about each version before it is made
-        or planned; it raises an error to refuse one. None: every version is permitted."""
+        """Create the updates of one caller.
+
+        Args:
+            store: The store to change.
+            view: The timeline and the time of the store.
+            by: The user or token that makes the versions.
+            rules: The rules that a definition must satisfy.
+            policy: Returns the policy of changes that name none.
+            permit: A check before each version is made or planned, which raises an error to refuse; None permits every
+                version.
+        """
         self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
         self._permit = permit
 
     async def update(self, name: str, change: Change, *, is_plan: bool = False, key: RequestKey | None = None) -> Diff:
-        """Make a version, or say what it would change."""
+        """Make a version, or return the changes that it would make.
+
+        Args:
+            name: The job.
+            change: The requested change.
+            is_plan: True to write nothing.
+            key: The idempotency key.
+
+        Raises:
+            ConfigError: The new definition is not valid.
+            StaleVersion: There is a newer version than the one that the change was made from.
+            NodeError: The job was removed, or other callers keep changing the timeline.
+        """
         terms = Terms(change, self._policy())
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
@@ -184,7 +207,7 @@ class Updates:
             raise _stale(job, base.version, newest)
 
     async def _denied(self, job: JobRow, base: EntryRow, denied: Denied, terms: Terms) -> None:
-        """Read again, if that may help; else say why not."""
+        """Read the timeline again, and raise an error if another try cannot succeed."""
         await self._view.read()
         if denied.why is Denial.STALE and terms.change.from_version is not None:
             newest = self._view.timeline.newest(job.number)
@@ -222,12 +245,12 @@ class Updates:
         )
 
     def _zones(self, timeline: Timeline, body: str) -> list[NewEntry]:
-        """The zones that it needs and that have never been entered. They are entered with it."""
+        """Return entries for the zones that the version needs and the timeline does not have."""
         names = read_schedule(body).zone_names()
         return lacking_entries(timeline.zones, self._rules.zone_data, names, by=self._by, revision=timeline.revision)
 
     def _planned_zones(self, timeline: Timeline, body: str) -> list[EntryRow]:
-        """The same, as if they had been entered."""
+        """Return the rows that the entries of `_zones` would become."""
         now = self._view.now()
         return [
             EntryRow(
@@ -246,7 +269,7 @@ class Updates:
             for line, entry in enumerate(self._zones(timeline, body), 1)
         ]
 
-    # -- what it shall be --------------------------------------------------------------------------------------------
+    # -- the new definition ------------------------------------------------------------------------------------------
 
     def _body(self, job: JobRow, timeline: Timeline, base: EntryRow, change: Change) -> str:
         if change.to_version is not None:
@@ -283,7 +306,7 @@ class Updates:
 
 
 def is_removed(timeline: Timeline, job: JobRow) -> bool:
-    """Whether a job has been taken away, or never was more than a name."""
+    """True if a job was removed, or never had a version."""
     stretches = timeline.history(job.number).stretches
     return not stretches or isinstance(stretches[-1].standing, Removed)
 
@@ -292,18 +315,18 @@ class Beginning(NamedTuple):
     """When a version takes effect, as its entry stores it."""
 
     effective_from: int | None = None
-    """None: from the moment on in which it is entered."""
+    """None: from the instant of the entry on."""
     first_at: int = 0
-    """Where its instants begin, if that is later."""
+    """The first instant of the version, if that is later."""
 
     @classmethod
     def of(cls, handover: Handover | None) -> Beginning:
-        """Write down how a graceful change replaces a schedule."""
+        """Return the beginning of a version that replaces a schedule gracefully."""
         return cls() if handover is None else cls(handover.effective_from, handover.first_at or 0)
 
 
 class Terms:
-    """From when on a change counts, and how far it is looked at."""
+    """The policy and the comparison window of a change."""
 
     def __init__(self, change: Change, policy: UpdatePolicy) -> None:
         self.change = change
@@ -322,7 +345,7 @@ class Terms:
         return window, None
 
     def beginning(self, timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow]) -> Beginning:
-        """Decide when a version with this body takes effect. `zones` is zone data that is entered with it."""
+        """Decide when a version with this body takes effect. `zones` has zone data that is entered with the version."""
         if not self.policy.is_graceful:
             return Beginning()
         if self.change.effective_from is not None:
@@ -330,7 +353,7 @@ class Terms:
         return Beginning.of(hand_over(timeline, job, now, body, zones))
 
     def diff(self, job: JobRow, entries: tuple[EntryRow, ...], made: EntryRow, *, is_applied: bool) -> Diff:
-        """What a version changes, made or planned."""
+        """Return the changes of a version, made or planned."""
         found = compare(job, entries, made.revision, window_for=self._window_for, count=self._count)
         return self._told(job, made, found, is_applied=is_applied)
 
@@ -351,7 +374,7 @@ class Terms:
         )
 
     def nothing(self, job: JobRow, version: int, now: int) -> Diff:
-        """It says what the newest version says already."""
+        """Return the result of a change that equals the newest version."""
         at = _moment(now)
         return Diff(
             job=job.name,

@@ -1,12 +1,12 @@
-"""What people ask of a running node, carried out on the engine's loop: the one place that does it.
+"""Operations of a running node, on the node's event loop. All requests of users to a node pass through here.
 
-Everything that changes something is durable before it is a message (protocol rule 25): a pause is an entry on the
-timeline, a trigger is a row, a cancellation stands in its occurrence. Then the node is told, so that it need not wait
-for its next look. Who asked, when and why is kept with it (S12). None of that needs a node, and it is done elsewhere:
+Every change is durable before it is a message (protocol rule 25): a pause is a timeline entry, a trigger is a row, and
+a cancellation is stored in its occurrence. Then the node is notified, so that it need not wait for its next poll. The
+store records who asked, when and why (S12). The changes need no node, and other modules make them:
 
-    changes     pause, resume, stop, start, remove, skip       updates     versions       requests    runs
+    job_changes   pause, resume, stop, start, remove, skip     job_updates   versions     run_requests   runs
 
-All methods run on the engine's loop; see `engine` for how others get here.
+All methods run on the node's event loop; `itinerary.node.thread` passes calls from other threads.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from itinerary.runtime.node import Node
 __all__ = ["Desk", "NodeStatistics"]
 
 _LOOK_AGAIN_AFTER: Final = 1.0
-"""How long whoever waits for an occurrence that another node may end waits between two looks, in seconds."""
+"""Seconds between two reads while a caller waits for an occurrence that another node may end."""
 
 
 class NodeStatistics(msgspec.Struct, frozen=True):
-    """How a node is: its loop, its inbox, and what is not written yet (L6)."""
+    """Statistics of a node: its loop, its inbox, and its unwritten updates (L6)."""
 
     loop: LoopStatistics
     sent: int
@@ -57,7 +57,7 @@ class NodeStatistics(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    """Requests of people, for one node."""
+    """The operations of one node, for users."""
 
     def __init__(self, store: Store, node: Node, by: str, rules: Rules) -> None:
         self._store, self._node = store, node
@@ -69,19 +69,19 @@ class Desk:
 
     @property
     def timeline(self) -> Timeline:
-        """As far as this node has read it. It never changes, so any thread may look at it."""
+        """The timeline that this node has read last. The value is immutable, so any thread may read it."""
         return self._view.timeline
 
     def now(self) -> int:
-        """The store's time, as far as it is known here."""
+        """Return the store's time, as estimated here."""
         return self._view.now()
 
     def job(self, name: str) -> JobRow:
-        """The job of that name, from any thread. Raises NotThere where there is none."""
+        """Return the job of that name. Any thread may call this. Raises NotThere if there is none."""
         return self._view.job(name)
 
     def hear(self, news: Sequence[News]) -> None:
-        """What the loop tells of."""
+        """Handle the events of the loop: note new runs, and wake callers that wait for an ended one."""
         self._finder.note([item for item in news if type(item) is Began or type(item) is Finished])
         for item in news:
             if isinstance(item, Finished):
@@ -89,12 +89,12 @@ class Desk:
                     event.set()
 
     async def is_running(self, name: str) -> bool:
-        """Whether some occurrence has started and is not final: a question to the store, never to memory."""
+        """True if an occurrence has started and is not final. The answer comes from the store, never from memory."""
         rows = await self._store.read(queries.Active(self.job(name).number))
         return any(row.started_at is not None for row in rows)
 
     async def wait(self, wanted: RunLike) -> Report:
-        """What an occurrence comes to, when it has."""
+        """Wait until an occurrence has ended, and return its report. Raises NotThere if it is no longer kept."""
         run = await self._finder.find(self._store, self._view, wanted)
         event = asyncio.Event()
         self._waiting.setdefault(run.ref, set()).add(event)
@@ -117,7 +117,7 @@ class Desk:
                 del self._waiting[run.ref]
 
     async def active(self) -> list[ActiveOccurrence]:
-        """What this node has in hand."""
+        """Return the active occurrences of this node."""
 
         def asked(reply: asyncio.Future[list[ActiveOccurrence]]) -> Message:
             return ActiveAsked(reply)
@@ -125,7 +125,7 @@ class Desk:
         return await self._node.ask(asked)
 
     async def occurrence(self, wanted: RunLike) -> ActiveOccurrence | None:
-        """What this node's loop knows of one occurrence; None if it does not have it."""
+        """Return this node's view of one occurrence; None if this node does not have it."""
         run = await self._finder.find(self._store, self._view, wanted)
 
         def asked(reply: asyncio.Future[ActiveOccurrence | None]) -> Message:
@@ -134,7 +134,7 @@ class Desk:
         return await self._node.ask(asked)
 
     async def standing(self, name: str) -> JobStanding | None:
-        """What this node's loop knows of one job; None if no version of it is in force."""
+        """Return this node's view of one job; None if no version of the job is in force."""
         number = self.job(name).number
 
         def asked(reply: asyncio.Future[JobStanding | None]) -> Message:
@@ -143,7 +143,7 @@ class Desk:
         return await self._node.ask(asked)
 
     async def statistics(self) -> NodeStatistics:
-        """How this node is."""
+        """Return the statistics of this node."""
 
         def asked(reply: asyncio.Future[LoopStatistics]) -> Message:
             return StatisticsAsked(reply)

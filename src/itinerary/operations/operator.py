@@ -1,7 +1,7 @@
-"""Somebody who asks things of a store, without a node: a person on the command line, say.
+"""Operations on a store without a node, for example from the command line.
 
-What they ask is durable when they have their answer, and whichever nodes run hear of it soon; if none runs, it holds
-when the next one comes.
+A change is durable when the call returns. Running nodes receive it soon; if none runs, it holds when the next node
+starts.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = ["Operator", "local_user"]
 
 
 class Operator:
-    """Changes and requests, by one person, on one store. Make one with `Operator.at`."""
+    """Changes and requests on one store, on behalf of one caller. Make one with `Operator.at`."""
 
     def __init__(self, store: Store, view: StoreView, by: str, permit: Permit | None = None) -> None:
-        """`permit` is asked about the values that are set on one run; None: every value is permitted."""
+        """Create an operator. `permit` checks the values that are set on one run; None permits every value."""
         self._store, self.view, self.by = store, view, by
         self.changes = Changes(store, view, by)
         self.requests = Requests(store, view, by, Finder(), permit)
 
     @classmethod
     async def at(cls, store: Store, by: str | None = None) -> Operator:
-        """Somebody who has read the timeline; the user of this process, unless somebody else is named."""
+        """Read the timeline and return an operator; `by` defaults to the user of this process."""
         return cls(store, await StoreView.of(store), local_user() if by is None else by)
 
     async def has_nodes(self) -> bool:
-        """Whether some node runs on the store, as far as one can see."""
+        """True if a node seems to run on the store, by its last heartbeat."""
         nodes = await self._store.read(Nodes())
         return any(heard_of(node, self.view.now()) for node in nodes)
 
 
 def local_user() -> str:
-    """Who runs this process."""
+    """Return the name of the user who runs this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container without a user database

@@ -1,7 +1,7 @@
-"""The record of a prune: an entry on the timeline that says who removes old history, made before the first row goes.
+"""The timeline entry of a prune: who removes old history. The entry is made before the first row is removed.
 
-The entry concerns all jobs and changes none of them. It is made first, so that a prune which is killed half-way is on
-record too. Nodes that remove old history by their settings make no entry: the settings say what they remove.
+The entry concerns all jobs and changes none of them. Since it comes first, a prune that is killed half-way is on record
+too. Nodes that remove old history by their settings make no entry: the settings say what they remove.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Runs that people ask for: trigger, replay, backfill; and cancelling or adjusting one (R4, D1, O5).
+"""Requested runs: trigger, replay and backfill; also cancel and adjust a run (R4, D1, O5).
 
-    trigger     now, once for each request key, whichever node hears of it
-    replay      an occurrence again, or some tasks of it: a new one, linked to the old one
-    backfill    a range of the past, so many at a time: a replay where there is a row, else an occurrence of its own
+    trigger     run now, once for each request key, whichever node receives the request
+    replay      run an occurrence again, or some tasks of it: a new occurrence, linked to the old one
+    backfill    run a range of the past, `max_active` at a time: a replay where a row exists, else a new occurrence
 
-Each is a row before anybody hears of it, and nobody's: any node may start it, under its job's overlap policy and
-limits. Where that policy is `skip`, a run that was asked for waits for its turn, unless the request says `skip`.
+A request writes a row without an owner before any node is notified. Any node may start the row, under the overlap
+policy and the limits of its job. If the policy is `skip`, a requested run waits in the queue, unless the request says
+`skip`.
 
-A replay has the number after the last one of the same occurrence. Two that take the same number at once find out by
-reading what stands there, and one of them takes the next.
+A replay has the number after the last replay of the same occurrence. If two requests take the same number at once, both
+read the stored row, and the request that did not write it takes the next number.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ from itinerary.stores.paging import decided_between, windows_after
 __all__ = ["Permit", "Requests"]
 
 _LOOK_AGAIN_AFTER: Final = 0.2
-"""Seconds between two looks at what a backfill, or a request that is waited for, has running."""
+"""Seconds between two reads of the active runs of a backfill, or of a run that a caller waits for."""
 _ROWS_AT_ONCE: Final = 5_000
 
 
 class Requests:
-    """Runs, asked for by one person."""
+    """Requests for runs, on behalf of one caller."""
 
     def __init__(self, store: Store, view: View, by: str, finder: Finder, permit: Permit | None = None) -> None:
-        """`permit` is asked about the values that are set on one run; None: every value is permitted."""
+        """Create the requests of one caller. `permit` checks the values of one run; None permits every value."""
         self._store, self._view, self._by, self._finder, self._permit = store, view, by, finder, permit
 
     async def trigger(
@@ -70,8 +71,19 @@ class Requests:
         reason: str | None,
         fingerprint: str | None = None,
     ) -> Run:
-        """Have a job run now, once for each request key. Raises KeyUsed where that has another fingerprint, and
-        PermissionDeniedError where a value is not permitted."""
+        """Create a run of a job now, once for each request key.
+
+        Args:
+            name: The job.
+            key: The idempotency key; None: every request is a new one.
+            options: Values to set on this run, by key.
+            reason: Why; stored with the run.
+            fingerprint: A digest of the request; set together with `key`.
+
+        Raises:
+            KeyUsed: The key was used with another fingerprint.
+            PermissionDeniedError: A value is not permitted.
+        """
         overrides = read_overrides(options, Level.OCCURRENCE)
         if self._permit is not None:
             job = self._view.job(name)
@@ -98,7 +110,10 @@ class Requests:
         return run
 
     async def wait(self, run: Run) -> Report:
-        """Wait until an occurrence has ended, on whichever node.
+        """Wait until an occurrence has ended, on any node.
+
+        Returns:
+            The report of the occurrence.
 
         Raises:
             NotThere: The occurrence is no longer kept.
@@ -123,8 +138,12 @@ class Requests:
         return True
 
     async def adjust(self, wanted: RunLike, options: Mapping[str, object], reason: str | None) -> AdjustedRun:
-        """Set values on a run that has not started. Raises NodeError if it has, and PermissionDeniedError where a
-        value is not permitted."""
+        """Set values on a run that has not started.
+
+        Raises:
+            NodeError: The run has started.
+            PermissionDeniedError: A value is not permitted.
+        """
         return await adjust(self._store, self._view, self._finder, self._by, wanted, options, reason, self._permit)
 
     # -- replay ------------------------------------------------------------------------------------------------------
@@ -138,7 +157,22 @@ class Requests:
         key: str | None,
         fingerprint: str | None = None,
     ) -> Run:
-        """Run an occurrence again, or some tasks of it. Raises KeyUsed where the key has another fingerprint."""
+        """Run an occurrence again, or some tasks of it.
+
+        Args:
+            wanted: The occurrence, which has ended.
+            reason: Why; stored with the replay.
+            tasks: The tasks to run; None: all.
+            version: `original` or `current`.
+            key: The idempotency key; None: every request is a new one.
+            fingerprint: A digest of the request; set together with `key`.
+
+        Raises:
+            KeyUsed: The key was used with another fingerprint.
+            NotThere: The occurrence is no longer kept.
+            NodeError: The occurrence has not ended.
+            ConfigError: The job has no such task.
+        """
         check_version(version)
         run = await self._finder.find(self._store, self._view, wanted)
         row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
@@ -167,7 +201,7 @@ class Requests:
     async def _replayed(
         self, job: JobRow, original: OccurrenceRow, version: int, asked: Asked, overrides: str | None
     ) -> tuple[Run, bool]:
-        """The replay of an occurrence that this request makes, or has made; and whether it is new."""
+        """Return the replay that this request makes or has made, and True if it is new."""
         identity = original.key.id(job_id(job.name))
         for _ in range(ROUNDS_MAX):
             earlier = await self._replays(original, identity)
@@ -179,7 +213,7 @@ class Requests:
             details = asked_json(replace(asked, replay_of=identity, replay_number=number))
             key = Key(original.instant, job.number, Kind.REPLAY, f"{identity}/{number}")
             why = self._why(f"replay {number} of {job.name}:{original.instant // SECOND}, asked for", asked.reason)
-            run = await self._made(job.name, lambda: self._asked(key, version, overrides, details, why))  # noqa: B023 - awaited in this turn
+            run = await self._made(job.name, lambda: self._asked(key, version, overrides, details, why))  # noqa: B023 - awaited in this iteration
             row = (await self._store.read(ByRef((run.ref,))))[run.ref]
             if (said := read_asked(row.details)) is not None and asked_json(said) == details:
                 return run, True
@@ -202,7 +236,17 @@ class Requests:
     async def backfill(
         self, name: str, wish: BackfillWish, progress: Callable[[Backfill], None] | None, *, is_dry: bool = False
     ) -> Backfill:
-        """Run what is wanted of a range, and wait for all of it; or only say what that is."""
+        """Run the chosen instants of a range and wait for their end; with `is_dry` only return them.
+
+        Args:
+            name: The job.
+            wish: The range and the options.
+            progress: Called after each change of the progress.
+            is_dry: True to run nothing.
+
+        Raises:
+            ConfigError: The range ends in the future.
+        """
         await self._view.read()
         job = self._view.job(name)
         if wish.end > self._view.now():
@@ -218,7 +262,7 @@ class Requests:
         return await self._worked_off(job, choices, asked, wish, far, progress)
 
     def one_at_a_time(self, name: str, wish: BackfillWish) -> str | None:
-        """Say why a backfill runs one occurrence at a time though it may have several; None if it does not."""
+        """Return why `max_active` has no effect for this job; None if it has."""
         job = self._view.job(name)
         version = self._view.timeline.newest(job.number)
         if wish.max_active == 1 or version is None or self._in_line(job, version.version) is None:
@@ -260,7 +304,7 @@ class Requests:
     async def _backfilled(self, job: JobRow, choice: Choice, asked: Asked, version: str) -> tuple[Run, bool]:
         if choice.original is not None and choice.original.kind is Kind.BACKFILL:
             said = read_asked(choice.original.details)
-            if said is not None and said.request == asked.request:  # where nothing was, this request has made it
+            if said is not None and said.request == asked.request:  # this request has made it, where no row was
                 check_same(asked.request, said.fingerprint, asked.fingerprint)
                 return Run(job.name, choice.original.key, choice.original.ref), False
         original = choice.version if choice.original is None else choice.original.version
@@ -280,14 +324,14 @@ class Requests:
         return run, is_ours
 
     def _in_line(self, job: JobRow, version: int) -> str | None:
-        """Like recovery, a backfill waits for what is in its way, unless its job allows everything."""
+        """Return overrides that queue a backfill behind active runs, as in recovery; None if overlap is allowed."""
         definition = self._view.timeline.definition(job.number, version)
         if definition.config().overlap.is_parallel:
             return None
         return to_json(Overrides(overlap=Overlap.QUEUE)).decode()
 
     async def _rows(self, job: JobRow, wish: BackfillWish) -> list[OccurrenceRow]:
-        """The job's occurrences in the range, and those whose windows reach into it."""
+        """Return the job's occurrences in the range, and collapsed ranges that reach into it."""
         pages = decided_between(self._store.read, wish.start, wish.end)
         keys = [key async for page in pages for key in page if key.job == job.number]
         rows: dict[Ref, OccurrenceRow] = {}
@@ -298,7 +342,7 @@ class Requests:
         rows |= {row.ref: row for row in windows if row.job == job.number}
         return list(rows.values())
 
-    # -- all of them -------------------------------------------------------------------------------------------------
+    # -- shared by all -----------------------------------------------------------------------------------------------
 
     def _why(self, what: str, reason: str | None) -> str:
         return f"{what} by {self._by}: {reason}" if reason else f"{what} by {self._by}"
@@ -310,7 +354,7 @@ class Requests:
         return stretch.version
 
     async def _made(self, name: str, wanted: Callable[[], Wanted]) -> Run:
-        """Make an occurrence that anybody may start, by the newest timeline."""
+        """Write an occurrence without an owner, by the newest timeline. Any node may start it."""
         for _ in range(ROUNDS_MAX):
             answer = await self._store.claim(None, self._view.timeline.revision, [wanted()])
             if isinstance(answer, Refusal):

@@ -1,7 +1,7 @@
-"""The boot plan of an app: its store is read, and nothing is written (R3).
+"""The boot plan of an app. The store is read, and nothing is written (R3).
 
-Jobs that are declared here and not stored yet have nothing to be made up for: they count from their registration. The
-same holds for a version that differs from the stored one, which would be in force from now on.
+Jobs that are declared here and not stored yet have nothing to recover: they count from their registration. The same
+holds for a version that differs from the stored one, since it would be in force from now on.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["plan_of", "planned_boot"]
 
 
 async def planned_boot(configuration: Configuration) -> BootPlan:
-    """What a node of this configuration would recover if it started now."""
+    """Return the recovery that a node of this configuration would do if it started now."""
     async with open_store(configuration.store) as store:
         return await plan_of(store, configuration)
 
 
 async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
-    """The same, of a store that is open."""
+    """Return the boot plan for an open store."""
     status = await store.read(Standing())
     timeline = await read_timeline(store.read)
     settings = configuration.settings

@@ -1,4 +1,4 @@
-"""One job whole: what is in force, where each value of its configuration came from, its versions, and what waits."""
+"""A job in full: the definition in force, the source of each configuration value, the versions, and waiting runs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["ChangeSeen", "JobDetail", "TaskDeclared", "WaitingSeen", "job_detail
 
 _CHANGES_MAX: Final = 10
 _ACTIVE_MAX: Final = 1_000
-"""The most that is looked at of what has not ended."""
+"""The limit of active occurrences that are read."""
 
 
 class TaskDeclared(msgspec.Struct, frozen=True):
-    """A task, as it is declared."""
+    """A task as declared."""
 
     name: str
     runs: Any
-    """What it runs, as it is stored."""
+    """The stored definition of what the task runs."""
     configuration: tuple[SettingSeen, ...]
-    """What it sets for itself."""
+    """The values that the task sets itself."""
 
 
 class ChangeSeen(msgspec.Struct, frozen=True):
-    """One entry on the job's timeline."""
+    """An entry on the job's timeline."""
 
     kind: EntryKind
     version: int
@@ -47,14 +47,14 @@ class ChangeSeen(msgspec.Struct, frozen=True):
 
 
 class WaitingSeen(msgspec.Struct, frozen=True):
-    """Something that has not ended, and why it waits, if it does."""
+    """A run that has not ended, and the reason if it waits."""
 
     run: RunSeen
     why: str | None
 
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """One job with everything."""
+    """A job in full."""
 
     seen: JobSeen
     registered_at: datetime | None
@@ -68,16 +68,23 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The last changes, newest first."""
     more_changes: int
     active: tuple[WaitingSeen, ...]
-    """What has begun, and then what waits, the longest due first."""
+    """Started runs, then waiting runs, in order of their due instants."""
     more_active: int
     runs: tuple[RunSeen, ...]
-    """The last that ended."""
+    """The runs that ended last."""
 
 
 async def job_detail(
     ground: Ground, job: JobRow, *, limit: int = 5, counted_max: int = ACTIVE_COUNTED_MAX
 ) -> JobDetail:
-    """A job with everything; of runs and instants at most so many. Of a longer line not all is counted."""
+    """Return a job in full.
+
+    Args:
+        ground: The snapshot of the store.
+        job: The job.
+        limit: The number of runs and of instants.
+        counted_max: The limit of active runs that are counted.
+    """
     seen = await (await Looker.at(ground, job.number, counted_max)).seen(job)
     page = await history_page(ground, job, limit=limit)
     active = await _waiting(ground, job)
@@ -113,7 +120,7 @@ async def job_detail(
 
 
 def _in_force(ground: Ground, job: JobRow) -> tuple[Stretch | None, Definition | None]:
-    """What is in force, if it can be read; its state says so where it cannot."""
+    """Return the history segment and the definition in force; None for both if they cannot be read."""
     try:
         stretch = ground.stretch(job.number)
         definition = None if stretch is None else stretch.definition

@@ -1,7 +1,7 @@
-"""Every job in a line: how it stands and why, what came of it last, and when it runs next.
+"""Every job in one row: its status and why, its last run, and its next run.
 
-With a hundred thousand jobs nothing is done for each of them that need not be: names are sorted and filtered first, and
-only those that are shown are folded, asked for their next instant, and looked up in the history.
+With a hundred thousand jobs, work for a single job is expensive. So names are sorted and filtered first. Only the jobs
+on the page are evaluated, and only their next instants and histories are read.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ __all__ = ["ACTIVE_COUNTED_MAX", "JobSeen", "JobState", "JobsSeen", "LastSeen", 
 
 
 ACTIVE_COUNTED_MAX: Final = 100_000
-"""The most that is looked at of what is under way."""
+"""The limit of active runs that are counted."""
 
 
 class JobState(StrEnum):
-    """How a job stands."""
+    """The status of a job."""
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """Its instants are skipped."""
+    """The instants of the job are skipped."""
     STOPPED = "stopped"
-    """Nothing is expected of it."""
+    """The job has no expected instants."""
     FINISHED = "finished"
-    """Its schedule has no instant left."""
+    """The schedule has no instant left."""
     LATER = "later"
-    """Its first version is not in force yet."""
+    """The first version is not in force yet."""
     QUARANTINED = "quarantined"
-    """It cannot run: what it says cannot be read, its schedule misbehaves, or no node has its code."""
+    """The job cannot run: its definition is not readable, its schedule misbehaves, or no node has its code."""
     REMOVED = "removed"
 
 
 class LastSeen(msgspec.Struct, frozen=True):
-    """What came of it last."""
+    """The last run of a job."""
 
     instant: datetime | None
     state: OccurrenceState
@@ -59,33 +59,33 @@ class LastSeen(msgspec.Struct, frozen=True):
 
 
 class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One job."""
+    """A job in one row."""
 
     job: str
     state: JobState
     why: str | None
-    """Why it stands so, where somebody or something has decided it."""
+    """The reason for the status, if a user or a failure caused it."""
     version: int
     schedule: str | None
-    """In words."""
+    """The schedule in words."""
     timezone: str
     running: int
-    """Occurrences that have begun and have not ended."""
+    """The number of occurrences that have started and not ended."""
     waiting: int
-    """Occurrences that are due, or stand in line, and have not begun."""
+    """The number of occurrences that are due or queued and have not started."""
     last: LastSeen | None
     next_at: datetime | None
 
 
 class JobsSeen(msgspec.Struct, frozen=True):
-    """Some jobs, and how many more there are."""
+    """A page of jobs, and the number of further jobs."""
 
     jobs: tuple[JobSeen, ...]
     more: int
 
 
 class Looker:
-    """Looks at jobs, with what is read once for all of them. Make it with `Looker.at`."""
+    """A reader of jobs that shares one read of the active runs and nodes. Make it with `Looker.at`."""
 
     def __init__(self, ground: Ground, lacked: frozenset[JobNumber], active: Sequence[OccurrenceRow]) -> None:
         self._ground, self._lacked = ground, lacked
@@ -95,13 +95,13 @@ class Looker:
 
     @classmethod
     async def at(cls, ground: Ground, job: JobNumber | None = None, limit: int = ACTIVE_COUNTED_MAX) -> Looker:
-        """Read what is under way, of one job or of all, and which jobs nobody has the code of."""
+        """Read the active runs of one job or of all, and the jobs whose code no node has."""
         nodes = await ground.store.read(Nodes())
         rows = await ground.store.read(ActiveRuns(job, limit=limit))
         return cls(ground, lacked_by_all(nodes, ground.now), rows)
 
     def state(self, job: JobRow) -> tuple[JobState, str | None, int | None]:
-        """How a job stands, why, and when it runs next."""
+        """Return the status of a job, the reason, and the next instant."""
         try:
             stretch = self._ground.stretch(job.number)
             following = next(iter(self._ground.next_runs(job.number, 1)), None)
@@ -116,7 +116,7 @@ class Looker:
         return state, why, following
 
     def under_way(self, job: JobNumber) -> tuple[int, int]:
-        """How many of a job's occurrences run, and how many wait."""
+        """Return the numbers of running and of waiting occurrences of a job."""
         return self._running[job], self._waiting[job]
 
     def _standing(self, stretch: Stretch, *, is_finished: bool) -> tuple[JobState, str | None]:
@@ -133,7 +133,7 @@ class Looker:
                 return (JobState.FINISHED if is_finished else JobState.ACTIVE), None
 
     async def seen(self, job: JobRow) -> JobSeen:
-        """A job in a line."""
+        """Return a job in one row."""
         state, why, following = self.state(job)
         if state is JobState.PAUSED and (held := self._held(job)):
             why = f"{why}; {held} that had not started {'is' if held == 1 else 'are'} held"
@@ -152,12 +152,12 @@ class Looker:
         )
 
     def _held(self, job: JobRow) -> int:
-        """How many occurrences the pause of a job holds."""
+        """Return the number of occurrences that the pause of a job holds."""
         timeline, now = self._ground.timeline, self._ground.now
         return sum(row.job == job.number and held_row(timeline, row, now) is not None for row in self._active)
 
     def _described(self, job: JobNumber) -> tuple[Stretch | None, str | None]:
-        """What is in force, and its schedule in words; whatever of it can be read."""
+        """Return the history segment in force and the schedule in words; None for a part that cannot be read."""
         try:
             stretch = self._ground.stretch(job)
         except ItineraryError:
@@ -178,7 +178,7 @@ class Looker:
 async def jobs_seen(
     ground: Ground, *, pattern: str | None = None, states: Collection[JobState] = (), limit: int = 50
 ) -> JobsSeen:
-    """Jobs by name, at most so many, and how many more there are."""
+    """Return the first `limit` jobs by name, and the number of further ones."""
     looker = await Looker.at(ground)
     rows = ground.named(pattern, removed=JobState.REMOVED in states)
     if states:

@@ -1,7 +1,7 @@
-"""The statistics that a node's loop keeps, one row for each `loop_interval` (L10), as people and programs read them.
+"""The statistics of a node's loop, one row for each `loop_interval` (L10).
 
-Rows come newest first, in pages. They are kept as long as `keep_for` says, so they also tell how a node was that has
-left or died.
+Rows come newest first, in pages. The store keeps them for `keep_for`, so the rows of a node that has left or died are
+available too.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _SUMMED_MAX: Final = 600
 
 
 class LoopSeen(msgspec.Struct, frozen=True):
-    """What a loop did in one interval."""
+    """The statistics of a loop in one interval."""
 
     at: datetime
-    """When the interval ended."""
+    """The end of the interval."""
     iterations: int
     longest_seconds: float
-    """The longest iteration."""
+    """The duration of the longest iteration."""
     average_seconds: float
     total_seconds: float
-    """All iterations together: how long the loop was busy."""
+    """The duration of all iterations: how long the loop was busy."""
     active: int
-    """Occurrences that the node held."""
+    """The number of occurrences that the node held."""
     index_size: int
-    """Runs in the scheduled run index."""
+    """The number of runs in the scheduled run index."""
     inbox_depth: int
     messages: int
-    """Messages that the loop handled."""
+    """The number of messages that the loop handled."""
 
 
 class StatisticsSeen(msgspec.Struct, frozen=True):
@@ -54,11 +54,11 @@ class StatisticsSeen(msgspec.Struct, frozen=True):
     """The number of this start of the node."""
     rows: tuple[LoopSeen, ...]
     next: int | None
-    """Where the next page begins: give it as `until`, in microseconds. None: this is the last page."""
+    """The beginning of the next page, in microseconds, for the argument `until`. None: this is the last page."""
 
 
 class LoopSummary(msgspec.Struct, frozen=True):
-    """A loop over the last minute, in one line."""
+    """The statistics of a loop over the last minute."""
 
     node: str
     iterations: int
@@ -74,15 +74,15 @@ async def statistics_seen(store: Store, node: str | None, *, since: int, until: 
     """Read the statistics of `[since, until)`, in microseconds, newest first.
 
     Args:
-        store: where they are.
-        node: a name, for its newest start, or the number of one start; None for the node that joined last.
-        since: the first instant.
-        until: the instant before which to read.
-        limit: how many rows a page has at most.
+        store: The store.
+        node: A name, for its newest start, or the number of one start; None for the node that joined last.
+        since: The first instant.
+        until: The instant before which to read.
+        limit: The maximum number of rows in a page.
 
     Raises:
-        NotThere: the store has no such node.
-        WindowError: the window is empty.
+        NotThere: The store has no such node.
+        WindowError: The window is empty.
     """
     if until <= since:
         raise WindowError("the window of the statistics is empty: its end is not later than its start")
@@ -93,7 +93,7 @@ async def statistics_seen(store: Store, node: str | None, *, since: int, until: 
 
 
 async def loop_summary(store: Store, node: NodeRow, now: int) -> LoopSummary | None:
-    """Sum up the last minute of a node's loop; None if nothing is on record."""
+    """Return a summary of the last minute of a node's loop; None if there are no statistics."""
     since = now - _SUMMED_FOR
     rows = await store.read(Statistics(node.number, since, _SUMMED_MAX, now + SECOND, newest_first=True))
     if not rows:

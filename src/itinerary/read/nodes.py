@@ -1,7 +1,7 @@
-"""Nodes, as the store knows them: who is there, since when, what they hold, what they say of themselves.
+"""The nodes of a store: which run, since when, which occurrences they hold, and what they report about themselves.
 
-A node says with each heartbeat that it is there. Whether one that is silent is dead, other nodes decide by their own
-clocks (protocol rule 16); here it is only said how long nothing was heard of it.
+A node proves with each heartbeat that it runs. Other nodes decide by their own clocks whether a silent node is dead
+(protocol rule 16). This module only reports the time since the last heartbeat.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ __all__ = [
 ]
 
 SILENT_FOR: Final = 30 * SECOND
-"""A node that has not been heard of for so long is taken for gone, as far as it matters to who looks."""
+"""The time without a heartbeat after which a node is shown as silent."""
 DIED_FOR: Final = 3_600 * SECOND
-"""For how long a node that died is still listed."""
+"""How long a node that died is still listed."""
 _WAITING: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
 class NodeState(StrEnum):
-    """Whether a node is there."""
+    """The status of a node."""
 
     RUNNING = "running"
     SILENT = "silent"
-    """It has not left, and nothing has been heard of it for half a minute."""
+    """The node has not left, and has sent no heartbeat for half a minute."""
     LEFT = "left"
     DIED = "died"
-    """It was killed, or its machine was lost: other nodes found it dead, or its process is gone."""
+    """The node was killed or its machine was lost: other nodes found it dead, or its process is gone."""
 
 
 class JumpSeen(msgspec.Struct, frozen=True):
-    """A jump of its time."""
+    """A jump of a node's clock."""
 
     at: datetime | None
     by_seconds: float
@@ -78,7 +78,7 @@ class BehindSeen(msgspec.Struct, frozen=True):
 
 
 class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a node."""
+    """A start of a node."""
 
     node: str
     number: int
@@ -89,19 +89,19 @@ class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
     joined_at: datetime | None
     heard_at: datetime | None
     silent_seconds: float | None
-    """Since its last heartbeat; None if it has left."""
+    """Seconds since the last heartbeat; None if the node has left."""
     left_at: datetime | None
     heartbeats: int
     holds: int
-    """Occurrences that are its own and have not ended."""
+    """The number of occurrences that the node owns and that have not ended."""
     runs: int
-    """How many of them have begun."""
+    """The number of those that have started."""
     lacks: tuple[str, ...] | None
-    """Jobs whose code it has not; None if there are too many to say."""
+    """Jobs whose code the node does not have; None if there are too many to list."""
     clock_jumps: int
     last_jumps: tuple[JumpSeen, ...]
     behind: BehindSeen | None = None
-    """How far it is behind what is due, if it runs and cannot keep up."""
+    """How far a running node is behind the due instants; None if it keeps up."""
 
 
 class _About(msgspec.Struct):
@@ -116,8 +116,15 @@ class _About(msgspec.Struct):
 async def nodes_seen(
     store: Store, now: int, names: dict[JobNumber, str], *, limit: int, gone: bool = False
 ) -> list[NodeSeen]:
-    """The nodes that joined last, newest first: those that have not left, and those that died within the last hour; or
-    with `gone` all of them."""
+    """Return the nodes that joined last, newest first.
+
+    Args:
+        store: The store.
+        now: The store's time, in microseconds.
+        names: The names of jobs, by number.
+        limit: The maximum number of nodes.
+        gone: True for all nodes. Else nodes that have left are omitted, except those that died within the last hour.
+    """
     rows = [row for row in await store.read(Nodes()) if gone or row.left_at is None or died_since(row, now - DIED_FOR)]
     held: Counter[NodeNumber] = Counter()
     begun: Counter[NodeNumber] = Counter()
@@ -180,22 +187,22 @@ def _state(row: NodeRow, now: int) -> NodeState:
 def _about(row: NodeRow) -> _About:
     try:
         return msgspec.json.decode(row.about, type=_About)
-    except msgspec.MsgspecError:  # it speaks another language: of another release, say
+    except msgspec.MsgspecError:  # a node of another release, for example
         return _About()
 
 
 def heard_of(row: NodeRow, now: int) -> bool:
-    """Whether a node is there, as far as one can see."""
+    """True if a node seems to run: it has not left, and its last heartbeat is recent."""
     return row.left_at is None and _heard(row) > now - SILENT_FOR and not is_gone(row.about)
 
 
 def died_since(row: NodeRow, since: int) -> bool:
-    """True if other nodes found this one dead at that moment or later."""
+    """True if other nodes found this one dead at `since` or later."""
     return row.left_at is not None and row.left_at >= since and has_died(row)
 
 
 def lacked_by_all(rows: Sequence[NodeRow], now: int) -> frozenset[JobNumber]:
-    """The jobs whose code none of the nodes that are there has; none, if no node is there, or one does not say."""
+    """Return the jobs whose code no running node has; empty if no node runs or one does not report its jobs."""
     said = [_about(row).lacks for row in rows if heard_of(row, now)]
     lists = [frozenset(lacks) for lacks in said if lacks is not None]
     return frozenset.intersection(*lists) if lists and len(lists) == len(said) else frozenset()

@@ -2,9 +2,9 @@
 
     now ◄── a minute ── ten minutes ── an hour ── a day ── a week ── four weeks ── … ── the first supported instant
 
-An id is a hash, and no store keeps it: the key of an occurrence is shorter, and costs no hashing when many start. So
-the ids of all occurrences that history keeps are computed, the newest instants first, until one of them is the id. That
-takes some seconds for a million occurrences. Keys are read in small pages, so a node does other things meanwhile.
+An id is a hash, and no store keeps it: the key of an occurrence is shorter, and needs no hash when many start at once.
+So the search computes the ids of all stored occurrences, newest instants first, until one matches. That takes some
+seconds for a million occurrences. Keys are read in small pages, so that the event loop of a node is not blocked.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from itinerary.stores.paging import Read, decided_between
 __all__ = ["IdMatcher", "key_of_id"]
 
 _STEPS: Final = (60, 600, 3_600, 86_400, 7 * 86_400)
-"""How far back the first windows reach, in seconds: most ids that a person looks up are new."""
+"""The reach of the first windows, in seconds: most ids that a person looks up are new."""
 _GROWTH: Final = 4
-"""How many times as far each window after those reaches."""
+"""The factor by which each later window reaches further."""
 _KEYS_AT_ONCE: Final = 5_000
-"""How many ids are computed before a node does something else: some milliseconds of work."""
+"""The number of ids that are computed before the event loop runs other tasks: some milliseconds of work."""
 _HEAD: Final = 6
-"""The first bytes of a UUIDv5 are those of its hash; the version stands behind them."""
+"""The first bytes of a UUIDv5 are those of its hash; the version follows after them."""
 
 
 class _Hash(Protocol):
@@ -41,7 +41,7 @@ class _Hash(Protocol):
 
 
 class IdMatcher:
-    """Tells whether keys have one id. Of a key with an instant, the hash of all but the instant is made once a job."""
+    """A matcher of keys with one id. For keys with an instant, the hash of the constant part is made once per job."""
 
     def __init__(self, jobs: Mapping[JobNumber, JobRow], wanted: UUID) -> None:
         self._jobs, self._wanted, self._head = jobs, wanted, wanted.bytes[:_HEAD]
@@ -49,7 +49,7 @@ class IdMatcher:
         self._begun: dict[tuple[JobNumber, Kind], _Hash] = {}
 
     def matches(self, key: Key) -> bool:
-        """True if a key has the id. A job that is not known yet has no id here."""
+        """True if a key has the id. A key of an unknown job has none."""
         if key.job not in self._jobs:
             return False
         if key.kind in (Kind.SCHEDULED, Kind.BACKFILL):
@@ -60,7 +60,7 @@ class IdMatcher:
         return key.id(self._job_id(key.job)) == self._wanted
 
     def _hash_of(self, key: Key) -> _Hash:
-        """Return the hash of what the ids of one job and kind have in common: see `model.ids`."""
+        """Return the hash of the part that the ids of one job and kind share: see `model.ids`."""
         known = self._begun.get((key.job, key.kind))
         if known is None:
             text = f"{self._job_id(key.job)}/{key.kind.value}/"
@@ -79,10 +79,10 @@ async def key_of_id(read: Read, jobs: Mapping[JobNumber, JobRow], wanted: UUID, 
     """Return the key of the occurrence with an id; None if the store keeps no such occurrence.
 
     Args:
-        read: Asks the store.
+        read: The query function of the store.
         jobs: All jobs of the store.
         wanted: The id.
-        now: The store's time: newer instants are looked at first.
+        now: The store's time: newer instants are searched first.
     """
     matcher = IdMatcher(jobs, wanted)
     for start, end in _windows(now):
@@ -95,7 +95,7 @@ async def key_of_id(read: Read, jobs: Mapping[JobNumber, JobRow], wanted: UUID, 
 
 
 def _windows(now: int) -> Iterator[tuple[int, int]]:
-    """All supported time in windows that get longer towards the past. The first one has what is still to come."""
+    """Yield windows over all supported time, longer towards the past. The first window includes the future."""
     end, first = LATEST * SECOND, EARLIEST * SECOND
     steps, back = iter(_STEPS), 0
     while end > first:

@@ -1,11 +1,11 @@
-"""Single occurrences: what they are called, where their rows are, and what came of them.
+"""Look up one occurrence: its names, and its row.
 
-    Run             what `trigger` gives back: the job, the key, the id of D1
+    Run             the result of `trigger`: the job, the key, the id of D1
     find            from a Run, an id or a run id (`etl:1767225600`, `etl:1767225600.replay-1`) to the row
 
-An id is a hash and leads back to nothing. Most ids that are looked up are new: from a trigger, from a report, from a
-task's context. So what this node has seen last is remembered, then what is active is looked through, and then the whole
-history (see `id_search`): an occurrence is found for as long as its row is kept.
+An id is a hash, which cannot be reversed. Most ids that are looked up are new: from a trigger, a report, or the context
+of a task. So the lookup tries the occurrences that this node saw last, then the active ones, then the whole history
+(see `run_id_search`). An occurrence is found for as long as the store keeps its row.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _REMEMBERED_MAX: Final = 10_000
 _DIGITS_MAX: Final = 18
 _SECONDS_DIGITS_MAX: Final = 12
 _NAMED_MAX: Final = 5
-"""How many of several occurrences with one run id are named."""
+"""The number of occurrences that an error names, if several have the same run id."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One occurrence, as its job knows it."""
+    """A reference to one occurrence of a job."""
 
     job: str
     key: Key
     ref: Ref
-    """Its number in the store."""
+    """The number of the occurrence in the store."""
 
     @property
     def id(self) -> OccurrenceId:
-        """The id that everybody computes alike."""
+        """The id, which every node computes alike."""
         return self.key.id(job_id(self.job))
 
     @property
     def run_id(self) -> str:
-        """How people are told of it: `etl:1767225600`, or `etl:1767225600.replay-1`."""
+        """The name for people: `etl:1767225600`, or `etl:1767225600.replay-1`."""
         return self.key.run_id(self.job)
 
     def __str__(self) -> str:
@@ -64,23 +64,23 @@ class Run(msgspec.Struct, frozen=True):
 
 
 RunLike: TypeAlias = Run | UUID | str
-"""An occurrence, its id (as text, too), its run id, or its number in the store, as text."""
+"""An occurrence, its id (also as text), its run id, or its number in the store as text."""
 
 
 class Finder:
-    """Finds occurrences by what people call them. Used on the engine's loop only."""
+    """The lookup of occurrences by the names that people use. Only for use on the node's event loop."""
 
     def __init__(self) -> None:
         self._seen: deque[Run | Began | Finished] = deque(maxlen=_REMEMBERED_MAX)
         self._search = asyncio.Lock()
-        """One search of the whole history at a time: each takes what a core can give."""
+        """The lock that allows one search of the whole history at a time: each search occupies a core."""
 
     def note(self, seen: Sequence[Run | Began | Finished]) -> None:
-        """Remember these. There may be thousands in a second, so their ids are made when somebody looks for one."""
+        """Remember occurrences. There may be thousands in a second, so the ids are computed only in a lookup."""
         self._seen.extend(seen)
 
     async def find(self, store: Store, view: View, wanted: RunLike) -> Run:
-        """Return the occurrence that is meant. Raises NotThere where there is none, or it is no longer kept."""
+        """Return the named occurrence. Raises NotThere if there is none, or it is no longer kept."""
         match wanted:
             case Run():
                 return wanted
@@ -99,7 +99,7 @@ class Finder:
             if item.key.id(job_id(item.job)) == wanted:
                 return Run(item.job, item.key, item.ref)
         for row in await store.read(Active()):
-            job = timeline.jobs.get(row.job)  # one that was not there a moment ago is not known yet
+            job = timeline.jobs.get(row.job)  # a job that was added a moment ago is not known yet
             if job is not None and row.key.id(job_id(job.name)) == wanted:
                 return Run(job.name, row.key, row.ref)
         async with self._search:
@@ -121,7 +121,7 @@ def _as_id(text: str) -> UUID | None:
 
 
 def _as_number(text: str) -> Ref | None:
-    """The number that lists print: 412, or #412."""
+    """Parse the number that lists print: 412, or #412."""
     digits = text.removeprefix("#")
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX
     return Ref(int(digits)) if is_number else None
@@ -150,8 +150,10 @@ async def _by_run_id(store: Store, timeline: Timeline, wanted: str) -> Run:
 async def row_of_run_id(read: Read, name: str, job: JobNumber, wanted: str) -> OccurrenceRow | None:
     """Return the occurrence of a job that a run id names; None if there is none.
 
-    The one that was due by the schedule comes first. A run that a person asked for has the run id of the second in
-    which it was asked for. Raises NotThere if there are several of those.
+    The scheduled occurrence comes first. A run that a user requested has the run id of the second of the request.
+
+    Raises:
+        NotThere: Several requested runs have this run id.
     """
     seconds = wanted.rpartition(":")[2].partition(".")[0]
     if not _is_seconds(seconds):

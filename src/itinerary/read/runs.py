@@ -1,4 +1,4 @@
-"""A job's occurrences, as people look at them; and one of them with everything that is known of it."""
+"""The runs of a job, and one run in full."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _CALLS_MAX: Final = 50
-"""How many pages are read to fill one: each looks at ten thousand occurrences for a rare state."""
+"""The limit of store pages for one page here: for a rare state, each store page scans ten thousand occurrences."""
 
 
 class WindowSeen(msgspec.Struct, frozen=True):
-    """The instants that one row answers for."""
+    """The collapsed range of a row: many instants in one row."""
 
     start: datetime | None
     end: datetime | None
@@ -56,11 +56,11 @@ class WindowSeen(msgspec.Struct, frozen=True):
 
 
 class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One occurrence in a line."""
+    """A run in one row."""
 
     id: UUID
     number: Ref
-    """Its number in the store, by which it is found at once."""
+    """The number in the store, for the fastest lookup."""
     run: str
     job: str
     kind: Kind
@@ -71,7 +71,7 @@ class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     ended_at: datetime | None
     late_seconds: float | None
-    """From its instant to its start; None if it never started, or its instant is not what it was started for."""
+    """Start lateness in seconds; None if the run never started, or its instant is not the reason of its start."""
     took_seconds: float | None
     node: str | None
     reason: str | None
@@ -79,18 +79,18 @@ class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a job's occurrences, the newest first, and where the next page begins."""
+    """A page of a job's runs, newest first."""
 
     job: str
     active: tuple[RunSeen, ...]
-    """What has not ended; on the first page only."""
+    """Runs that have not ended; on the first page only."""
     runs: tuple[RunSeen, ...]
     next: int | None
-    """What `--before` takes; None if there are no more."""
+    """The argument `--before` of the next page; None if this is the last page."""
 
 
 class StepSeen(msgspec.Struct, frozen=True):
-    """One line of the audit trail."""
+    """A line of the audit trail."""
 
     at: datetime | None
     before: OccurrenceState | None
@@ -100,7 +100,7 @@ class StepSeen(msgspec.Struct, frozen=True):
 
 
 class AttemptSeen(msgspec.Struct, frozen=True):
-    """One try of a task."""
+    """An attempt of a task."""
 
     number: int
     status: TaskState
@@ -112,7 +112,7 @@ class AttemptSeen(msgspec.Struct, frozen=True):
 
 
 class TaskSeen(msgspec.Struct, frozen=True):
-    """One task of an occurrence."""
+    """A task of an occurrence."""
 
     name: str
     status: TaskState
@@ -122,39 +122,39 @@ class TaskSeen(msgspec.Struct, frozen=True):
     result: msgspec.Raw | None
     attempts: tuple[AttemptSeen, ...]
     place: int
-    """Its place in the job, by which the store knows it."""
+    """The position in the job, which identifies the task in the store."""
     started_at: datetime | None = None
-    """When its first attempt began."""
+    """The start of the first attempt."""
     ended_at: datetime | None = None
-    """When its last attempt ended; None while it runs, and if nobody saw the end."""
+    """The end of the last attempt; None while the task runs, and if no node recorded the end."""
     took_seconds: float | None = None
-    """From its start to its end, waits between attempts included."""
+    """The duration from start to end, with the waits between attempts."""
 
 
 class SettingSeen(msgspec.Struct, frozen=True):
-    """One value of a configuration, and who set it."""
+    """A configuration value and its source."""
 
     key: str
     value: str
     source: Level
     declared_in: str | None = None
-    """Of a value that the defaults of all jobs set: the file or program whose defaults these are, if it is known."""
+    """The file or program whose defaults set the value, if known; None for a value that no defaults set."""
 
     @property
     def set_by(self) -> str:
-        """Where the value comes from, in words: `job`, `defaults of /srv/jobs.toml`."""
+        """The source of the value in words: `job`, `defaults of /srv/jobs.toml`."""
         if self.source is not Level.SETTINGS:
             return str(self.source)
         return "defaults" if self.declared_in is None else f"defaults of {self.declared_in}"
 
 
 def settings_seen(config: EffectiveConfig, declared_in: str | None) -> list[SettingSeen]:
-    """Each value of a configuration. `declared_in` is the file or program whose defaults are part of it."""
+    """Return the values of a configuration. `declared_in` is the file or program whose defaults are part of it."""
     return [SettingSeen(*row, declared_in if row.source is Level.SETTINGS else None) for row in config.rows()]
 
 
 class AdjustmentSeen(msgspec.Struct, frozen=True):
-    """Values that somebody set on a run before it started."""
+    """Values that a user set on a run before it started."""
 
     at: datetime | None
     by: str
@@ -163,25 +163,25 @@ class AdjustmentSeen(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The values in a line: `priority=9, retry.max_retries=3`."""
+        """The values in one line: `priority=9, retry.max_retries=3`."""
         return ", ".join(f"{key}={value}" for key, value in self.values.items())
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """One occurrence with everything."""
+    """A run in full."""
 
     run: RunSeen
     due_at: datetime | None
     priority: int
     cancelled_by: str | None
     asked: Asked | None
-    """Who wanted it, if somebody did."""
+    """The request for the run; None if no user requested it."""
     adjusted: tuple[AdjustmentSeen, ...]
-    """What was set on it before it started, by whom and why."""
+    """The values that were set before the start, with user and reason."""
     trail: tuple[StepSeen, ...]
     tasks: tuple[TaskSeen, ...]
     configuration: tuple[SettingSeen, ...]
-    """What it was started with."""
+    """The configuration at the start."""
 
 
 async def history_page(
@@ -192,7 +192,15 @@ async def history_page(
     before: int | None = None,
     states: frozenset[OccurrenceState] = frozenset(),
 ) -> HistoryPage:
-    """A page of a job's history."""
+    """Return a page of a job's history.
+
+    Args:
+        ground: The snapshot of the store.
+        job: The job.
+        limit: The maximum number of runs.
+        before: `next` of the previous page; None for the first page.
+        states: Only runs in these states; empty: all.
+    """
     names = await _node_names(ground)
     rows: list[OccurrenceRow] = []
     following = before
@@ -210,7 +218,7 @@ async def history_page(
 async def active_runs(
     ground: Ground, job: JobRow, *, limit: int, states: frozenset[OccurrenceState] = frozenset()
 ) -> list[RunSeen]:
-    """What of a job is due and has not ended, the newest first; what is claimed for later only if that is asked for."""
+    """Return the due and unfinished runs of a job, newest first; with `states`, also runs claimed for later."""
     names = await _node_names(ground)
     found = await ground.store.read(Active(job.number, limit=limit))
     rows = sorted(found, key=lambda row: (row.due_at, row.ref), reverse=True)
@@ -222,18 +230,18 @@ async def active_runs(
 
 
 def _with_hold(seen: RunSeen, row: OccurrenceRow, ground: Ground) -> RunSeen:
-    """An occurrence with the pause that holds it as the reason, if one does."""
+    """Return a run with the pause that holds it as its reason, if one does."""
     pause = held_row(ground.timeline, row, ground.now)
     return seen if pause is None else msgspec.structs.replace(seen, reason=f"held: its job is {pause}")
 
 
 def is_waiting(row: OccurrenceRow, now: int) -> bool:
-    """Whether it should have begun, and has not: it is due, or stands in line."""
+    """True if an unstarted occurrence should have started: it is due or queued."""
     return row.due_at <= now or row.status is not OccurrenceState.PRERUN
 
 
 def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -> RunSeen:
-    """A row, as people look at it."""
+    """Return a row as a run."""
     run = Run(job.name, row.key, row.ref)
     window = row.window
     return RunSeen(
@@ -257,7 +265,7 @@ def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -
 
 
 async def run_detail(ground: Ground, run: Run) -> RunDetail:
-    """An occurrence with everything. Raises NotThere if it is no longer kept."""
+    """Return a run in full. Raises NotThere if it is no longer kept."""
     found = await ground.store.read(Details((run.ref,)))
     if not found:
         raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
@@ -288,7 +296,7 @@ async def run_detail(ground: Ground, run: Run) -> RunDetail:
 
 
 def _tasks(detail: Detail, ground: Ground) -> list[TaskSeen]:
-    """Its tasks with their attempts. One that has only begun may have no row yet, and then its job says its name."""
+    """Return the tasks with their attempts. A task without a row yet gets its name from the job."""
     attempts: defaultdict[int, list[AttemptRow]] = defaultdict(list)
     for attempt in detail.attempts:
         attempts[attempt.place].append(attempt)
@@ -337,7 +345,7 @@ def _configuration(detail: Detail, ground: Ground) -> list[SettingSeen]:
         return []
     try:
         config = from_json(FrozenConfig, detail.config).job
-    except ItineraryError:  # of another release
+    except ItineraryError:  # written by another release
         return []
     return settings_seen(config, ground.source(detail.row.job, detail.row.version))
 
@@ -347,8 +355,7 @@ async def _node_names(ground: Ground) -> dict[NodeNumber, str]:
 
 
 def why_waiting(row: RunSeen, line: Sequence[RunSeen]) -> str | None:
-    """Why an occurrence that is due does not run, in words; None if it does. `line` are those of its job that stand in
-    line, the newest first."""
+    """Return why a due run does not run, in words; None if it runs. `line` has its queue, newest first."""
     match row.state:
         case OccurrenceState.RUNNING | OccurrenceState.CONTAINER_CREATING | OccurrenceState.TERMINATING:
             return None

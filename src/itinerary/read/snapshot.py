@@ -1,4 +1,4 @@
-"""What all who look share: the store's timeline and time, names of jobs, and wall clocks."""
+"""A snapshot of a store for all readers: its timeline and time, job names, and time zones."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def at(instant: int) -> datetime:
-    """An instant as programs are shown it."""
+    """Return an instant, in microseconds, as a datetime."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
 def moment(instant: int | None) -> datetime | None:
-    """The same, of one that may not be known."""
+    """Return an instant as a datetime; None if it is not known."""
     return None if instant is None else at(instant)
 
 
 def seconds(start: int | None, end: int | None) -> float | None:
-    """How long something took, for programs; None if it is not known."""
+    """Return a duration in seconds; None if it is not known."""
     return None if start is None or end is None else (end - start) / SECOND
 
 
 class Ground:
-    """A store's timeline, as of one moment. Read it with `Ground.of`."""
+    """A store with its timeline and status at one instant. Read it with `Ground.of`."""
 
     def __init__(self, store: Store, timeline: Timeline, status: Status) -> None:
         self.store, self.timeline, self.status = store, timeline, status
@@ -49,18 +49,18 @@ class Ground:
 
     @classmethod
     async def of(cls, store: Store) -> Ground:
-        """What the store says now. Settings of the machine that looks have no part in it."""
+        """Read the store now. Settings of the reading machine have no influence."""
         timeline = await read_timeline(store.read)
         return cls(store, timeline, await store.read(Standing()))
 
     def named(self, pattern: str | None = None, *, removed: bool = False) -> list[JobRow]:
-        """Jobs by name: those that a pattern such as `etl*` fits, or all; those that were removed only if asked."""
+        """Return jobs by name. `pattern` such as `etl*` filters them; `removed` includes removed jobs."""
         rows = [row for row in self.timeline.jobs.values() if pattern is None or fnmatchcase(row.name, pattern)]
         found = rows if removed else [row for row in rows if not self.is_removed(row.number)]
         return sorted(found, key=lambda row: row.name)
 
     def job(self, name: str) -> JobRow:
-        """The job of that name. Raises NotThere where there is none, with the name that was perhaps meant."""
+        """Return the job of that name. Raises NotThere if there is none, with the closest name."""
         found = next((row for row in self.timeline.jobs.values() if row.name == name), None)
         if found is None:
             names = [row.name for row in self.named()]
@@ -68,7 +68,7 @@ class Ground:
         return found
 
     def is_removed(self, job: JobNumber) -> bool:
-        """Whether a job is gone, as of now. Nearly all jobs never were, which their entries say at once."""
+        """True if a job is removed now. For nearly all jobs the entries answer that without more work."""
         if all(entry.kind is not EntryKind.REMOVE for entry in self.timeline.entries(job)):
             return False
         try:
@@ -78,19 +78,20 @@ class Ground:
         return stretch is not None and isinstance(stretch.standing, Removed)
 
     def stretch(self, job: JobNumber) -> Stretch | None:
-        """What is in force for a job now; or next, if its first version is still to come. Raises RecordError."""
+        """Return the history segment in force; else the first future one. Raises RecordError."""
         history = self.timeline.history(job)
         found = self.timeline.in_force(job, self.now)
         return found or next((stretch for stretch in history.stretches if stretch.start > self.now), None)
 
     def source(self, job: JobNumber, version: int) -> str | None:
-        """The file or program that declared a job, up to one of its versions; None if none is known."""
+        """Return the file or program that declared a job, up to a version; None if it is not known."""
         return source_of([entry for entry in self.timeline.entries(job) if entry.version <= version])
 
     def next_runs(self, job: JobNumber, count: int) -> list[int]:
-        """The next instants that are to run; of a job that is paused without an end, its next instants.
+        """Return the next instants that will run; for a job that is paused without an end, its next instants.
 
-        Raises an ItineraryError if what is in force cannot be read.
+        Raises:
+            ItineraryError: The definition in force cannot be read.
         """
         found: list[int] = []
         while len(found) < count:
@@ -101,7 +102,7 @@ class Ground:
         return found
 
     def offset(self, zone: str, instant: int) -> int:
-        """By how many seconds a zone's clocks are ahead of UTC at an instant; 0 if the store has no table of it."""
+        """Return the UTC offset of a zone at an instant, in seconds; 0 if the store has no table for it."""
         try:
             table = self.timeline.zones.table(zone, instant)
         except ItineraryError:
@@ -109,14 +110,14 @@ class Ground:
         return table.reading(Moment(instant // SECOND)) - instant // SECOND
 
     def zone_of(self, stretch: Stretch | None) -> str:
-        """The zone in which a job's instants are shown: its schedule's own."""
+        """Return the zone in which a job's instants are shown: that of its schedule."""
         try:
             return UTC_NAME if stretch is None else stretch.schedule.tz or UTC_NAME
         except ItineraryError:
             return UTC_NAME
 
     def zone_of_job(self, job: JobNumber) -> str:
-        """The same, of what is in force for a job; UTC if that cannot be read."""
+        """Return the zone in which a job's instants are shown; UTC if its definition cannot be read."""
         try:
             return self.zone_of(self.stretch(job))
         except ItineraryError:

@@ -1,10 +1,10 @@
-"""What those who carry out requests see of the timeline and of time, and whom they tell.
+"""The timeline, the time, and the node to notify, for operations.
 
-    NodeView     in a program that runs a node: its timeline, its clock; and it hears of everything at once
-    StoreView    without a node, as on the command line: what the store says, read when it is needed
+    NodeView     in a program with a node: the timeline and clock of the node, which is notified at once
+    StoreView    without a node, as on the command line: the store, read when needed
 
-Whatever is asked is durable before anybody is told (protocol rule 25). A node that is not told finds out by itself,
-soon.
+Every change is durable before a notification (protocol rule 25). A node without a notification finds the change soon by
+its own polling.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["NodeView", "StoreView", "View", "instead_of"]
 
 
 def instead_of(name: str, names: Collection[str]) -> str:
-    """What to tell somebody who names a job that there is not: the name that was perhaps meant."""
+    """Return the hint for an unknown job name: the closest name, if any."""
     none = "it has none: start a node that declares some, or name another store"
     return did_you_mean(name, names, otherwise="see `itinerary jobs`" if names else none)
 
 
 class View(ABC):
-    """The timeline, the time, and somebody to tell."""
+    """The timeline, the time, and the node to notify."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, JobNumber] = {}
@@ -43,40 +43,40 @@ class View(ABC):
     @property
     @abstractmethod
     def timeline(self) -> Timeline:
-        """As far as it has been read. It never changes, so any thread may look at it."""
+        """The timeline that was read last. The value is immutable, so any thread may read it."""
 
     @abstractmethod
     def now(self) -> int:
-        """The store's time, as far as it is known here."""
+        """Return the store's time, as estimated here."""
 
     @property
     @abstractmethod
     def node(self) -> NodeNumber | None:
-        """The node that asks, if one does."""
+        """The node of this program, if it runs one."""
 
     @abstractmethod
     async def read(self) -> None:
-        """Read what has been entered since the last time."""
+        """Read the entries since the last read."""
 
-    async def changed(self, why: str) -> None:  # noqa: ARG002 - for those who have a node to tell
-        """The timeline has been changed from here."""
+    async def changed(self, why: str) -> None:  # noqa: ARG002 - for views that notify a node
+        """Handle a change of the timeline by this program."""
         await self.read()
 
-    async def offer(self, refs: Sequence[Ref]) -> None:  # noqa: B027 - nodes find them by themselves
-        """There are occurrences that anybody may start."""
+    async def offer(self, refs: Sequence[Ref]) -> None:  # noqa: B027 - nodes find them by polling
+        """Notify the node of occurrences without an owner."""
 
-    async def cancelled(self, ref: Ref, by: str) -> None:  # noqa: B027 - its owner has mail
-        """Somebody wants an occurrence to end, and that is written."""
+    async def cancelled(self, ref: Ref, by: str) -> None:  # noqa: B027 - the store notifies the owner
+        """Notify the node that the cancellation of an occurrence is written."""
 
-    async def adjusted(self, row: OccurrenceRow, overrides: str, adjustments: int) -> None:  # noqa: B027 - its owner has mail
-        """A run that has not started was given other overrides, and that is written. `row` is as it was before."""
+    async def adjusted(self, row: OccurrenceRow, overrides: str, adjustments: int) -> None:  # noqa: B027 - the store notifies the owner
+        """Notify the node that new overrides of an unstarted run are written. `row` is the row before the change."""
 
     def job(self, name: str) -> JobRow:
-        """The job of that name, from any thread. Raises NotThere where there is none."""
+        """Return the job of that name. Any thread may call this. Raises NotThere if there is none."""
         timeline = self.timeline
         number = self._numbers.get(name)
         if number is None:
-            self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers are for ever
+            self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers never change
             number = self._numbers.get(name)
         if number is None:
             raise NotThere(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
@@ -84,7 +84,7 @@ class View(ABC):
 
 
 class NodeView(View):
-    """What a node knows."""
+    """The view of a node."""
 
     def __init__(self, store: Store, node: Node) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class NodeView(View):
 
 
 class StoreView(View):
-    """What a store says. Open it with `StoreView.of`, or begin with a timeline that somebody else has read."""
+    """The view of a store. Make it with `StoreView.of`, or pass a timeline that was already read."""
 
     def __init__(self, store: Store, timeline: Timeline | None = None) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class StoreView(View):
 
     @classmethod
     async def of(cls, store: Store) -> StoreView:
-        """A view that has been read once."""
+        """Return a view that has read the store once."""
         view = cls(store)
         await view.read()
         return view
@@ -145,7 +145,7 @@ class StoreView(View):
 
     @property
     def status(self) -> Status:
-        """How far the store was when it was last read."""
+        """The status of the store at the last read."""
         return self._status
 
     @property

@@ -1,7 +1,7 @@
-"""What is due in the next hours: how often each job is, when first, and how it is spread over the time.
+"""Upcoming runs: how often each job is due in the next hours, when first, and the distribution over time.
 
-Nobody needs a list of three million instants. Jobs are counted, and only those that are shown are enumerated instant by
-instant; what is left out is one sum. A window with more instants than one call may return is taken in parts.
+A list of three million instants is of no use. So all instants are counted, and only those of the listed jobs are
+enumerated; the rest is one sum. A window with more instants than one call may return is split into parts.
 """
 
 from __future__ import annotations
@@ -24,51 +24,53 @@ __all__ = ["GapSeen", "Upcoming", "UpcomingJob", "growing", "upcoming"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 INSTANTS_MAX: Final = 1_000
-"""The most instants of one job that are listed."""
+"""The limit of listed instants of one job."""
 _GAPS_MAX: Final = 100
 _FIRST_PART: Final = 60 * SECOND
 
 
 class UpcomingJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job has before it."""
+    """The upcoming instants of one job."""
 
     job: str
     timezone: str
     runs: int
     skipped: int
-    """How many instants will be passed over, since it is paused or somebody has said so."""
+    """The number of instants that will be skipped, because of a pause or a skip request."""
     first_at: datetime
     counts: tuple[int, ...]
-    """How many are to run in each part of the window, from the first to the last; if none is, how many are skipped."""
+    """The number of runs in each part of the window, in order; if there are none, the number of skipped instants."""
     instants: tuple[datetime, ...]
-    """The first of those that are to run."""
+    """The first instants that will run."""
 
 
 class GapSeen(msgspec.Struct, frozen=True):
-    """A job of which nobody can say when it is due, and why not."""
+    """A job whose instants cannot be computed, and why."""
 
     job: str
     reason: str
 
 
 class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
-    """What is due in `[start, end)`."""
+    """The upcoming runs in `[start, end)`."""
 
     start: datetime
     end: datetime
     parts: int
     jobs: tuple[UpcomingJob, ...]
-    """Those that are due first."""
+    """The jobs that are due first."""
     more_jobs: int
     more_runs: int
     more_counts: tuple[int, ...]
-    """How many of the others are to run in each part of the window."""
+    """The number of runs of the other jobs in each part of the window."""
     gaps: tuple[GapSeen, ...]
 
 
 def growing(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Divide a window into parts, each as long as all before it. A count that is kept on the way exceeds a limit after
-    about twice as many instants, however long the window is."""
+    """Yield consecutive parts of a window, each as long as all parts before it.
+
+    So a caller that counts instants exceeds a limit after about twice as many, however long the window is.
+    """
     since, until = start, start + _FIRST_PART
     while since < end:
         yield since, min(until, end)
@@ -85,16 +87,16 @@ def upcoming(
     start: int | None = None,
     check_count: Callable[[int], None] = lambda _: None,
 ) -> Upcoming:
-    """Count what is due.
+    """Count the upcoming runs.
 
     Args:
-        ground: The store's timeline and time.
-        span: For how long from `start` on.
-        parts: Into how many parts of equal length the time is divided, to count in each.
-        pattern: Only jobs whose names fit.
-        limit: How many jobs are listed one by one; the others are one sum.
-        start: From when on; None: from now on.
-        check_count: Called with the number of instants so far, as it grows. An error that it raises ends the count.
+        ground: The snapshot of the store.
+        span: The length of the window, in microseconds.
+        parts: The number of parts of equal length, with a count for each.
+        pattern: Only jobs whose names match.
+        limit: The number of jobs that are listed; the others are one sum.
+        start: The start of the window; None: now.
+        check_count: Called with the growing number of instants. An error that it raises ends the count.
     """
     start = ground.now if start is None else start
     end, total = start + span, 0
@@ -131,7 +133,7 @@ def upcoming(
 
 
 def _windows(ground: Ground, start: int, end: int, jobs: Collection[JobNumber] | None) -> Iterator[Expected]:
-    """What is expected in the window: at once, or in as many parts as it takes."""
+    """Yield the expected instants of the window, in as many parts as needed."""
     try:
         found = ground.timeline.expected(start, end, None if jobs is None else list(jobs))
     except WindowError:

@@ -1,12 +1,12 @@
-"""For those who test their jobs: a real node on a clock that the test moves, without sleeping.
+"""Tests of jobs: a real node on a clock that the test moves, without sleeping.
 
-    rehearsal      Rehearsal: what the fixture `itinerary_clock` makes         past        what became of occurrences
-    clockwork      how time passes, and what of it is skipped                  logs        what was logged
-    loop           virtual time that goes as far as the test says              fakes       stand-ins for tasks
-    ground, stage  what the node stands on, and what runs its tasks
+    test_node      Rehearsal: the test node of the fixture `itinerary_clock`    history     the outcomes of occurrences
+    time_control   how time passes, and which part of it is skipped             logs        the log
+    loop           virtual time, as far as the test moves it                    fakes       replacements for tasks
+    environment    the environment of the node                                  executors   the executor of its tasks
 
-The fixture itself is in `pytest_itinerary`, which pytest imports in every run: so it imports nothing of this before a
-test asks for it. Without pytest: `with closing(Rehearsal(app)) as run`.
+The fixture itself is in `pytest_itinerary`, which pytest imports in every run. So the fixture imports this package only
+when a test uses it. Without pytest: `with closing(Rehearsal(app)) as run`.
 """
 
 from itinerary.testing.fakes import Fake

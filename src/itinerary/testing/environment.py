@@ -1,10 +1,10 @@
-"""What the engine of a rehearsal stands on: a store in memory, the stage, and the clock that the test moves.
+"""The environment of a test node: a store in memory, executors, and the clock that the test moves.
 
-    the loop's time ──► the store's clock                     it decides, as always
-          └──────────► less what was skipped ──► the node's own clock, which only measures
+    the loop's time ──► the store's clock                     decides, as in production
+          └──────────► less skipped time ──► the node's own clock, which only measures
 
-A node that has nothing to do spends its time with looking around: a second of it costs a third of a millisecond, and a
-hundred days have nine million. So time is skipped where nothing is due, and as far as the node can tell it never was.
+An idle node still polls: a second of that costs a third of a millisecond, and a hundred days have nine million seconds.
+So time is skipped where nothing is due, and the node does not notice.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = ["RehearsalGround"]
 
 F = TypeVar("F")
 _LOOKED_AT_MAX: Final = 100
-"""Where more than this is under way there is always something to do."""
+"""The number of active occurrences above which time is never skipped."""
 
 
 class _Telling(MemoryTransaction):
-    """A transaction that knows whether it has told of anything."""
+    """A transaction that knows whether it has sent a notification."""
 
     has_told = False
 
@@ -55,10 +55,10 @@ class _Telling(MemoryTransaction):
 
 
 class _Statements:
-    """A task's own statements, on the database of a rehearsal.
+    """The statements of a task, on the database of a test node.
 
-    What they write is gathered, tried, and made at the end: so a transaction may stay open for hours of virtual time
-    without anybody having to wait for it.
+    Writes are collected, tried, and made at the end. So a transaction may stay open for hours of virtual time without
+    blocking others.
     """
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -77,14 +77,14 @@ class _Statements:
 
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        """What was written so far is there, and then it is not."""
+        """Apply the collected writes, and roll them back at the end of the block."""
         with self.made():
             yield
             self._database.execute("rollback")
 
     @contextmanager
     def made(self) -> Iterator[None]:
-        """Write everything; it stands if nothing is raised."""
+        """Write everything, and commit unless the block raises."""
         self._database.execute("begin")
         try:
             for statement, parameters in self._written:
@@ -98,8 +98,10 @@ class _Statements:
 
 
 class RehearsalEngine(MemoryEngine):
-    """The memory engine. Who waits for news is woken by it, rather than looking four times a second; and tasks have
-    transactions (D6), on a SQLite database in memory that the test can look into."""
+    """The memory engine with notifications in place of polling.
+
+    Tasks have transactions (D6), on a SQLite database in memory that the test can read.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
@@ -107,11 +109,11 @@ class RehearsalEngine(MemoryEngine):
 
     @cached_property
     def database(self) -> sqlite3.Connection:
-        """Where the transactions of tasks write."""
+        """The database of the tasks' transactions."""
         return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
     async def close(self) -> None:
-        """A node ends, and another one may come: what is in memory stays."""
+        """Keep the content: another node may start after this one."""
 
     @asynccontextmanager
     async def transaction(self, end: Work[None], *, timeout: float) -> AsyncIterator[TaskTransaction]:  # noqa: ASYNC109 - the port's
@@ -125,17 +127,19 @@ class RehearsalEngine(MemoryEngine):
             await self.write(end)
 
     def now_answer(self, query: Query[Answer]) -> Answer:
-        """Answer a query at once: nothing waits in memory."""
+        """Answer a query at once: memory needs no wait."""
         return ledger.answer(MemoryTransaction(self._tables, self._clock()), query)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """True if nothing is active."""
         return not any(self._rows(table) for table in (ACTIVE, WAITING, LINES, MAIL))
 
     def is_in_hand(self, node: NodeNumber) -> bool:
-        """Whether all that is under way has begun on this node, or stands in line behind that: nobody has to look for
-        work, or to find out that somebody is dead."""
+        """True if every active occurrence has started on this node, or is queued behind such an occurrence.
+
+        Then no node has to search for work, or to detect a dead node.
+        """
         active = self._rows(ACTIVE)
         if self._rows(WAITING) or self._rows(MAIL) or len(active) > _LOOKED_AT_MAX:
             return False
@@ -170,32 +174,32 @@ class RehearsalEngine(MemoryEngine):
 
 
 class RehearsalGround(Ground):
-    """One world, for one node after the other."""
+    """The environment of one test, for its nodes one after the other."""
 
     def __init__(self, loop: RehearsalLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
-        """`drive` has the loop turn until something is answered."""
+        """Create the environment. `drive` runs the loop until a future is done."""
         super().__init__()
         self._loop, self._begins_at, self._drive = loop, begins_at, drive
         self.skipped = 0.0
-        """Seconds that passed without the node."""
+        """Seconds that were skipped for the node."""
         self.engine = RehearsalEngine(self.now)
         self.fakes = Fakes()
         self.elapsed = self.awake = self._elapsed
         self.elsewhere = _here
 
     def now(self) -> int:
-        """The time of the store, in microseconds since the epoch."""
+        """Return the time of the store, in microseconds since the epoch."""
         return self._begins_at + round(self._loop.time() * SECOND)
 
     def seconds(self, instant: int) -> float:
-        """When an instant is, on the loop."""
+        """Return the time of an instant on the loop."""
         return (instant - self._begins_at) / SECOND
 
     def _elapsed(self) -> int:
         return round((self._loop.time() - self.skipped) * SECOND)
 
     def store(self, url: str) -> EngineStore:
-        del url  # whatever the app is configured with: a test leaves nothing behind
+        del url  # the configured store is not used: a test leaves nothing behind
         return EngineStore(self.engine)
 
     def executors(
@@ -212,7 +216,7 @@ class RehearsalGround(Ground):
         return stage, stage.coroutines
 
     def close(self) -> None:
-        """Let go of the database, if anybody has used it."""
+        """Close the database, if it was used."""
         if "database" in vars(self.engine):
             self.engine.database.close()
 
@@ -221,5 +225,5 @@ class RehearsalGround(Ground):
 
 
 async def _here(work: Callable[..., F], *arguments: object) -> F:
-    """What a node has done in a thread, so as not to be held up: here nothing is late."""
+    """Do the work at once. A real node uses a thread to avoid delays, but here nothing is late."""
     return work(*arguments)

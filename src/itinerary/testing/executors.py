@@ -1,11 +1,11 @@
-"""What runs tasks in a rehearsal, in place of the executors.
+"""The executor of tasks in a test node.
 
-    a coroutine function     on the loop of the rehearsal: what it awaits takes virtual time
-    a plain function         in a thread, in which everything is real, while virtual time stands still; `process` too
-    a fake                   in the place of any of them
-    a command, a call, …     is refused, unless there is a fake for it: a test must not send mail
+    a coroutine function     on the loop of the test node: its awaits take virtual time
+    a plain function         in a thread with real time, while virtual time stands still; `process` too
+    a fake                   replaces any of them
+    a command, a call, …     refused, unless there is a fake for it: a test must not send mail
 
-What is refused fails like any task, and the test is told besides: nobody should have to find out from a report.
+A refused task fails like any other. The test also gets an error, so that the cause is not hidden in a report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Stage"]
 
 
 class PlainExecutor(BaseExecutor[InFlight]):
-    """Runs plain functions in threads, one at a time, while the clock stands still."""
+    """An executor that runs plain functions in threads, one at a time, while the clock stands still."""
 
     def __init__(self, registry: Registry, loop: RehearsalLoop, transaction: TransactionFactory) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class PlainExecutor(BaseExecutor[InFlight]):
         self._transactions = Transactions(self._factory)
 
     async def _shut_down(self) -> None:
-        """Nothing runs between two moments."""
+        """Do nothing: no function runs between two callbacks of the loop."""
 
     def _accept(self, assignment: Assignment) -> InFlight:
         return InFlight(assignment)
@@ -65,7 +65,7 @@ class PlainExecutor(BaseExecutor[InFlight]):
         )
 
     def _outcome(self, attempt: InFlight) -> Outcome:
-        """In a thread."""
+        """Run the attempt in a thread, and return its outcome."""
         if attempt.is_stop_asked:
             return Stopped()
         assignment = attempt.assignment
@@ -82,7 +82,7 @@ class PlainExecutor(BaseExecutor[InFlight]):
 
 
 class Stage:
-    """The executor of a rehearsal."""
+    """The executor of a test node."""
 
     def __init__(self, registry: Registry, fakes: Fakes, loop: RehearsalLoop, transaction: TransactionFactory) -> None:
         self._registry, self._fakes, self._loop = registry, fakes, loop
@@ -114,8 +114,8 @@ class Stage:
             except Exception as error:  # noqa: BLE001 - an attempt ends here
                 self._report((Ended(assignment.key, could_not_begin(error)),))
             else:
-                run = {"python": assignment.run["python"]}  # a process, or a pod, is this one, too
-                assignment = replace(assignment, executor="auto", run=run)  # noqa: PLW2901 - the same, here
+                run = {"python": assignment.run["python"]}  # processes and pods are replaced by this process
+                assignment = replace(assignment, executor="auto", run=run)  # noqa: PLW2901 - the same assignment, run here
                 (self.coroutines if function.is_coroutine else self._plain).begin((assignment,))
 
     def stop(self, attempts: Sequence[AttemptKey]) -> None:
@@ -130,7 +130,7 @@ class Stage:
         return self._fakes.find(assignment.facts.job, assignment.facts.task)
 
     def _name(self, fake: Fake) -> str:
-        """The name that a fake is registered under: fakes may come while a node runs."""
+        """Return the registered name of a fake; fakes may be added while a node runs."""
         if fake not in self._names:
             self._names[fake] = self._played.register(fake.play, f"itinerary.testing:fake.n{len(self._names)}")
         return self._names[fake]

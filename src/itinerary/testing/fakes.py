@@ -1,4 +1,4 @@
-"""Stand-ins for tasks: what a test puts in the place of a command, a call, or anything that should fail on cue.
+"""Fakes: replacements for tasks in a test, such as a command, a call, or a task that must fail.
 
     run.fake("etl/compress")                                      succeeds, and takes no time
     run.fake("etl/compress", returns={"files": 3}, takes="2h")    … with a result, after two hours
@@ -23,13 +23,13 @@ from itinerary.schedules.suggestions import did_you_mean
 __all__ = ["Fake", "Fakes", "Raises"]
 
 Raises: TypeAlias = BaseException | type[BaseException] | None
-"""What one run of a fake raises; None: nothing."""
+"""The error of one run of a fake; None: no error."""
 
 _SHOWN: Final = 20
 
 
 class Fake:
-    """One of them. `calls` are the contexts that it was called with."""
+    """A fake. `calls` are the contexts that it was called with."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Fake:
         return f"<Fake {self.name!r}, called {len(self.calls)} times>"
 
     async def play(self, ctx: ExecutionContext) -> object:
-        """Be the task."""
+        """Run in place of the task."""
         self.calls.append(ctx)
         error = self._in_turn.pop(0) if self._in_turn else self._always
         if self._takes:
@@ -68,22 +68,22 @@ class Fake:
 
 
 class Fakes:
-    """All of a rehearsal, by job and task."""
+    """The fakes of a test node, by job and task."""
 
     def __init__(self) -> None:
         self._by_task: dict[tuple[str, str], Fake] = {}
 
     def add(self, fake: Fake, tasks: Mapping[str, Sequence[str]]) -> None:
-        """One more, or another in place of one. `tasks` are those of each job."""
+        """Add or replace a fake. `tasks` has the tasks of each job."""
         self._by_task[_meant(fake.name, tasks)] = fake
 
     def find(self, job: str, task: str) -> Fake | None:
-        """The one that stands in for a task."""
+        """Return the fake of a task, if any."""
         return self._by_task.get((job, task))
 
 
 def _meant(name: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The task that is called so: `job/task`, the job if it has one task, or the task if there is one of that name."""
+    """Return the task of that name: `job/task`, a job with one task, or a unique task name."""
     everything = [(job, task) for job, names in tasks.items() for task in names]
     whole = [pair for pair in everything if name == "/".join(pair)]
     found = (

@@ -1,9 +1,9 @@
-"""What has become of a job's occurrences, as a test asks for it.
+"""The outcomes of a job's occurrences, for a test.
 
     run.history("etl").statuses == ["completed", "skipped"]
     run.history("etl")[-1].report.tasks[0].attempts[0].error      the traceback
 
-It is read from the store, like every answer about the past. What is claimed ahead of its time is not part of it.
+The history is read from the store. Occurrences that are claimed ahead of time are not included.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ __all__ = ["History", "Past"]
 
 
 class Past(msgspec.Struct, frozen=True):
-    """One occurrence whose time has come."""
+    """An occurrence that is or was due."""
 
     at: datetime
-    """The instant that it is for."""
+    """The instant of the occurrence."""
     status: OccurrenceState
     report: Report
 
     @property
     def reason(self) -> str | None:
-        """Why it ended as it did, if there is something to say."""
+        """The reason of the outcome, if any."""
         return self.report.reason
 
     @property
     def errors(self) -> list[str]:
-        """What its attempts failed with, in order, each with its traceback."""
+        """The errors of its attempts, in order, each with its traceback."""
         return [attempt.error for task in self.report.tasks for attempt in task.attempts if attempt.error is not None]
 
     @property
     def attempts(self) -> int:
-        """How many attempts its tasks have made together."""
+        """The number of attempts of all its tasks."""
         return sum(len(task.attempts) for task in self.report.tasks)
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Past(msgspec.Struct, frozen=True):
 
 
 class History(Sequence[Past]):
-    """Those of a job, by instant."""
+    """The occurrences of a job, by instant."""
 
     def __init__(self, job: str, occurrences: Sequence[Past]) -> None:
         self.job = job
@@ -57,22 +57,22 @@ class History(Sequence[Past]):
 
     @property
     def statuses(self) -> list[str]:
-        """What has become of each."""
+        """The status of each occurrence."""
         return [one.status.value for one in self]
 
     @property
     def instants(self) -> list[datetime]:
-        """When each was due, in the zone of the rehearsal."""
+        """The instants, in the zone of the test node."""
         return [one.at for one in self]
 
     @property
     def reports(self) -> list[Report]:
-        """The report of each."""
+        """The report of each occurrence."""
         return [one.report for one in self]
 
     @property
     def errors(self) -> list[str]:
-        """What attempts failed with, of all of them."""
+        """The errors of all attempts."""
         return [error for one in self for error in one.errors]
 
     def __len__(self) -> int:

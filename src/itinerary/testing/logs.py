@@ -1,7 +1,7 @@
-"""What was logged during a rehearsal: by the node, and by the tasks with `ctx.log`.
+"""The log of a test node: lines of the node, and of tasks that use `ctx.log`.
 
-The node's own lines come here and go nowhere else. What tasks log goes where it always goes, and is kept here besides:
-a processor, put in front of those that structlog has, looks at who logs. It is taken out again with the rehearsal.
+The node's own lines appear only here. Lines of tasks also reach their normal destination: a processor before those of
+structlog checks which task logs, and copies the line. The processor is removed at the end of the test node.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from itinerary.simulate.processes import PROCESS, Process
 __all__ = ["LogLine", "Logs"]
 
 _KEPT_MAX: Final = 100_000
-"""Lines that are kept; of more than that, the first are forgotten."""
+"""The number of lines that are kept; the oldest are dropped."""
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """Something that was said, and when by the test's clock."""
+    """A log line, with its time on the test's clock."""
 
     at: datetime
     level: str
@@ -35,17 +35,17 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class Logs:
-    """All lines, in order. For the node it is a logger."""
+    """The log lines, in order. This object is the logger of the node."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self.lines: list[LogLine] = []
         self.processes: set[Process] = set()
         self.is_over = False
-        """What is said now is the clean-up of tasks that nobody waits for."""
+        """True after the end of the test: later lines come from the clean-up of abandoned tasks."""
 
     def note(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        """One more."""
+        """Add a line."""
         self.lines.append(LogLine(self._now(), level, event, fields))
         if len(self.lines) > 2 * _KEPT_MAX:
             del self.lines[:-_KEPT_MAX]
@@ -65,14 +65,14 @@ class Logs:
     def exception(self, event: str, **fields: Any) -> None:
         self.note("error", event, fields)
 
-    # -- what tasks say ----------------------------------------------------------------------------------------------
+    # -- lines of tasks ----------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Hear what is logged through structlog, from now on."""
+        """Start copying lines that are logged through structlog."""
         structlog.get_config()["processors"].insert(0, self._hear)
 
     def leave(self) -> None:
-        """Hear no more."""
+        """Stop copying lines."""
         processors = structlog.get_config()["processors"]
         if self._hear in processors:
             processors.remove(self._hear)

@@ -1,18 +1,18 @@
-"""The loop that a rehearsal lives on: virtual time that goes as far as the test says, and stands still for threads.
+"""The event loop of a test node: virtual time that the test moves, and that stands still for threads.
 
-    move(until)    everything that happens up to that time, that time included; then the clock stands there.
-                   It ends earlier if what is waited for is so
-    skip(by)       time passes at once: for a node that has nothing to do, which is so for nearly all of a month
+    move(until)    run everything up to and including that time, and set the clock to it;
+                   end earlier if the awaited condition holds
+    skip(by)       let time pass at once: for an idle node, which is the case for nearly all of a month
 
-A plain function is run in a thread, and while it runs no time passes: the loop waits for it, or for what it asks of the
-app. While it waits for the answer to that, time does pass. They run one at a time, in the order in which they were
-begun, so a test comes out the same each time.
+A plain function runs in a thread, while virtual time stands still: the loop waits for its end, or for a request to the
+app. While the function waits for the answer, time passes. Functions run one at a time, in the order of their
+start, so a test has the same result each time.
 
-**Whose timers.** When time is skipped, the timers of the node itself (its heartbeats, its looks around) are put off by
-as much: it notices nothing. Those of the tasks are never touched, and nobody skips over one. A task is told from the
-node by its context, which its executor makes anew for it: everything begun in there is marked.
+**Owners of timers.** A skip postpones the timers of the node itself (heartbeats, polling) by the same time, so the node
+does not notice. Timers of tasks are never postponed, and no skip passes one. The context of a task differs from that of
+the node, because the executor makes a new one: everything started in it is marked.
 
-There are no sockets here, and no child processes. Whoever asks for one is told so, and so is the test.
+There are no sockets and no child processes here. A task that asks for one gets an error, and so does the test.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _IS_THE_TESTS: Final[ContextVar[bool]] = ContextVar("_IS_THE_TESTS", default=False)
-"""Whether what runs is the test's, or a task's, and not the node's."""
+"""True for code of the test or of a task, False for the node."""
 _CLOSINGS_MAX: Final = 100
 _MOMENT: Final = 5e-7
-"""Seconds that two times may differ by and be the same: a half of what clocks here can tell apart."""
+"""Seconds by which equal times may differ: half of the clock's resolution."""
 
 
 def of_the_test() -> Context:
-    """A context for what belongs to the test: it is in no node, and its timers are its own."""
+    """Return a context for code of the test: outside of any node, with its own timers."""
     context = copy_context()
     context.run(_IS_THE_TESTS.set, True)  # noqa: FBT003 - a flag in a context
     context.run(PROCESS.set, None)
@@ -53,10 +53,10 @@ def of_the_test() -> Context:
 
 
 class RehearsalLoop(VirtualLoop):
-    """asyncio on a clock that a test moves."""
+    """An asyncio loop on a clock that a test moves."""
 
     def __init__(self, patience: float) -> None:
-        """`patience`: how many seconds of real time a plain function may take."""
+        """Create the loop. `patience`: how many seconds of real time a plain function may take."""
         super().__init__(Random(0))  # noqa: S311 - an order of callbacks, the same each time
         self._patience = patience
         self._until = math.inf
@@ -64,17 +64,17 @@ class RehearsalLoop(VirtualLoop):
         self._bell = threading.Condition()
         self._from_threads: deque[_Callback] = deque()
         self._busy: dict[object, str] = {}
-        """What runs in threads, and what it is called."""
+        """The names of functions that run in threads."""
         self._awaited: set[Future[Any]] = set()
         """Answers of the loop that threads wait for."""
         self.refusal: ClockError | None = None
-        """The first thing that was asked for and is not there, until somebody is told."""
+        """The first refused request, until the test gets the error."""
         self.set_task_factory(self._marked_task)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
     def move(self, until: float, is_over: Callable[[], bool] | None = None) -> None:
-        """Let everything happen up to this time, and set the clock to it; or until something is over."""
+        """Run everything up to a time and set the clock to it, or stop when `is_over` is true."""
         self._until, self._is_over = until, _never if is_over is None else is_over
         try:
             self.run_forever()
@@ -82,7 +82,7 @@ class RehearsalLoop(VirtualLoop):
             self._until, self._is_over = math.inf, _never
 
     def skip(self, by: float) -> None:
-        """Let so many seconds pass in which nothing happens. `next_of_the_test` must not lie in them."""
+        """Let `by` seconds pass in which nothing happens. `next_of_the_test` must not lie in them."""
         self._time += by
         self._rounds = 0
         moved = []
@@ -94,14 +94,14 @@ class RehearsalLoop(VirtualLoop):
         self._timers = moved
 
     def next_of_the_test(self) -> float:
-        """When the next timer of the test or of a task is due; infinity if there is none."""
+        """Return the time of the next timer of the test or of a task; infinity if there is none."""
         return min(
             (one[0] for one in self._timers if not one[-1].cancelled() and _is_the_tests(one[-1])), default=math.inf
         )
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is about to happen without any time passing."""
+        """True if a callback or a thread has work that needs no time."""
         return bool(self._ready_now or self._from_threads or self._busy)
 
     def _run_once(self) -> None:
@@ -135,10 +135,10 @@ class RehearsalLoop(VirtualLoop):
             self._bell.notify_all()
         return handle
 
-    def run_in_executor(  # type: ignore[override]  # the base says that there are no threads at all
+    def run_in_executor(  # type: ignore[override]  # the base class has no threads at all
         self, executor: Any, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run a function in a thread, whichever executor is asked for, while time stands still."""
+        """Run a function in a thread while time stands still. `executor` is ignored."""
         del executor
         future: asyncio.Future[T] = self.create_future()
 
@@ -147,7 +147,7 @@ class RehearsalLoop(VirtualLoop):
                 return
             try:
                 future.set_result(outcome())
-            except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for it
+            except Exception as error:  # noqa: BLE001 - it is raised in the caller
                 future.set_exception(error)
 
         self.run_in_thread(lambda: func(*args), settle, getattr(func, "__qualname__", repr(func)), copy_context())
@@ -156,9 +156,10 @@ class RehearsalLoop(VirtualLoop):
     def run_in_thread(
         self, work: Callable[[], T], then: Callable[[Callable[[], T]], None], what: str, context: Context
     ) -> None:
-        """Run `work` in a thread; `then` is told its outcome on the loop, as something that returns it or raises.
+        """Run `work` in a thread, then call `then` on the loop with a function that returns or raises the outcome.
 
-        Waits until it is over, or has asked something of the loop, so that nothing happens beside it by chance.
+        Waits for the end of `work` or for its first request to the loop, so that nothing runs at the same time by
+        chance.
         """
         here = copy_context()
 
@@ -166,7 +167,7 @@ class RehearsalLoop(VirtualLoop):
             outcome: Callable[[], T]
             try:
                 value = context.run(work)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is looked at
+            except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is read
                 outcome = _raising(error)
             else:
                 outcome = _returning(value)
@@ -182,12 +183,12 @@ class RehearsalLoop(VirtualLoop):
         self.wait_for_threads()
 
     def owes(self, answer: Future[Any]) -> None:
-        """A thread waits for an answer of the loop."""
+        """Note that a thread waits for an answer of the loop."""
         self._awaited.add(answer)
         answer.add_done_callback(self._awaited.discard)
 
     def wait_for_threads(self) -> None:
-        """Wait until a thread has something to say."""
+        """Wait until a thread has a callback for the loop."""
         with self._bell:
             if not self._bell.wait_for(lambda: self._from_threads, self._patience):
                 what = ", ".join(self._busy.values())
@@ -205,14 +206,14 @@ class RehearsalLoop(VirtualLoop):
     # -- tasks -------------------------------------------------------------------------------------------------------
 
     def _marked_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        """A context of its own is what an executor gives to a task: that is the test's, and in its node's process."""
+        """Create a task, and mark its context if an executor made one: the code then belongs to the test."""
         context = options.get("context")
         if isinstance(context, Context) and PROCESS not in context:
             mark(context)
         return self._new_task(loop, coroutine, **options)
 
     def end(self) -> None:
-        """Take leave of everything that is not over. What that begins, in its clean-up, goes the same way."""
+        """End everything that is unfinished, including tasks that start in its clean-up."""
 
         def bury() -> None:
             for _ in range(_CLOSINGS_MAX):
@@ -226,10 +227,10 @@ class RehearsalLoop(VirtualLoop):
         self.bury()
         self.close()
 
-    # -- what there is not -------------------------------------------------------------------------------------------
+    # -- unsupported operations --------------------------------------------------------------------------------------
 
     def refuse(self, error: ClockError) -> None:
-        """Something was asked for that is not there: the test is told, whatever becomes of who asked."""
+        """Note a request for an unsupported operation: the test gets the error, even if the task handles it."""
         if self.refusal is None:
             self.refusal = error
 
@@ -254,7 +255,7 @@ def _never() -> bool:
 
 
 def mark(context: Context) -> None:
-    """What runs in this context is a task's, in the process that marks it."""
+    """Mark a context as that of a task, in the current process."""
     context.run(PROCESS.set, PROCESS.get())
     context.run(_IS_THE_TESTS.set, True)  # noqa: FBT003 - a flag in a context
 

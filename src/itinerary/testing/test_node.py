@@ -1,11 +1,11 @@
-"""A rehearsal: the real node of an app, on a clock that the test moves.
+"""A test node: the real node of an app, on a clock that the test moves.
 
     run = itinerary_clock(app, start="2026-03-08T00:00", tz="America/New_York")
     run.advance(days=1)
     assert run.history("nightly_report").statuses == ["completed"]
 
-Nothing in here decides what runs: that is the same node with the same core as in production, on a store in memory. What
-differs is what it stands on (`ground`), what runs its tasks (`stage`), and how time passes (`clockwork`).
+Nothing here decides what runs: the node and the core are those of production, on a store in memory. The differences are
+the environment (`environment`), the executor of tasks (`executors`), and how time passes (`time_control`).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _LINES_SHOWN: Final = 50
 
 
 class Upcoming(NamedTuple):
-    """One instant that is to come."""
+    """An upcoming instant."""
 
     at: datetime
     job: str
 
 
 class Rehearsal:
-    """An app's node, a clock, and what a test wants to know. Made by the fixture `itinerary_clock`."""
+    """The node of an app on a test's clock, with queries for the test. The fixture `itinerary_clock` makes it."""
 
     def __init__(
         self,
@@ -68,13 +68,19 @@ class Rehearsal:
         tz: str | None = None,
         patience: float = 30.0,
     ) -> None:
-        """`start` is when it begins, on the wall clock of `tz` unless it has a zone; `tz` is the app's time zone, if
-        nothing else is said. `patience`: how many seconds of real time a plain function may take."""
+        """Start a node on a test's clock.
+
+        Args:
+            app: The app.
+            start: The first instant, as local time in `tz` unless it has a zone.
+            tz: The time zone of the test; by default that of the app.
+            patience: Seconds of real time that a plain function may take.
+        """
         self.app = app
         zone = tz or app.configuration.timezone or "UTC"
-        packaged_zone_data().zone(zone)  # says which zone may be meant, if there is none of that name
+        packaged_zone_data().zone(zone)  # raises an error with a suggestion for an unknown zone
         self._tz = ZoneInfo(zone)
-        begins_at = self._instant(start, "start") + 1  # what is due at that very instant is over
+        begins_at = self._instant(start, "start") + 1  # an occurrence due at `start` itself is past
         self._clockwork = Clockwork(app, begins_at, patience)
         self._loop, self._ground = self._clockwork.loop, self._clockwork.ground
         self._logs = Logs(lambda: self._local(self._ground.now()))
@@ -91,7 +97,7 @@ class Rehearsal:
 
     @property
     def now(self) -> datetime:
-        """What time it is, to the millisecond, in the zone of the rehearsal."""
+        """The time in the zone of the test node, to the millisecond."""
         return self._local(self._ground.now() // _MILLISECOND * _MILLISECOND)
 
     def advance(
@@ -104,10 +110,10 @@ class Rehearsal:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        """Let time pass, and everything happen that is due in it, up to and including the moment that it leads to.
+        """Let time pass, and run everything that is due, up to and including the resulting instant.
 
-        Days and weeks are those of the calendar: from midnight to midnight, though that may be 23 hours. Hours,
-        minutes, seconds and a `duration` ("36h") are exact.
+        Days and weeks are calendar days: from midnight to midnight, even if that is 23 hours. Hours, minutes, seconds
+        and a `duration` ("36h") are exact.
         """
         exact = timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if duration is not None:
@@ -116,11 +122,11 @@ class Rehearsal:
         self._advance_to(_microseconds(local.astimezone(UTC) + exact))
 
     def advance_to(self, moment: MomentLike) -> None:
-        """Let time pass until then: a datetime, or text, which is on the wall clock unless it has a zone."""
+        """Let time pass until a datetime, or a text, which is local time unless it has a zone."""
         self._advance_to(self._instant(moment, "advance_to"))
 
     def advance_to_next(self, job: str | None = None) -> datetime:
-        """Let time pass until the next instant that is to run, of one job or of all. Returns that instant."""
+        """Let time pass until the next instant that will run, of one job or of all, and return that instant."""
         coming = self.upcoming(job, count=1)
         if not coming:
             raise ClockError(f"{'no job' if job is None else f'job {job!r}'} is to run again; is it paused, or over?")
@@ -139,18 +145,18 @@ class Rehearsal:
 
     @property
     def node(self) -> RunningNode:
-        """The node, as the program that runs it sees it. Await its calls with `call`."""
+        """The running node, as in a program. Run its coroutines with `call`."""
         return RunningNode(self.app)
 
     @property
     def is_running(self) -> bool:
-        """Whether a node runs."""
+        """True if a node runs."""
         return self._clockwork.engine is not None
 
     def start(self) -> None:
-        """Start a node, after `crash` or `shut_down`. What was missed meanwhile goes through recovery, as always."""
+        """Start a node after `crash` or `shut_down`. Missed runs go through recovery, as in production."""
         self._clockwork.check()
-        engine = self.app._new_engine(self._loop, self._ground, self._logs)  # noqa: SLF001 - a rehearsal is a part of its app
+        engine = self.app._new_engine(self._loop, self._ground, self._logs)  # noqa: SLF001 - a test node is a part of its app
         self._starts += 1
         self._process = Process(self.app.configuration.name, self._starts)
         self._logs.processes.add(self._process)
@@ -165,7 +171,7 @@ class Rehearsal:
         self._clockwork.engine = engine
 
     def crash(self) -> None:
-        """Kill the node, as a power cut does: nothing of it runs again, and what it ran never ends."""
+        """Kill the node as a power cut does: nothing of it runs again, and its runs never end."""
         self._running_engine()
         self._clockwork.check()
         self._lose()
@@ -178,7 +184,7 @@ class Rehearsal:
         self._lose()
 
     def down(self, duration: DurationLike | None = None, *, crash: bool = False, **units: float) -> None:
-        """Be without a node for so long, and start one again. It ends gracefully, or, with `crash`, is killed."""
+        """End the node, let time pass, and start a node again. The node ends gracefully or, with `crash`, is killed."""
         if crash:
             self.crash()
         else:
@@ -189,8 +195,8 @@ class Rehearsal:
     def _lose(self) -> None:
         assert self._process is not None, "a node was started"
         self._loop.crash(self._process)
-        self.app._engine.gone()  # noqa: SLF001 - a rehearsal is a part of its app
-        self.app._over()  # noqa: SLF001 - a rehearsal is a part of its app
+        self.app._engine.gone()  # noqa: SLF001 - a test node is a part of its app
+        self.app._over()  # noqa: SLF001 - a test node is a part of its app
         self._clockwork.engine = None
 
     def _running_engine(self) -> Engine:
@@ -199,10 +205,10 @@ class Rehearsal:
             raise ClockError("no node runs now; run.start() starts one")
         return self._clockwork.engine
 
-    # -- asking for things -------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def call(self, coroutine: Coroutine[Any, Any, T], *, within: DurationLike = "1d") -> T:
-        """Run a coroutine on the loop of the rehearsal, and return what it returns. Time passes as it needs."""
+        """Run a coroutine on the loop of the test node, and return its result. Time passes, at most `within`."""
         task = self._begun(coroutine)
         limit = parse_duration(within)
         self._clockwork.wait(task.done, limit)
@@ -212,7 +218,7 @@ class Rehearsal:
         return task.result()
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin a coroutine on the loop of the rehearsal; it goes on whenever time passes."""
+        """Start a coroutine on the loop of the test node; it continues whenever time passes."""
         return self._begun(coroutine)
 
     def _begun(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -226,21 +232,21 @@ class Rehearsal:
     def trigger(
         self, job: str, *, key: str | None = None, reason: str | None = None, **options: Unpack[RunOptions]
     ) -> Run:
-        """Have a job run now. If its tasks take no time, it has ended when this returns."""
+        """Trigger a run of a job now. If its tasks take no time, the run has ended when this returns."""
         self._triggers += 1
-        key = f"trigger {self._triggers}" if key is None else key  # the same each time, and with it the id
+        key = f"trigger {self._triggers}" if key is None else key  # the same key and id in each test
         return self._done(self._job(job).trigger(key=key, reason=reason, **options))
 
     def pause(self, job: str, *, reason: str | None = None, until: datetime | None = None) -> None:
-        """Skip its instants, until `resume`, or until then."""
+        """Skip the instants of a job, until `resume` or until `until`."""
         self._done(self._job(job).pause(reason=reason, until=until))
 
     def resume(self, job: str, *, reason: str | None = None, backlog: str = "run") -> None:
-        """End a pause; what it held runs, or is skipped."""
+        """End a pause; the held occurrences run, or are skipped."""
         self._done(self._job(job).resume(reason=reason, backlog=backlog))
 
     def skip(self, job: str, instant: datetime, *, reason: str | None = None) -> None:
-        """Pass over one instant."""
+        """Skip one instant."""
         self._done(self._job(job).skip(instant, reason=reason))
 
     def cancel(self, occurrence: Run, *, reason: str | None = None) -> bool:
@@ -248,7 +254,7 @@ class Rehearsal:
         return self._done(self.node.cancel(occurrence, reason=reason))
 
     def wait(self, occurrence: Run, *, within: DurationLike = "1d") -> Report:
-        """Let time pass until an occurrence has ended. Returns what it came to."""
+        """Let time pass until an occurrence has ended, and return its report. Raises ClockError after `within`."""
         limit = parse_duration(within)
 
         def row() -> OccurrenceRow:
@@ -268,7 +274,7 @@ class Rehearsal:
         takes: DurationLike = 0,
         does: Callable[[ExecutionContext], object] | None = None,
     ) -> Fake:
-        """Put something in the place of a task (see `fakes`): `job/task`, or just one of the two where that says it."""
+        """Replace a task by a fake (see `fakes`). `task` is `job/task`, or one of the two if that is unique."""
         timeline = self._running_engine().desk.timeline
         tasks = {job.name: _fakeable(timeline.definition(job.number, job.version)) for job in timeline.jobs.values()}
         fake = Fake(task, returns, raises, takes, does)
@@ -281,15 +287,15 @@ class Rehearsal:
         return Job(self.app, name)
 
     def _done(self, call: Coroutine[Any, Any, T]) -> T:
-        """Have something done, and let happen what takes no time."""
+        """Run a request, and everything that needs no time."""
         answer = self.call(call)
         self._advance_to(self._ground.now())
         return answer
 
-    # -- knowing things ----------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def history(self, job: str) -> History:
-        """What has become of a job's occurrences whose time has come, by instant."""
+        """Return the occurrences of a job that are or were due, by instant."""
         number, now, answer = self._number(job), self._ground.now(), self._ground.engine.now_answer
         rows: list[OccurrenceRow] = [row for row in answer(Active(number)) if row.due_at <= now]
         page = answer(HistoryQuery(number))
@@ -300,7 +306,7 @@ class Rehearsal:
         return History(job, self._told(job, sorted(rows, key=lambda row: (row.instant, row.ref))))
 
     def upcoming(self, job: str | None = None, *, count: int = 10) -> list[Upcoming]:
-        """The next instants that are to run, of one job or of all, by the versions that are in force then."""
+        """Return the next instants that will run, of one job or of all, by the versions in force then."""
         timeline, now = self._running_engine().desk.timeline, self._ground.now()
         jobs = None if job is None else [self._number(job)]
         names = {row.number: row.name for row in timeline.jobs.values()}
@@ -315,17 +321,17 @@ class Rehearsal:
 
     @property
     def database(self) -> sqlite3.Connection:
-        """What `ctx.transaction()` writes to: a SQLite database in memory, in which the test makes the tables."""
+        """The database of `ctx.transaction()`: SQLite in memory, in which the test creates the tables."""
         self._clockwork.check_open()
         return self._ground.engine.database
 
     @property
     def logs(self) -> list[LogLine]:
-        """What the node and, with `ctx.log`, the tasks have logged."""
+        """The lines that the node and, with `ctx.log`, the tasks have logged."""
         return self._logs.lines
 
     def logged(self, event: str) -> list[dict[str, Any]]:
-        """The fields of each line with that event."""
+        """Return the fields of each line with that event."""
         return [line.fields for line in self._logs.lines if line.event == event]
 
     def _told(self, job: str, rows: Sequence[OccurrenceRow]) -> list[Past]:
@@ -341,15 +347,15 @@ class Rehearsal:
         raise ClockError(f"there is no job {job!r} in this app; {hint}")
 
     def describe(self) -> str:
-        """What has happened, for people: what a failing test is shown with."""
+        """Return what has happened, in words, for the output of a failed test."""
         histories = [repr(self.history(job.name)) for job in self._ground.engine.now_answer(Jobs())]
         said = [str(line) for line in self.logs if line.level in ("warning", "error")]
         return "\n".join([f"the clock shows {self.now.isoformat()}", *histories, *said[-_LINES_SHOWN:]])
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- end ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Be done: the node is gone, and nothing runs any more. What has happened can still be read."""
+        """End the test node. Nothing runs afterwards, but its history can still be read."""
         if self._clockwork.is_closed:
             return
         self._clockwork.check()
@@ -373,7 +379,7 @@ class Rehearsal:
 
 
 def _fakeable(definition: Definition) -> list[str]:
-    """What of a job is run by somebody: its tasks, and those requirements that are functions or calls."""
+    """Return the parts of a job that can be faked: its tasks, and conditions that are functions or calls."""
     return [
         *(task.name for task in definition.tasks),
         *(str(one) for one in definition.requires if one.kind in ("python", "http")),

@@ -1,15 +1,15 @@
-"""How time passes in a rehearsal.
+"""How time passes for a test node.
 
-    there is something to do     the loop turns, a second of virtual time after the other
-    there is not                 time is skipped: to the next time that a task waits for, or to a second before the next
-                                 instant, timeout or retry
+    the node has work       the loop runs, one second of virtual time after the other
+    the node is idle        time is skipped: to the next timer of a task, or to a second before the next
+                            instant, timeout or retry
 
-The loop turns in the thread that calls. Inside a coroutine, where a loop turns already, it turns in a thread of its own
-while the caller waits, so a rehearsal may be used in tests of either kind.
+The loop runs in the calling thread. Inside a coroutine, where a loop already runs, it runs in a separate thread while
+the caller waits. So a test node works in both kinds of tests.
 
-What can go wrong: a skip over something that was due. So it ends before the first of these: an instant of the timeline,
-an alarm of the core, a timer of a task. And nothing is skipped while somebody has to find something out by looking: who
-is dead, what nobody has taken, what is in the mail.
+The danger is a skip over something that was due. So a skip ends before the first of these: an instant of the timeline,
+a timer of the core, a timer of a task. Nothing is skipped while a node has to poll: for dead nodes, for unowned
+occurrences, for notifications.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from itinerary.testing.loop import RehearsalLoop
 __all__ = ["Clockwork", "looks_ahead"]
 
 _STEP: Final = SECOND
-"""How far the loop turns before it is looked again whether there is anything to do."""
+"""The step of the loop between two checks for work."""
 _LEAD: Final = SECOND
-"""How long before an instant time is no longer skipped."""
+"""How long before an instant a skip ends."""
 _REACHES: Final = tuple(hours * 3_600 * SECOND for hours in (24, 720, 9_600, 96_000, 960_000))
 _WAITS_FOR: Final = 86_400 * SECOND
-"""How long an answer may take, in virtual time."""
+"""The limit for an answer, in virtual time."""
 _FOREVER: Final = 2**62
 
 
 class _Ahead(NamedTuple):
-    """The instants that are to run in a window, in order, by a timeline."""
+    """The instants of a window that will run, in order, by a timeline."""
 
     timeline: Timeline
     start: int
@@ -53,30 +53,30 @@ class _Ahead(NamedTuple):
 
 
 class Clockwork:
-    """The loop of a rehearsal, and who lets it turn."""
+    """The loop of a test node, and its control."""
 
     def __init__(self, app: Itinerary, begins_at: int, patience: float) -> None:
         self._app = app
         self.loop = RehearsalLoop(patience)
         self.ground = RehearsalGround(self.loop, begins_at, self._asked)
         self.engine: Engine | None = None
-        """The one that has started and runs."""
+        """The running node thread."""
         self.is_closed = False
         self._is_turning = False
         self._ahead: _Ahead | None = None
 
-    # -- letting time pass -------------------------------------------------------------------------------------------
+    # -- let time pass -----------------------------------------------------------------------------------------------
 
     def go(self, target: int) -> None:
-        """Let everything happen up to a time."""
+        """Run everything up to a time."""
         self._turn(lambda: self._go(target, _never))
 
     def wait(self, is_over: Callable[[], bool], limit: int = _WAITS_FOR) -> None:
-        """Let time pass until something is so, or the limit is reached."""
+        """Let time pass until `is_over` is true or the limit is reached."""
         self._turn(lambda: self._go(self.ground.now() + limit, is_over))
 
     def close(self) -> None:
-        """Take leave of everything that is not over."""
+        """End everything that is unfinished."""
         self.is_closed = True
         try:
             _elsewhere(self.loop.end)
@@ -84,18 +84,18 @@ class Clockwork:
             self.ground.close()
 
     def check(self) -> None:
-        """Raise if the clock cannot be moved from here."""
+        """Raise ClockError if the caller cannot move the clock."""
         self.check_open()
         if self._is_turning:
             raise ClockError("the clock is moved by the test, and a task cannot do so while it runs")
 
     def check_open(self) -> None:
-        """Raise if it is over."""
+        """Raise ClockError if the test node has ended."""
         if self.is_closed:
             raise ClockError("this rehearsal is over; begin another one with itinerary_clock(app)")
 
     def _asked(self, answer: Future[Any]) -> None:
-        """Somebody asks something of the app: a task, in its thread, while the loop turns; or the test."""
+        """Handle a request to the app: from a task in a thread while the loop runs, or from the test."""
         if self._is_turning:
             self.loop.owes(answer)
         else:
@@ -111,7 +111,7 @@ class Clockwork:
 
     def _go(self, target: int, is_over: Callable[[], bool]) -> None:
         while True:
-            self.loop.move(self.loop.time(), is_over)  # what takes no time
+            self.loop.move(self.loop.time(), is_over)  # run what needs no time
             self._complain()
             if is_over() or self.ground.now() >= target:
                 return
@@ -120,17 +120,17 @@ class Clockwork:
             self.loop.move(self.ground.seconds(until), is_over)
 
     def _complain(self) -> None:
-        """Raise what a test has to know."""
+        """Raise an error that the test must see."""
         if self.loop.refusal is not None:
             refusal, self.loop.refusal = self.loop.refusal, None
             raise refusal
         if self.engine is not None and self.engine.ended.done() and (failure := self.engine.failure()) is not None:
             raise failure
 
-    # -- skipping ----------------------------------------------------------------------------------------------------
+    # -- skip --------------------------------------------------------------------------------------------------------
 
     def _skip(self, target: int) -> None:
-        """Pass over the time in which there is nothing to do."""
+        """Skip the time in which the node is idle."""
         now = self.ground.now()
         until = min(target - self._settling, self._next_due(now, target) - _LEAD, self._next_alarm)
         if until <= now:
@@ -146,25 +146,28 @@ class Clockwork:
 
     @property
     def _settling(self) -> int:
-        """How long before the end time is no longer skipped: a sweep comes by in that, and says what was skipped."""
+        """How long before the target a skip ends: time for a sweep, which records the skipped instants."""
         settings = self._app.configuration.settings
         return settings.node_heartbeat_interval + settings.takeover_after + _LEAD
 
     @property
     def _worth_skipping(self) -> int:
-        """How much has to be skipped, if anything. Where something runs, it is more than an interval of heartbeats:
-        then the core takes them for asleep, as the node was, and not for dead."""
+        """The minimum length of a skip.
+
+        While an occurrence runs, a skip is longer than a heartbeat interval. Then the core takes the orchestrators for
+        suspended with the node, and not for dead.
+        """
         settings = self._app.configuration.settings
         return 0 if self.ground.engine.is_idle else settings.orchestrator_heartbeat_interval + _LEAD
 
     @property
     def _next_alarm(self) -> int:
-        """Until when the node has nothing to do about what is under way: 0 if it has something to do now."""
+        """The time until which active occurrences need no work of the node; 0 if they need it now."""
         engine = self.engine
         if self.loop.is_busy or (engine is not None and engine.has_desks):
             return 0
         if engine is None:
-            return 0 if self._app.is_running else _FOREVER  # one that is starting is left alone
+            return 0 if self._app.is_running else _FOREVER  # no skip while a node is starting
         if self.ground.engine.is_idle:
             return _FOREVER
         node = engine.node
@@ -175,7 +178,7 @@ class Clockwork:
         return _FOREVER if at is None else at - _LEAD
 
     def _next_due(self, now: int, until: int) -> int:
-        """The next instant that is to run; or a time before which there is none."""
+        """Return the next instant that will run, or a time before which there is none."""
         if self.engine is None:
             return _FOREVER
         timeline, known = self.engine.desk.timeline, self._ahead
@@ -186,14 +189,16 @@ class Clockwork:
 
 
 def looks_ahead(now: int) -> Iterator[int]:
-    """How far one looks for something that is to come: not far at first, since most jobs run often."""
+    """Yield the ends of growing look-ahead windows. The first is short, since most jobs run often."""
     for reach in _REACHES:
         yield min(now + reach, LATEST * SECOND)
 
 
 def _looked_ahead(timeline: Timeline, now: int, until: int) -> _Ahead:
-    """The instants after now: as far as something is found, or somebody wants to know, or there are too many that are
-    to be skipped."""
+    """Return the instants after now, up to the first window with an instant or beyond `until`.
+
+    The window stays short if it has too many skipped instants.
+    """
     found = _Ahead(timeline, now, now + _STEP, [])
     for end in looks_ahead(now):
         try:
@@ -211,7 +216,7 @@ def _never() -> bool:
 
 
 def _elsewhere(work: Callable[[], None]) -> None:
-    """Do something that has the loop turn: here, or, where a loop turns already, in a thread."""
+    """Run `work`, which runs the loop: here or, if a loop already runs, in a thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -222,7 +227,7 @@ def _elsewhere(work: Callable[[], None]) -> None:
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller
             over.set_exception(error)
         else:
             over.set_result(None)

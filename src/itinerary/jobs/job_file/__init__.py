@@ -1,14 +1,16 @@
 """Job files: jobs without Python, in TOML (U2).
 
-    loading        a file as an app uses it                        problems             what is wrong, line by line
-    documents      a file, read: its table                         positions            … and the line of each key
-    settings       what it says about the node                     options              … and about all jobs
-    declarations   what it says about jobs                         schedules, tasks     … and about their parts
-    crontab        a crontab, as a job file                        writing              … in TOML
+    load           the file, for an app                            problems             its mistakes, with lines
+    document       its parsed table                                toml_positions       the line of each key
+    settings       the settings of the node                        options              the options of all jobs
+    declarations   the jobs                                        schedules, tasks     the parts of a job
+    records        the record schedulers
+    crontab        a crontab, converted to a job file              crontab_secrets      the secrets in a crontab
+    toml_writer    TOML for a converted file
 
-A job file says nothing that Python cannot say. Each job becomes the same `Declaration` that `app.job` makes, and is
-checked by the same rules; what is here finds out where in the file the thing stands that a rule complains about, and
-goes on after the first complaint: all mistakes of a file are told at once.
+A job file can express nothing that Python cannot. Each job becomes the same `Declaration` that `app.job` makes, and the
+same rules check it. The modules here find the place in the file that a rule rejects, and continue after the first
+mistake, so that all mistakes of a file are reported at once.
 """
 
 from itinerary.jobs.job_file.document import FILE_MAX, Document, read_document

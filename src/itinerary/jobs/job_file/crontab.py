@@ -1,30 +1,30 @@
-"""A crontab, written as a job file (U2).
+"""Convert a crontab to a job file (U2).
 
     0 3 * * *  pg_dump db        [jobs.pg_dump]  schedule = "0 3 * * *"  and a task  ["/bin/sh", "-c", "pg_dump db"]
 
     SHELL                 the program that runs the commands below it, and a variable of theirs
     CRON_TZ               the time zone of the jobs below it
     HOME                  the working directory, and a variable, of the commands below it
-    MAILTO, RANDOM_DELAY  nothing: told
-    LOGNAME, USER         nothing: told. cron sets these itself
-    any other             a variable of the commands below it, as it stands: cron expands nothing either. Variables that
-                          all commands share stand once, in `[defaults] env`
-    …PASSWORD, …_TOKEN    a reference to a secret of the node, told: see `crontab_secrets`
+    MAILTO, RANDOM_DELAY  ignored, with a note
+    LOGNAME, USER         ignored, with a note: cron sets these itself
+    any other             a variable of the commands below it, without expansion, as in cron. Variables that all
+                          commands share are written once, in `[defaults] env`
+    …PASSWORD, …_TOKEN    a reference to a secret of the node, with a note: see `crontab_secrets`
     %                     the first begins the command's `input`, the others end its lines; `\\%` is a percent sign
-    10~20                 `H(10-20)`: told. cron chooses at random, `H` chooses by the job's name
-    @reboot               nothing: told. A node's start is not the machine's
-    - before a schedule   nothing: cron then does not write to the system log (cronie, SUSE)
-    -n, -q                nothing: told. Options of cron before the command, about mail and the system log
-    the user              nothing: told. Who a task runs as is for the node's operator to say (Q7)
-    bytes beyond UTF-8    told: a comment shows `\ufffd` in their place, and any other line is left out
+    10~20                 `H(10-20)`, with a note: cron chooses at random, `H` chooses by the job's name
+    @reboot               ignored, with a note: a node's start is not the machine's
+    - before a schedule   ignored: cron then does not write to the system log (cronie, SUSE)
+    -n, -q                ignored, with a note: options of cron before the command, about mail and the system log
+    the user              ignored, with a note: the node's operator decides the user of a task (Q7)
+    bytes beyond UTF-8    with a note: a comment shows `\ufffd` in their place, and any other line is left out
 
 A job is named by the comment above it, if that comment is about this line alone; else by its script. Jobs that would
-share a name get a digest of their line. So a name depends on no other line's place, and a job keeps its history when
-lines are moved.
+share a name get a digest of their line. So a name does not depend on the position of other lines, and a job keeps its
+history when lines are moved.
 
-The jobs keep cron's ways, so that nothing behaves otherwise the morning after: runs may overlap, what was missed stays
-missed, and nothing is ended because it takes long. All of that stands in one place, `[defaults]`, to be improved upon.
-What cannot be translated is left out, stands in the file as a comment, and is told with its line.
+The jobs behave as under cron, so that the conversion changes nothing: runs may overlap, missed runs are not made up
+for, and no run is ended for its duration. `[defaults]` contains all of these options, ready to be improved. A line that
+cannot be converted is left out, appears in the file as a comment, and is reported with its number.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["Note", "Translated", "translate"]
 _VARIABLE: Final = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*)""", re.DOTALL)
 _LINE_END: Final = re.compile(r"\\%|%")
 _IN_COMMAND: Final = re.compile(r"\\(.)|%", re.DOTALL)
-"""What ends a command, and what does not: a backslash takes the special meaning of the character after it."""
+"""The end of a command, or an escape: a backslash removes the special meaning of the next character."""
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 _CRON_OPTIONS: Final = re.compile(r"(?:-[nqv]+[ \t]+)+")
@@ -60,7 +60,7 @@ _RANDOM: Final = re.compile(r"(\d{0,4})~(\d{0,4})", re.ASCII)
 _BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 """The lowest and the highest value of each field."""
 _NICKNAMES: Final = {"@every_minute": "* * * * *"}
-"""Nicknames that FreeBSD's cron has and `cron` does not."""
+"""Nicknames of FreeBSD's cron that `cron` does not have."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NAME_MAX: Final = 60
@@ -71,7 +71,7 @@ _WRAPPERS: Final = frozenset({
     "sleep", "sudo", "systemd-cat", "test", "then", "time", "timeout", "until", "while", "zsh",
 })
 # fmt: on
-"""Commands that say little about what a job is for."""
+"""Commands that do not describe the purpose of a job."""
 _HEADER: Final = (
     "cron starts a command in the home directory of its user, with a PATH of /usr/bin:/bin and few other variables.",
     "A task has the directory and the environment of its node: set cwd and env where that matters.",
@@ -87,40 +87,40 @@ _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\$?(?:[:/][A-Za-z0-9_.
 _USERS: Final = frozenset({
     "apache", "git", "gitlab-runner", "jenkins", "mysql", "nginx", "nobody", "postgres", "root", "www-data",
 })  # fmt: skip
-"""Users that are found on many machines, and that no command is called after."""
+"""Users of many machines that are not names of commands."""
 _ALSO_COMMANDS: Final = frozenset({"at", "backup", "daemon", "list", "lp", "mail", "man", "news", "proxy", "sync"})
-"""Users of many machines that may as well be commands."""
+"""Users of many machines that may also be commands."""
 _USER_HEADING: Final = re.compile(r"\buser(?:-?name)?\s+command\b")
 """The comment above the lines of a system crontab: `m h dom mon dow user command`."""
 _NAME_GIVEN: Final = re.compile(r"(?:name|job)\s*[:=]\s*(\S+)\s*", re.IGNORECASE)
 _NAME_WORDS: Final = re.compile(r"[^\W\d_][\w '.,&/()-]*")
-"""A comment that may name a job: not a line that was commented out."""
+"""A comment that may name a job, and is not a line that was commented out."""
 _NAME_WORDS_MAX: Final = 5
 _NAME_COMMENT_MAX: Final = 40
 _DIGEST_LENGTH: Final = 6
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that a person should know about a line."""
+    """A note about a line, for the user."""
 
     line: int
     message: str
     is_left_out: bool = False
-    """Whether the line is not in the job file."""
+    """True if the line is not in the job file."""
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """A crontab as a job file."""
+    """A crontab, converted to a job file."""
 
     text: str
     jobs: int
     is_system: bool
-    """Whether its lines were taken to name users."""
+    """True if the lines were read as lines with a user."""
     notes: tuple[Note, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if no line was left out."""
         return not any(note.is_left_out for note in self.notes)
 
 
@@ -131,9 +131,9 @@ def translate(
 
     Args:
         text: The crontab. Bytes that are not UTF-8 are decoded with `surrogateescape`.
-        name: What errors call it.
+        name: The name of the crontab in errors.
         timezone: The time zone of the machine.
-        is_system: Whether lines name a user; None: it is told from the lines.
+        is_system: True if lines name a user; None: decide by the lines.
         users: The users of the machine.
     """
     lines = text.replace("\r\n", "\n").split("\n")
@@ -145,7 +145,7 @@ def translate(
 
 
 class _State(msgspec.Struct):
-    """What holds for the lines below."""
+    """The settings for the lines below."""
 
     shell: str = "/bin/sh"
     timezone: str | None = None
@@ -154,7 +154,7 @@ class _State(msgspec.Struct):
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One line that runs a command."""
+    """A line that runs a command."""
 
     number: int
     schedule: str
@@ -169,13 +169,13 @@ class _Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells this line from others, wherever it stands."""
+        """The digest that distinguishes this line from others, at any position."""
         said = "\0".join((self.schedule, self.timezone or "", self.user or "", self.command, self.given or ""))
         return hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_LENGTH]
 
 
 class _Translator:
-    """Goes through a crontab once."""
+    """A single pass over a crontab."""
 
     def __init__(self, name: str, timezone: str, *, is_system: bool) -> None:
         self._is_system, self._state = is_system, _State()
@@ -191,7 +191,7 @@ class _Translator:
         self._head = [*head, "", zone, "", _DEFAULTS]
 
     def note(self, number: int, message: str) -> None:
-        """Tell a person something about a line that is in the job file."""
+        """Add a note about a line that is in the job file."""
         self._notes.append(Note(number, message))
 
     def translated(self, lines: list[str]) -> Translated:
@@ -212,7 +212,7 @@ class _Translator:
         return Translated("\n".join(text).rstrip("\n") + "\n", len(self._jobs), self._is_system, tuple(self._notes))
 
     def _shared_env(self) -> writing.Variables:
-        """The variables that all commands have, with the same value."""
+        """Return the variables that all commands have with the same value."""
         envs = [job.env for job in self._jobs]
         first: writing.Variables = envs[0] if envs else {}
         return {key: value for key, value in first.items() if all(env.get(key) == value for env in envs)}
@@ -298,7 +298,7 @@ class _Translator:
                 'is right as well, add the job with schedule = "@reboot"'
             )
         chosen = _without_random(_NICKNAMES.get(schedule, schedule))
-        cron(chosen)  # refuses what cannot be
+        cron(chosen)  # raises an error for an invalid expression
         if (options := _CRON_OPTIONS.match(command)) is not None:
             command = command[options.end() :]
             told = f"{options[0].rstrip()}: an option of cron about mail and the system log, and not of the command"
@@ -355,7 +355,7 @@ class _Translator:
 
 
 def _written(job: _Job, name: str, shared: writing.Variables) -> list[str]:
-    """The lines of a job in the job file. `shared` variables stand among the defaults."""
+    """Return the lines of a job in the job file. `shared` variables are written among the defaults."""
     ran_as = "" if job.user is None else f", as {job.user}"
     lines = ["", *job.comments, f"[jobs.{writing.key(name)}]", f"schedule = {writing.text(job.schedule)}"]
     if job.timezone is not None:
@@ -376,12 +376,12 @@ def _written(job: _Job, name: str, shared: writing.Variables) -> list[str]:
 
 
 def _names(jobs: list[_Job], lines: list[str]) -> list[str]:
-    """A name for each job, which depends on no other job's place."""
+    """Return a name for each job that does not depend on the position of other jobs."""
     wanted = [_comment_name(job, lines) or _name_of(job.command) or f"job-{job.digest}" for job in jobs]
     counts = Counter(wanted)
     digested = [name if counts[name] == 1 else f"{name}-{job.digest}" for job, name in zip(jobs, wanted, strict=True)]
     names: list[str] = []
-    for name in digested:  # lines that are the same, letter by letter, are interchangeable
+    for name in digested:  # identical lines are interchangeable
         found, number = name, 1
         while found in names or (number > 1 and found in digested):
             number += 1
@@ -391,7 +391,7 @@ def _names(jobs: list[_Job], lines: list[str]) -> list[str]:
 
 
 def _comment_name(job: _Job, lines: list[str]) -> str | None:
-    """The name in the comment above a job: `name: backup`, or a few words that are about this line alone."""
+    """Return the name in the comment above a job: `name: backup`, or a few words about this line alone."""
     above = lines[job.number - 2].strip(" \t") if job.number > 1 else ""
     if not above.startswith("#"):
         return None
@@ -413,7 +413,7 @@ def _cleaned(text: str) -> str:
 
 
 def _unquoted(value: str) -> str:
-    """Return the value of a variable without its quotes. Raises ConfigError where cron reads no variable either."""
+    """Return the value of a variable without its quotes. Raises ConfigError if cron reads no variable here either."""
     if not value.startswith(('"', "'")):
         return value
     quoted, end, rest = value[1:].partition(value[0])
@@ -425,10 +425,10 @@ def _unquoted(value: str) -> str:
 
 
 def _split_input(command: str) -> tuple[str, str | None]:
-    """Return the command, and the text that it reads; None: nothing.
+    """Return the command and the text of its input; None if it has no input.
 
     The command ends at the first percent sign that no backslash escapes. A backslash may itself be escaped, so the
-    command of `\\\\%` ends at its percent sign. In the text, each percent sign ends a line, and `\\%` is one.
+    command of `\\\\%` ends at its percent sign. In the input, a percent sign ends a line, and `\\%` is a percent sign.
     """
     for found in _IN_COMMAND.finditer(command):
         if found[0] == "%":
@@ -461,7 +461,7 @@ def _hashed(item: str, low: int, high: int) -> str:
 
 
 def _byte(character: str) -> str:
-    """The byte that a character stands for which `surrogateescape` made: 0xe9."""
+    """Return the byte behind a character that `surrogateescape` made: 0xe9."""
     return f"{ord(character) - 0xDC00:#04x}"
 
 
@@ -470,11 +470,11 @@ def _readable(line: str) -> str:
 
 
 def _names_users(lines: list[str], users: Collection[str]) -> bool:
-    """True if every line that has a schedule goes on with a user and a command.
+    """True if every line with a schedule continues with a user and a command.
 
-    A word is a user if the machine has one of that name and no command is usually called so. One such line shows what
-    the column is; then other lines may name any user before a path. A heading such as `m h dom mon dow user command`
-    shows it for all of them.
+    A word is a user if the machine has a user of that name and it is not a usual command name. One such line is enough
+    evidence; then other lines may name any user before a path. A heading such as `m h dom mon dow user command` is
+    evidence for all lines.
     """
     found = [rest for line in lines if (rest := _rest_of(line.strip(" \t")))]
     if not found or not all(len(rest) > 1 and _USER.fullmatch(rest[0]) for rest in found):
@@ -487,14 +487,14 @@ def _names_users(lines: list[str], users: Collection[str]) -> bool:
 
 
 def _rest_of(line: str) -> list[str]:
-    """Return the words after the schedule; none if the line is no job."""
+    """Return the words after the schedule; empty if the line is no job."""
     if not line or line.startswith("#") or _VARIABLE.fullmatch(line):
         return []
     return line.split()[1 if line.startswith("@") else 5 :]
 
 
 def _name_of(command: str) -> str | None:
-    """What a job may be called: the first word of its command that says something; None if there is none."""
+    """Return a name for a job: the first word of its command that describes it; None if there is none."""
     words = list(_words(command))
     telling = [word for word in words if word not in _WRAPPERS]
     return next(iter(telling or words), None)

@@ -36,7 +36,7 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def secrets_in_command(command: str) -> list[str]:
-    """Return what looks like a secret in a command, without its value: `PGPASSWORD=…`, `a URL with a password`."""
+    """Describe the likely secrets in a command, without their values: `PGPASSWORD=…`, `a URL with a password`."""
     found = [f"{name}=…" for name, value in _ASSIGNMENT.findall(command) if looks_secret(name, value)]
     if not found and _URL_WITH_PASSWORD.search(command) is not None:
         found.append("a URL with a password")
@@ -44,7 +44,7 @@ def secrets_in_command(command: str) -> list[str]:
 
 
 def note_on_secret(variable: str, name: str) -> str:
-    """Say what became a reference, and what to do. The value is not quoted."""
+    """Return the note about a variable that became a reference. The value is not quoted."""
     return (
         f"{variable} looks like a secret, and the job file refers to it: set {SECRET_PREFIX}{name} in the environment "
         f"of the node, or {SECRET_PREFIX}{name}{FILE_SUFFIX} to a file that holds the value"
@@ -52,7 +52,7 @@ def note_on_secret(variable: str, name: str) -> str:
 
 
 class SecretNames:
-    """Names for the secrets of one crontab. A variable that has two values at two places needs two names."""
+    """Names for the secrets of one crontab. A variable with two values at two places needs two names."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}

@@ -1,11 +1,11 @@
-"""From a job file to declarations: the jobs under `[jobs.NAME]`, as `app.job` would have declared them.
+"""Read the jobs under `[jobs.NAME]` of a job file, as `app.job` would declare them.
 
     [jobs.backup]            Declaration(name, schedule, options)
     [[jobs.backup.tasks]]        .add_task           see `tasks`
     requires = [{ … }]           .add_requirement
     on_start, on_complete        .add_hook           functions, by name
 
-Where a job's own line is wrong its parts are looked at all the same, against a stand-in: all that is wrong is told at
+If the job itself has a mistake, its parts are still checked, against a placeholder. So all mistakes are reported at
 once.
 """
 
@@ -37,11 +37,11 @@ _HOOKS: Final = ("on_start", "on_complete")
 
 
 def declarations_in(document: Document, problems: Problems, rules: Rules) -> list[Declaration]:
-    """The jobs of a file, in its order; what is wrong with them is added to the problems."""
+    """Return the jobs of a file, in its order, and add their mistakes to the problems."""
     calendars = read_calendars(problems, (CALENDARS,), document.table.get(CALENDARS, {}))
     jobs = document.table.get(JOBS)
     if jobs is None and any(unknown_key(key, (JOBS,)).endswith(f"{JOBS!r}?") for key in document.table):
-        return []  # somebody has misspelt it, and has been told
+        return []  # the key is misspelt, and that is already reported
     if (jobs is None or jobs == {}) and document.table.get(RECORDS):
         return []
     if jobs is None or jobs == {}:
@@ -55,7 +55,7 @@ def declarations_in(document: Document, problems: Problems, rules: Rules) -> lis
 
 
 class _Reader:
-    """Reads one job."""
+    """The reader of one job."""
 
     def __init__(
         self, problems: Problems, rules: Rules, calendars: Mapping[str, Calendar | None], name: str, table: object
@@ -65,7 +65,7 @@ class _Reader:
         self._path: Path = (JOBS, name)
 
     def declaration(self) -> Declaration | None:
-        """The job, or None if it is wrong."""
+        """Return the job; None if it has a mistake."""
         if not isinstance(self._given, dict):
             self._problems.add(self._path, f"{shown(self._given)} is not a job; write [jobs.NAME] and a schedule")
             return None
@@ -86,7 +86,7 @@ class _Reader:
             self._problems.add((*self._path, key), hint)
 
     def _declared(self, table: Mapping[str, Any]) -> Declaration:
-        """The job without its parts, or a stand-in for it."""
+        """Return the job without its parts, or a placeholder for it."""
         schedule = None
         if "schedule" in table:
             schedule = read_schedule(self._problems, (*self._path, "schedule"), table["schedule"], self._calendars)

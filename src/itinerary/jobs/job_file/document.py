@@ -1,7 +1,7 @@
-"""A job file as it was read: its table, and where everything in it stands.
+"""A parsed job file: its table, and the line of each key.
 
-Whatever lies at the path may be anything: a directory, a device without an end, another file format, a thousand
-brackets. Each of these is one error that names the file, and nothing is read beyond `FILE_MAX`.
+The path may lead to anything: a directory, an endless device, another file format, a thousand brackets. Each case is
+one error that names the file, and nothing is read beyond `FILE_MAX`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from itinerary.jobs.job_file.toml_positions import NESTING_MAX, PATH_MAX, Path, 
 __all__ = ["FILE_MAX", "Document", "document_of", "read_content", "read_document", "read_text"]
 
 FILE_MAX: Final = 10 * 1024 * 1024
-"""The longest file, in bytes."""
+"""The maximum size of a file, in bytes."""
 
 _PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What a job file says, and in which lines."""
+    """The content of a job file, and the lines of its keys."""
 
     name: str
-    """As errors call it: the path as it was given."""
+    """The name in errors: the path as the user gave it."""
     table: Mapping[str, Any]
     lines: Mapping[Path, int]
 
     def problems(self) -> Problems:
-        """A list of what is wrong with it, empty as yet."""
+        """Return an empty list of mistakes for this file."""
         return Problems(self.name, self.lines)
 
 
@@ -46,7 +46,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file that a person has written. Raises JobFileError."""
+    """Return the text of a file that a user has written. Raises JobFileError."""
     name, content = os.fspath(path), read_content(path)
     try:
         return content.decode("utf-8-sig")
@@ -56,7 +56,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def read_content(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file that a person has written. Raises JobFileError."""
+    """Return the bytes of a file that a user has written. Raises JobFileError."""
     name = os.fspath(path)
     place = FilePath(path)
     try:
@@ -76,7 +76,7 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
 
 
 def document_of(name: str, text: str) -> Document:
-    """What a text says. Raises JobFileError if it is not TOML."""
+    """Parse a text. Raises JobFileError if it is not TOML."""
     text = text.replace("\r\n", "\n")
     if (line := find_long_key(text)) is not None:
         raise _refused(name, f"keys lead more than {PATH_MAX} deep; flatten them", line)

@@ -1,7 +1,7 @@
-"""A job file as an app uses it: read once for its settings and its jobs, and again when settings are read again (U13).
+"""A job file for an app: read once for its settings and jobs, and again when settings are reloaded (U13).
 
-Jobs are declared when the app is made. A file that has changed since changes settings on SIGHUP; its jobs change with
-`itinerary apply`, or at the next start.
+Jobs are declared when the app is made. A changed file changes settings on SIGHUP; its jobs change with
+`itinerary apply` or at the next start.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ __all__ = ["JobFile"]
 
 
 class JobFile:
-    """One job file."""
+    """A job file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read it. Raises JobFileError if it cannot be read, or is not TOML."""
+        """Read the file. Raises JobFileError if it cannot be read, or is not TOML."""
         self.name = os.fspath(path)
-        """As errors call it."""
+        """The name in errors."""
         self._path = Path(path).absolute()
         self._document: Document = read_document(path)
         self._problems = self._document.problems()
         self._desks: list[DeskDeclaration] = []
         self.settings: Source = settings_in(self._document, self._problems)
-        """What it says about the node, as far as that is right; `declarations` tells what is not."""
+        """The valid settings of the node; `declarations` reports the mistakes."""
 
     def record_schedulers(self, rules: Rules, timezone: str | None) -> list[DeskDeclaration]:
-        """Its record schedulers, as far as they are right; `declarations` tells what is not. `timezone` is that of
-        those that say none."""
+        """Return the valid record schedulers; `declarations` reports the mistakes.
+
+        `timezone` is the default of record schedulers that set none.
+        """
         self._desks = record_schedulers_in(self._document, self._problems, rules, timezone)
         return self._desks
 
     def declarations(self, rules: Rules) -> list[Declaration]:
-        """Its jobs. Raises JobFileError, which has everything that is wrong with the file, settings too."""
+        """Return the jobs. Raises JobFileError with all mistakes of the file, including those of settings."""
         found = declarations_in(self._document, self._problems, rules)
         self._problems.raise_if_any()
         return found
 
     def reread(self) -> Source:
-        """Its settings as they are now. Raises JobFileError."""
+        """Return the current settings of the file. Raises JobFileError."""
         document = document_of(self.name, read_text(self._path))
         problems = document.problems()
         settings = settings_in(document, problems)
@@ -60,7 +62,7 @@ class JobFile:
         return settings
 
     def warnings(self, declarations: Sequence[Declaration]) -> list[Problem]:
-        """What works, and somebody may not have meant."""
+        """Return warnings: valid declarations that the user may not have intended."""
         found = self._document.problems()
         for desk in self._desks:
             for warning in desk.settings.warnings():

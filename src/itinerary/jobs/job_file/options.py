@@ -1,7 +1,7 @@
-"""Options of a job, a task or all jobs, one by one: the first mistake must not hide the second.
+"""Options of a job, a task or all jobs, read one by one, so that the first mistake does not hide the second.
 
-Each is read by itself, as `read_overrides` reads them all. What belongs together, such as a recovery strategy and its
-bounds, is read together once its parts are right.
+Each option is read by itself, as `read_overrides` reads all. Related options, such as a recovery strategy and its
+bounds, are read together once each is valid.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _GROUPS: Final[Mapping[str, type[msgspec.Struct]]] = {"retry": Retry, "recovery"
 
 
 def option_names(level: Level) -> tuple[str, ...]:
-    """The options that may be set at a level."""
+    """Return the options that a level may set."""
     return tuple(dict.fromkeys(leaf.partition(".")[0] for leaf, levels in LEAVES.items() if level in levels))
 
 
 def checked_options(problems: Problems, path: Path, table: Mapping[str, Any], level: Level) -> dict[str, Any]:
-    """Those of a table's options that are right; what is wrong with the others is added to the problems."""
+    """Return the valid options of a table, and add the mistakes of the others to the problems."""
     return {key: value for key, value in table.items() if _is_right(problems, path, key, value, level)}
 
 

@@ -1,10 +1,10 @@
-"""What is wrong with a job file: one line for each mistake, in the order of lines.
+"""The mistakes of a job file: one line for each, in the order of lines.
 
     jobs.toml:12: jobs.backup.overlap: 'que' is unknown; did you mean 'queue'? allowed: skip, allow, queue, replace
 
-The rules that find mistakes know nothing of files. They say `retry.max_retries: -1 is out of range 0-1000`, of the
-table that they were given. `Problems.blame` takes such a sentence apart: what stands before the colon is followed into
-the table as far as it leads, and that is the place.
+The rules that find mistakes do not know files. Their messages concern the table that they were given, for example
+`retry.max_retries: -1 is out of range 0-1000`. `Problems.blame` splits such a message: the keys before the colon lead
+into the table, and so to the place of the mistake.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _MISSING: Final = re.compile(r"[a-z_]+", re.ASCII)
 _SHOWN_MAX: Final = 64
 _TOLD_MAX: Final = 1_000
-"""How many mistakes are told at once."""
+"""The maximum number of mistakes in a report."""
 
 
 class Problem(NamedTuple):
-    """One mistake."""
+    """A mistake in a job file."""
 
     file: str
     line: int | None
     key: str
-    """Where it is, with dots; empty if it is about the file as a whole."""
+    """The place, with dots; empty if the mistake concerns the whole file."""
     message: str
     column: int | None = None
-    """Of text that is no TOML."""
+    """The column, for text that is not TOML."""
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
@@ -44,35 +44,35 @@ class Problem(NamedTuple):
 
 
 class Problems:
-    """The mistakes of one file, as they are found."""
+    """The mistakes found in one file."""
 
     def __init__(self, file: str, lines: Mapping[Path, int]) -> None:
         self._file, self._lines = file, lines
         self.found: list[Problem] = []
 
     def add(self, path: Path, message: str) -> None:
-        """Something is wrong there."""
+        """Add a mistake at a path."""
         self.found.append(Problem(self._file, self.line(path), dotted(path), message))
 
     def blame(self, path: Path, table: object, message: str, prefix: str = "") -> None:
-        """Something is wrong somewhere below, and the message begins with the keys that lead to it, after `prefix`."""
+        """Add a mistake below a path. The message, after `prefix`, begins with the keys that lead to it."""
         below, rest = _followed(table, message.removeprefix(prefix))
         self.add((*path, *below), rest)
 
     def line(self, path: Path) -> int | None:
-        """The line of a key; of one that is missing, the line of the table that it is missing from."""
+        """Return the line of a key; for a missing key, the line of its table."""
         for length in range(len(path), 0, -1):
             if (line := self._lines.get(path[:length])) is not None:
                 return line
         return None
 
     def raise_if_any(self) -> None:
-        """Raise a JobFileError with all of them, in the order of lines."""
+        """Raise a JobFileError with all mistakes, in the order of lines."""
         if self.found:
             raise JobFileError(*self.in_order())
 
     def in_order(self) -> list[Problem]:
-        """All of them, or as many as anybody reads, in the order of lines."""
+        """Return the mistakes in the order of lines, limited to a readable number."""
         ordered = sorted(self.found, key=lambda problem: problem.line or 0)
         if len(ordered) <= _TOLD_MAX:
             return ordered
@@ -81,7 +81,7 @@ class Problems:
 
 
 def dotted(path: Path) -> str:
-    """A path as people read it: `jobs.backup.tasks[1].shell`, `jobs."my job"`."""
+    """Return a path as people read it: `jobs.backup.tasks[1].shell`, `jobs."my job"`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -93,21 +93,21 @@ def dotted(path: Path) -> str:
 
 
 def unknown_key(key: str, allowed: Collection[str]) -> str:
-    """What to say of a key that nobody knows."""
+    """Return the message for an unknown key."""
     hint = did_you_mean(key, allowed, otherwise=f"allowed: {', '.join(allowed)}")
     return f"unknown key; {hint}"
 
 
 def _followed(table: Any, message: str) -> tuple[Path, str]:
-    """How far the beginning of a message leads into a table, and what it says then."""
+    """Follow the keys at the beginning of a message into a table. Return the path and the rest of the message."""
     keys, colon, rest = message.partition(": ")
     path: list[str | int] = []
     while colon and keys:
         if isinstance(table, Mapping):
-            # A key may have dots of its own, so the longest that fits is meant.
+            # A key may contain dots, so take the longest match.
             fits = [key for key in table if keys == key or keys.startswith(f"{key}.")]
             if not fits:
-                # The key may be missing, and is the one that should be there.
+                # The key may be missing, and may be the one that should be there.
                 return ((*path, keys), rest) if _MISSING.fullmatch(keys) else (tuple(path), f"{keys}: {rest}")
             key: Any = max(fits, key=len)
             keys = keys[len(key) + 1 :]

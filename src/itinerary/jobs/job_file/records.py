@@ -4,12 +4,12 @@
     partition_by = "hotel"
     timezone = { python = "mypackage.folio:zone_of" }         or a name: "Europe/Lisbon"
     handler = "mypackage.folio:work"
-    verification = "mypackage.folio:check"                     of records that name no kind
-    verifications = { email = "mypackage.folio:check_mail" }   of each kind
+    verification = "mypackage.folio:check"                     for records that name no kind
+    verifications = { email = "mypackage.folio:check_mail" }   for each kind
     on_alert = ["mypackage.folio:page"]
     queue_high = 2000                                          and each other setting of a record scheduler
 
-Functions are named, and imported when they are first called, as those of tasks are: whoever reads a file runs no code.
+Functions are named and imported at the first call, like those of tasks: reading a file runs no code.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ RECORD_KEYS: Final = (
     *_SETTINGS,
 )
 _NO_CONFLICT: Final = {"queue_low": 1, "queue_high": 1_000_000}
-"""Beside these, each of the two can be read by itself."""
+"""Values with which each of the two settings is valid by itself."""
 _FUNCTION: Final = 'write "package.module:function"'
 
 
 def record_schedulers_in(
     document: Document, problems: Problems, rules: Rules, timezone: str | None
 ) -> list[DeskDeclaration]:
-    """Read the record schedulers of a file, in its order; what is wrong with them is added to the problems."""
+    """Return the record schedulers of a file, in its order, and add their mistakes to the problems."""
     given = document.table.get(RECORDS, {})
     if not isinstance(given, dict):
         problems.add((RECORDS,), f"{shown(given)} is not a table of record schedulers; write [records.NAME]")
@@ -63,7 +63,7 @@ def record_schedulers_in(
 
 
 class _Reader:
-    """Reads one record scheduler."""
+    """The reader of one record scheduler."""
 
     def __init__(
         self, problems: Problems, rules: Rules, zone: str | None, jobs: Mapping[str, Any], name: str, table: object
@@ -73,7 +73,7 @@ class _Reader:
         self._path: Path = (RECORDS, name)
 
     def declaration(self) -> DeskDeclaration | None:
-        """Read it. None if it is wrong."""
+        """Return the record scheduler; None if it has a mistake."""
         table = self._given
         if not isinstance(table, dict):
             self._problems.add(self._path, f"{shown(table)} is not a record scheduler; write [records.NAME]")

@@ -1,10 +1,9 @@
 """Schedules and calendars in a job file.
 
-A schedule is text, which is a cron expression, or a table in the form of `itinerary.schedules.from_json`. What TOML has
-and JSON has not is taken as well: `once = 2026-12-31T23:59:00Z`, `dates = [2026-12-25]`.
+A schedule is a text with a cron expression, or a table in the form of `itinerary.schedules.from_json`. TOML values that
+JSON does not have are allowed too: `once = 2026-12-31T23:59:00Z`, `dates = [2026-12-25]`.
 
-A calendar that several jobs go by stands once, under `[calendars.NAME]`, as a variable would in Python; schedules name
-it, and it becomes a part of them.
+A calendar that several jobs share is written once, under `[calendars.NAME]`. Schedules name it and contain its content.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CALENDAR_KEYS = ("dates", "blackouts", "weekend", "closed_on_weekends")
 
 
 def read_calendars(problems: Problems, path: Path, given: object) -> dict[str, Calendar | None]:
-    """Calendars by name; one that is wrong is None, and added to the problems."""
+    """Return calendars by name. A calendar with a mistake is None, and the mistake is added to the problems."""
     if not isinstance(given, dict):
         problems.add(path, f"{shown(given)} is not a table of calendars; write [calendars.holidays]")
         return {}
@@ -57,7 +56,7 @@ def _calendar(problems: Problems, path: Path, name: str, table: Mapping[str, Any
 def read_schedule(
     problems: Problems, path: Path, given: object, calendars: Mapping[str, Calendar | None]
 ) -> Schedule | None:
-    """The schedule, or None if it is wrong, and added to the problems."""
+    """Return the schedule. On a mistake, add it to the problems and return None."""
     before = len(problems.found)
     data = _resolved(problems, path, given, calendars)
     if len(problems.found) > before:
@@ -66,7 +65,7 @@ def read_schedule(
 
 
 def schedule_warnings(schedule: Schedule) -> Iterator[str]:
-    """What somebody may not have meant."""
+    """Yield warnings about a schedule that the user may not have intended."""
     if isinstance(schedule, Cron):
         yield from schedule.warnings
     for inner in schedule.inner():
@@ -96,8 +95,8 @@ def _read(problems: Problems, path: Path, data: Any) -> Schedule | None:
 
 
 def _attempt(data: Any) -> Schedule | str:
-    """The schedule, or what is wrong with it."""
-    # Text is a cron expression and nothing else: not JSON, which `from_json` would take as well.
+    """Return the schedule, or the message of its mistake."""
+    # Text is always a cron expression, never JSON, which `from_json` would accept too.
     try:
         return from_json({"cron": data} if isinstance(data, str) else data)
     except (ItineraryError, TypeError) as error:
@@ -105,14 +104,14 @@ def _attempt(data: Any) -> Schedule | str:
 
 
 def _culprit(data: Mapping[str, Any], kind: str) -> str:
-    """The key without which all would be well; else the one that says what kind it is."""
+    """Return the key whose removal makes the schedule valid; else the key of its kind."""
     without = ({name: value for name, value in data.items() if name != key} for key in data if key != kind)
     keys = [key for key in data if key != kind]
     return next((key for key, rest in zip(keys, without, strict=True) if isinstance(_attempt(rest), Schedule)), kind)
 
 
 def _resolved(problems: Problems, path: Path, given: object, calendars: Mapping[str, Calendar | None]) -> Any:
-    """The data with its calendars in it. Inner schedules are read by themselves, so that errors have their place."""
+    """Return the data with its calendars filled in. Inner schedules are read separately, to locate errors."""
     if not isinstance(given, dict) or len(path) > NESTING_MAX:
         return given
     data = dict(given)
@@ -128,7 +127,7 @@ def _resolved(problems: Problems, path: Path, given: object, calendars: Mapping[
             problems.add((*path, "excluding"), f"there is no calendar {shown(name)}; {hint}")
         case str(name):
             calendar = calendars[name]
-            # One that is wrong has been told of already, and stands for one that is not.
+            # A calendar with a mistake is already reported; an empty one replaces it.
             data["excluding"] = (Calendar(name) if calendar is None else calendar).to_json()
         case _:
             pass

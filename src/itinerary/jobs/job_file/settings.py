@@ -1,8 +1,8 @@
-"""What a job file says about the node: the same keys as `itinerary.toml`, at the top level.
+"""The settings of the node in a job file: the same keys as `itinerary.toml`, at the top level.
 
     store = "sqlite:///itinerary.db"         arguments > ITINERARY_* > the job file > itinerary.toml > defaults
 
-Whoever starts a node with a file is its operator, so a file may say from which modules code may be named (Q3).
+An operator starts a node with a file, so the file may allow modules from which code may be named (Q3).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECORDS: Final = "records"
 
 
 def settings_in(document: Document, problems: Problems) -> Source:
-    """The settings of a file that can be used; what is wrong with the others is added to the problems."""
+    """Return the valid settings of a file, and add the mistakes of the others to the problems."""
     values: dict[str, Any] = {}
     for key, value in document.table.items():
         if key in SETTING_KEYS:
@@ -55,7 +55,7 @@ def _check(problems: Problems, key: str, value: object) -> None:
 
 
 def _check_together(problems: Problems, values: dict[str, Any]) -> None:
-    """Settings may contradict each other; those that do are left out."""
+    """Report settings that contradict each other, and leave them out."""
     try:
         configured(values)
     except ConfigError as error:

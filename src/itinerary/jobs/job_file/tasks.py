@@ -1,7 +1,7 @@
 """The tasks of a job in a job file: `[[jobs.backup.tasks]]`.
 
-A task has a name, one key that says what it runs, the keys that go with that, and options of its own. Values that TOML
-has and JSON has not, dates above all, become text in the body of a call.
+A task has a name, one key for its kind, the keys of that kind, and options. TOML values that JSON does not have, such
+as dates, become text in the body of a call.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["TASK_OPTIONS", "add_tasks", "is_function"]
 TASK_OPTIONS: Final = option_names(Level.TASK)
 _NO_KINDS: Final = frozenset({"name", *Overrides.__struct_fields__})
 _LEFT_OUT: Final[Mapping[str, object]] = {"env": {}, "headers": {}, "inherit_env": True, "use_shell": False}
-"""What Python does not store, since it says nothing."""
+"""Default values, which Python does not store."""
 _EXAMPLE: Final = 'write [[jobs.NAME.tasks]], name = "dump" and shell = ["pg_dump", "-Fc"]'
 _IN_POD: Final = frozenset({"python", "pod"})
-"""The one pair of kinds that makes sense: a function, and the pod that it runs in."""
+"""The only valid pair of kinds: a function, and the pod that it runs in."""
 
 
 def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> bool:
-    """Whether a function may be named here (Q3); if not, that is added to the problems."""
+    """True if a function may be named here (Q3); if not, the mistake is added to the problems."""
     try:
         module, _ = split_name(name) if isinstance(name, str) else ("", "")
         if module and rules.registry.known(str(name)) is None and not rules.registry.allows(module):
@@ -51,7 +51,7 @@ def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> b
 
 
 def add_tasks(problems: Problems, path: Path, given: object, declaration: Declaration, rules: Rules) -> None:
-    """Declare the tasks that are right; what is wrong with the others is added to the problems."""
+    """Declare the valid tasks, and add the mistakes of the others to the problems."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         problems.add(path, f"{shown(given)} is not a list of tasks; {_EXAMPLE}")
         return
@@ -80,11 +80,11 @@ def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration
 
 
 def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | None:
-    """The key that says what it runs; None if that is wrong."""
+    """Return the key that gives the kind; None on a mistake."""
     kinds = [key for key in table if key in TASK_KEYS]
     if set(kinds) == _IN_POD:
         return "python"
-    if not kinds:  # looking for what is installed takes long
+    if not kinds:  # a search of installed plugins is slow
         kinds = [key for key in table if key not in _NO_KINDS and is_installed(key)]
     if len(kinds) == 1:
         return kinds[0]
@@ -96,7 +96,7 @@ def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | 
 
 
 def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
-    """Those keys that may stand there, less what says nothing."""
+    """Return the allowed keys, without default values."""
     every_key = tuple(dict.fromkeys(key for keys in TASK_KEYS.values() for key in keys))
     allowed = every_key if kind is None else TASK_KEYS[kind]
     if kind == "python":
@@ -109,7 +109,7 @@ def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | N
             problems.add((*path, key), f"goes with {owners}, and not with {kind}")
         else:
             problems.add((*path, key), unknown_key(key, ("name", *allowed, *TASK_OPTIONS)))
-    # In the order in which Python writes them down, so that the same task is the same text.
+    # The order in which Python writes them, so that equal tasks are equal as text.
     found = {key: run[key] for key in allowed if key in run and not _says_nothing(key, run[key])}
     if isinstance(found.get("pod"), dict):
         found["pod"] = in_order(found["pod"])
@@ -136,7 +136,7 @@ def _declare(
     except ConfigError as error:
         where = f"job {declaration.name!r}, task {name!r}: "
         if str(error).startswith(f"{where}executor: ") and "executor" not in options:
-            problems.blame(path[:2], {}, str(error), where)  # the job says which
+            problems.blame(path[:2], {}, str(error), where)  # the job sets the executor
         elif str(error).startswith(where):
             problems.blame(path, {**run, **options}, str(error), where)
         else:
@@ -144,7 +144,7 @@ def _declare(
 
 
 def _jsonable(problems: Problems, path: Path, run: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, as JSON has it."""
+    """Return the same values in JSON types."""
     return {
         key: _plain(problems, (*path, key), value) if key not in _NEVER_DATES else value for key, value in run.items()
     }

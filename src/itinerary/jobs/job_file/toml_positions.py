@@ -1,15 +1,14 @@
-"""In which line of a TOML file each key stands.
+"""The line of each key in a TOML file.
 
-`tomllib` reads values and forgets where they were. This walks through the same text once more and notes only that:
+`tomllib` returns values without their positions. This module scans the same text again and notes only the lines:
 
     jobs.backup.tasks[1].shell    ("jobs", "backup", "tasks", 1, "shell") -> 14
 
-It is given text that `tomllib` has accepted, and so does not check it again: it has to know where strings, comments and
-values end, and nothing about what they mean. A key that is written in several places, as `jobs` is in each header below
-it, has the line of the first; an element of a list has the line that it begins in.
+The text was accepted by `tomllib`, so it is not checked again. The scanner must know where strings, comments and values
+end, but not what they mean. A key that is written in several places, as `jobs` is in each header below it, has the line
+of the first. An element of a list has the line in which it begins.
 
-What can go wrong is nesting without end, which is refused: values nest at most `NESTING_MAX` deep, and keys lead at
-most twice as far down.
+Endless nesting is refused: values nest at most `NESTING_MAX` deep, and keys lead at most twice as deep.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from itinerary.errors import ConfigError
 __all__ = ["NESTING_MAX", "PATH_MAX", "Path", "find_long_key", "positions"]
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and places in lists, from the top of the file."""
+"""Keys and list positions, from the top of the file."""
 
 NESTING_MAX: Final = 64
 PATH_MAX: Final = 2 * NESTING_MAX
-"""Keys with dots, or in headers, lead further down."""
+"""The limit for keys with dots or in headers, which nest deeper."""
 
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_KEY: Final = re.compile(
@@ -47,27 +46,27 @@ _PLAIN: Final = re.compile(r"[^,\]}\n#]++")
 
 
 def positions(text: str) -> dict[Path, int]:
-    """The line of each key and each element, counted from 1. The text is TOML, without carriage returns."""
+    """Return the line of each key and element, counted from 1. The text is TOML, without carriage returns."""
     return _Scanner(text).scanned()
 
 
 def find_long_key(text: str) -> int | None:
-    """The line of a key that leads too far down, if there is one: `tomllib` would take minutes to read it."""
-    if text.count(".") < PATH_MAX:  # as in most files: counting is much faster than the search
+    """Return the line of a key that nests too deep, if any: `tomllib` would need minutes to read it."""
+    if text.count(".") < PATH_MAX:  # true for most files, and counting is much faster than the search
         return None
     found = _LONG_KEY.search(text)
     return None if found is None else text.count("\n", 0, found.end()) + 1
 
 
 class _Scanner:
-    """One walk through a text."""
+    """A single scan of a text."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._counted_to, self._line = 0, 1
         self._found: dict[Path, int] = {}
         self._lengths: dict[Path, int] = {}
-        """How many elements each list has that is written with `[[…]]`."""
+        """The number of elements of each list that is written with `[[…]]`."""
 
     def scanned(self) -> dict[Path, int]:
         table: Path = ()
@@ -96,7 +95,7 @@ class _Scanner:
         return self._noted(self._newest(path), line)
 
     def _newest(self, path: Path) -> Path:
-        """The element that is being written, if this is a list of tables."""
+        """Return the path of the current element, if this is a list of tables."""
         length = self._lengths.get(path)
         return path if length is None else (*path, length - 1)
 
@@ -110,7 +109,7 @@ class _Scanner:
         self._value(path, depth)
 
     def _key(self) -> list[str]:
-        """A key, with dots or without; the next character is the one behind it."""
+        """Return the parts of a key, and move to the character after it."""
         parts = []
         while True:
             self._skip(_SPACE)
@@ -128,7 +127,7 @@ class _Scanner:
         start = self._at
         self._skip(_STRING)
         written = self._text[start : self._at]
-        (key,) = tomllib.loads(f"{written} = 0")  # it knows all escapes
+        (key,) = tomllib.loads(f"{written} = 0")  # tomllib knows all escapes
         return key
 
     def _value(self, path: Path, depth: int) -> None:
@@ -157,7 +156,7 @@ class _Scanner:
             self._pair(path, depth + 1)
 
     def _next_unless(self, end: str) -> bool:
-        """Go on to the next part of a list or table; False, and behind it, if this was the last."""
+        """Move to the next part of a list or table; after the last part, move past `end` and return False."""
         self._skip(_BLANK)
         if self._text[self._at] == ",":
             self._at += 1

@@ -1,7 +1,7 @@
-"""TOML, written: the few kinds of values that a job file made by a program has.
+"""Write the few kinds of TOML values that a generated job file contains.
 
-A basic string of TOML is a JSON string, but for one character that JSON leaves as it is. Comments cannot hold control
-characters at all.
+A basic string of TOML is a JSON string, except for one character that JSON does not escape. Comments cannot contain
+control characters.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _NOT_IN_COMMENTS: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def text(value: str) -> str:
-    """A string."""
+    """Return a string in TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def key(name: str) -> str:
-    """A key, in quotes if it needs them."""
+    """Return a key in TOML, quoted if necessary."""
     return name if _BARE.fullmatch(name) else text(name)
 
 
 def text_list(values: Sequence[str]) -> str:
-    """A list of strings, on one line."""
+    """Return a list of strings in TOML, on one line."""
     return f"[{', '.join(map(text, values))}]"
 
 
 def inline_table(values: Variables) -> str:
-    """Write a table of strings, and of tables of strings, on one line."""
+    """Return a table of strings, or of tables of strings, in TOML, on one line."""
     return f"{{ {', '.join(f'{key(name)} = {_value(value)}' for name, value in values.items())} }}"
 
 
@@ -45,5 +45,5 @@ def _value(value: str | Mapping[str, str]) -> str:
 
 
 def comment(line: str) -> str:
-    """A line of a comment."""
+    """Return a comment line in TOML."""
     return f"# {_NOT_IN_COMMENTS.sub(' ', line)}".rstrip()

@@ -1,12 +1,13 @@
-"""`itinerary doctor`: is everything as it should be? Each answer is a sentence, and what to do about it.
+"""`itinerary doctor`: check a store. Every finding is a sentence with advice.
 
-    findings    what a finding is, and how bad
-    place       where the store is: reachable, its schema, its set-up, its files, its disk, its clock
-    work        what is in it: zone data, the watermark, what is undecided, nodes, jobs, what waits
-    recent      the last hour: failures, orphans, alerts that have not arrived
+    findings           a finding and its level
+    store_checks       the store: reachable, schema, set-up, files, disk, clock
+    workload_checks    its content: zone data, watermark, undecided instants, nodes, jobs, waiting runs
+    last_hour          failures, orphans, undelivered alerts
+    overview           the figures of `itinerary status`
 
-Nothing is written, and a store that is not there or has an older schema is not opened, since opening would make or
-migrate it. With a hundred thousand jobs it takes seconds: no job is asked one by one.
+The doctor writes nothing. A store that is missing or has an older schema is not opened, since opening would create or
+migrate it. A store with a hundred thousand jobs takes seconds: no query concerns a single job.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ __all__ = ["Examined", "Finding", "Level", "examined"]
 
 
 async def examined(configuration: Configuration, data: ZoneData | None = None) -> Examined:
-    """What a doctor finds. `data` is the zone data of this machine, if it is not the package's."""
+    """Check a store and return the findings.
+
+    Args:
+        configuration: The configuration, with the store.
+        data: The zone data of this machine; None: the data of the package.
+    """
     store = open_store(configuration.store)
     found: list[Finding] = []
     try:

@@ -1,4 +1,4 @@
-"""What a doctor says: each finding is a sentence, and what to do about it."""
+"""Findings of the doctor: a sentence, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ __all__ = ["Examined", "Finding", "Level"]
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     WELL = "well"
     DOUBTFUL = "doubtful"
-    """Nothing is lost, and somebody should know."""
+    """Nothing is lost, but an operator should know."""
     WRONG = "wrong"
-    """Something does not run, or a promise does not hold."""
+    """Something does not run, or a guarantee does not hold."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     about: str
     level: Level
     words: str
     advice: str | None = None
-    """What to do about it."""
+    """The action that corrects the fault."""
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """A store that was looked at."""
+    """The results of all checks of a store."""
 
     store: str
     findings: tuple[Finding, ...]
     is_well: bool
-    """Whether nothing is wrong."""
+    """True if no finding is `wrong`."""

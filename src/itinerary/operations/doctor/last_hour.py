@@ -1,4 +1,4 @@
-"""The last hour: runs that failed, runs that were orphaned, and alerts that no receiver has."""
+"""Checks of the last hour: failed runs, orphaned runs, and undelivered alerts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from itinerary.schedules.durations import SECOND, format_duration
 __all__ = ["SINCE", "alerts", "failures", "orphans", "recent_runs", "undelivered"]
 
 SINCE: Final = 3_600 * SECOND
-"""How far back the doctor looks."""
+"""The period that the doctor checks, in microseconds."""
 _JOBS_AT_ONCE: Final = 1_000
 _ROWS_MAX: Final = 100_000
 _RUNS_MAX: Final = 50
-"""How many of its last runs are looked at for each job; fewer if there are very many jobs."""
+"""The number of last runs that are read for each job; fewer if there are very many jobs."""
 _NAMED_MAX: Final = 5
 _OWED_FOR: Final = 60 * SECOND
-"""How long an alert may be on its way."""
+"""How long the delivery of an alert may take."""
 _PAGE: Final = 1_000
 _FAILED: Final = frozenset({OccurrenceState.FAILED, OccurrenceState.FAILED_STALE})
 _DECISIVE: Final = _FAILED | {OccurrenceState.ORPHANED, OccurrenceState.COMPLETED}
 
 
 async def recent_runs(ground: Ground) -> dict[JobNumber, list[OccurrenceRow]]:
-    """The runs of each job that ended within the last hour, the last first."""
+    """Return the runs of each job that ended within the last hour, newest first."""
     jobs = [row.number for row in ground.named()]
     limit = max(1, min(_RUNS_MAX, _ROWS_MAX // max(len(jobs), 1)))
     found: dict[JobNumber, list[OccurrenceRow]] = {}
@@ -47,7 +47,7 @@ async def recent_runs(ground: Ground) -> dict[JobNumber, list[OccurrenceRow]]:
 
 
 def failures(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) -> list[Finding]:
-    """Which jobs failed within the last hour, and whether they have succeeded since."""
+    """Find jobs that failed within the last hour, and note whether they have succeeded since."""
     still, over = _split(runs, _FAILED)
     found = []
     if still:
@@ -60,7 +60,7 @@ def failures(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) 
 
 
 def orphans(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) -> list[Finding]:
-    """Which jobs lost a run with its node within the last hour."""
+    """Find jobs that lost a run with its node within the last hour."""
     still, over = _split(runs, frozenset({OccurrenceState.ORPHANED}))
     found = []
     for lost, level, since in ((still, Level.WRONG, "has not succeeded"), (over, Level.DOUBTFUL, "has succeeded")):
@@ -72,7 +72,7 @@ def orphans(ground: Ground, runs: Mapping[JobNumber, Sequence[OccurrenceRow]]) -
 
 
 async def alerts(ground: Ground, configuration: Configuration) -> list[Finding]:
-    """Whether every receiver can be reached, and has every alert."""
+    """Check that every receiver is reachable and has every alert."""
     if not configuration.alert_urls:
         return [Finding("alerts", Level.WELL, "no receiver is set (alert_urls), so none is sent")]
     found = await undelivered(ground, configuration)
@@ -84,7 +84,7 @@ async def alerts(ground: Ground, configuration: Configuration) -> list[Finding]:
 
 
 async def undelivered(ground: Ground, configuration: Configuration) -> list[Finding]:
-    """Find alerts that a receiver has not got, and those that were given up within a day."""
+    """Find alerts that a receiver has not received, and alerts that were given up within a day."""
     receivers = [receiver_of(url).name for url in configuration.alert_urls]
     log = Incidents()
     while True:
@@ -123,7 +123,7 @@ def _since(ground: Ground, owed: Iterable[Alert]) -> str:
 def _split(
     runs: Mapping[JobNumber, Sequence[OccurrenceRow]], states: frozenset[OccurrenceState]
 ) -> tuple[Counter[JobNumber], Counter[JobNumber]]:
-    """How many runs of each job ended so: of jobs that have not succeeded since, and of jobs that have."""
+    """Count the runs that ended in these states, by job: jobs without a later success, and jobs with one."""
     still: Counter[JobNumber] = Counter()
     over: Counter[JobNumber] = Counter()
     for job, rows in runs.items():
@@ -145,7 +145,7 @@ def _explain(ground: Ground, jobs: Counter[JobNumber]) -> str:
 
 
 def _history(ground: Ground, jobs: Counter[JobNumber]) -> str:
-    """Advice for a job that has succeeded since: `explain` is about its last run, which is not the one that failed."""
+    """Return advice for a job that has succeeded since: `explain` would show its last run, not the failed one."""
     return f"`itinerary history {_most_counted(ground, jobs)}` shows the runs that failed, and why"
 
 

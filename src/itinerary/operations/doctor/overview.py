@@ -1,4 +1,4 @@
-"""`itinerary status`: is everything fine? The figures of a store, and what its examination found."""
+"""`itinerary status`: the figures of a store, and the findings of the doctor."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ACTIVE_MAX: Final = 10_000
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is in a store."""
+    """The figures of a store."""
 
     nodes: tuple[str, ...]
-    """The nodes that run, by name."""
+    """The names of the running nodes."""
     jobs: int
     running: int
     waiting: int
@@ -39,7 +39,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     store: str
     is_fine: bool
-    """Whether nothing is wrong. A warning does not count."""
+    """True if no finding is an error. Warnings do not count."""
     figures: Figures | None
     """None if the store cannot be read."""
     errors: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def overview(configuration: Configuration) -> Overview:
-    """Look at a store, and say whether everything is fine. Nothing is written."""
+    """Check a store and return its figures and findings. Nothing is written."""
     found: Examined = await examined(configuration)
     figures = None
     if not any(finding.about in {"store", "schema"} and finding.level is not Level.WELL for finding in found.findings):
@@ -55,7 +55,7 @@ async def overview(configuration: Configuration) -> Overview:
             async with open_store(configuration.store) as store:
                 figures = await _figures(await Ground.of(store))
         except ItineraryError:
-            figures = None  # the store was there a moment ago; what was found then is said
+            figures = None  # the store failed after the checks; their findings still hold
     return Overview(
         store=found.store,
         is_fine=found.is_well,

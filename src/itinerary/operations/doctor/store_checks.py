@@ -1,4 +1,4 @@
-"""Where the store is: whether it is ours, its set-up, its files and its disk, and its clock."""
+"""Checks of the store itself: schema, set-up, files, disk and clock."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from itinerary.stores.engine import SchemaSeen
 __all__ = ["clock", "files", "schema", "set_up"]
 
 _SKEW_MAX: Final = 2 * SECOND
-"""As much as a node takes for a jump of time (protocol rule 23)."""
+"""The difference that a node treats as a clock jump (protocol rule 23)."""
 _LITTLE: Final = 1 << 30
 _TOO_LITTLE: Final = 100 << 20
-"""Bytes that are free on the disk."""
+"""Free bytes on the disk."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _OWNER_ONLY: Final = 0o600
 
 
 def schema(url: str, seen: SchemaSeen) -> list[Finding]:
-    """Whether the store is one that this program knows."""
+    """Check that this program knows the schema of the store."""
     if seen.found is None:
         advice = "start a node on it, run `itinerary migrate`, or name another one with --store"
         return [Finding("store", Level.WRONG, f"there is no store at {url}", advice)]
@@ -40,8 +40,10 @@ def schema(url: str, seen: SchemaSeen) -> list[Finding]:
 
 
 def set_up(warnings: Sequence[str]) -> list[Finding]:
-    """Whether it is set up so that our promises hold (protocol rule 27). Each warning says what to do after its
-    semicolon."""
+    """Check that the set-up of the store supports our guarantees (protocol rule 27).
+
+    The part of a warning after its semicolon is the advice.
+    """
     found = []
     for warning in warnings:
         words, _, advice = warning.partition("; ")
@@ -50,7 +52,7 @@ def set_up(warnings: Sequence[str]) -> list[Finding]:
 
 
 def files(paths: Sequence[Path], allowed: int = 0o600) -> list[Finding]:
-    """Check that only their owner, or the group that shares them, can use the files, and that the disk has room."""
+    """Check that only the owner, or the sharing group, can use the files, and that the disk has room."""
     there = [path for path in paths if path.exists()]
     if not there:
         return []
@@ -76,7 +78,7 @@ def _disk(directory: Path) -> Finding:
 
 
 async def clock(store: Store, nanoseconds: Callable[[], int]) -> Finding:
-    """How far the store's clock and this machine's are apart, as far as an answer's way lets one see."""
+    """Compare the clocks of the store and of this machine, as precisely as the round trip allows."""
     before = nanoseconds() // 1_000
     there = (await store.read(Standing())).now
     after = nanoseconds() // 1_000

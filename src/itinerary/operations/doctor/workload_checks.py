@@ -1,4 +1,4 @@
-"""What is in the store: zone data, what is undecided, nodes, jobs, and what waits."""
+"""Checks of the content of a store: zone data, undecided instants, nodes, jobs, and waiting runs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from itinerary.stores.paging import decided_between, windows_after
 __all__ = ["jobs", "nodes", "overtime", "undecided", "waiting", "zone_data"]
 
 _UNDECIDED_FOR: Final = 60 * SECOND
-"""What is due for longer than this should be decided: `/health/progress` says the same."""
+"""The age at which a due instant should be decided; `/health/progress` uses the same limit."""
 _LOOKED_AT: Final = 3_600 * SECOND
-"""How far from the watermark on undecided instants are looked for: the oldest is what matters."""
+"""How far after the watermark undecided instants are searched: only the oldest matters."""
 _WAITED_FOR: Final = 600 * SECOND
-"""How long a run may wait for its turn, or for a limit, before that is worth a word."""
+"""How long a run may wait in the overlap queue, or for a limit, without a finding."""
 _OVERDUE: Final = 60 * SECOND
-"""How long a run that does not wait for its turn may take to begin."""
+"""The allowed start lateness of a run that does not wait in a queue."""
 _ACTIVE_MAX: Final = 10_000
 _NAMED_MAX: Final = 5
-"""How many names a sentence has."""
+"""The number of names in a sentence."""
 _JUMPED_SINCE: Final = 86_400 * SECOND
 _WAITS: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING, OccurrenceState.QUEUED})
 
@@ -54,7 +54,7 @@ def _for(microseconds: int) -> str:
 
 
 def zone_data(ground: Ground, data: ZoneData) -> list[Finding]:
-    """Whether all computes with readable tables, and whether this machine's are as new."""
+    """Check that all zone tables are readable, and that those of this machine are as new."""
     book, found = ground.timeline.zones, []
     for name in sorted(ground.timeline.zones_needed(ground.now) | set(book.names)):
         try:
@@ -72,7 +72,7 @@ def zone_data(ground: Ground, data: ZoneData) -> list[Finding]:
 
 
 async def undecided(ground: Ground) -> list[Finding]:
-    """How far everything is decided, and the oldest instant that is not."""
+    """Check how far all instants are decided, and find the oldest undecided one."""
     status = ground.status
     behind = status.now - status.watermark
     if not ground.timeline.jobs or behind < _UNDECIDED_FOR:
@@ -87,7 +87,7 @@ async def undecided(ground: Ground) -> list[Finding]:
 
 
 async def _oldest_undecided(ground: Ground) -> str | None:
-    """The first instant since the watermark that has been due for long and has no row, in words."""
+    """Return, in words, the first instant after the watermark that is long due and has no row."""
     start, read = ground.status.watermark, ground.store.read
     end = min(ground.now - _UNDECIDED_FOR, start + _LOOKED_AT)
     try:
@@ -117,7 +117,7 @@ async def _oldest_undecided(ground: Ground) -> str | None:
 
 
 async def nodes(ground: Ground) -> list[Finding]:
-    """Whether somebody is there, is heard of, and agrees with the others."""
+    """Check that nodes run, send heartbeats, and agree with each other."""
     seen = await nodes_seen(ground.store, ground.now, {}, limit=1_000)
     there = [node for node in seen if node.state is NodeState.RUNNING]
     found: list[Finding] = []
@@ -176,7 +176,7 @@ def _jumped(node: NodeSeen, now: int) -> Finding | None:
 
 
 async def jobs(ground: Ground) -> list[Finding]:
-    """Whether every job can run: what it says can be read, its schedule behaves, and somebody has its code."""
+    """Check that every job can run: its definition is readable, its schedule behaves, and a node has its code."""
     names = ground.timeline.jobs
     found: list[Finding] = []
     gaps = {gap.job: gap.reason for gap in ground.timeline.expected(ground.now, ground.now + SECOND).gaps}
@@ -196,11 +196,11 @@ async def jobs(ground: Ground) -> list[Finding]:
     return found or [Finding("jobs", Level.WELL, f"all {count:,} can be read" if count else "there are none")]
 
 
-# -- what waits ------------------------------------------------------------------------------------------------------
+# -- waiting runs ----------------------------------------------------------------------------------------------------
 
 
 async def waiting(ground: Ground) -> list[Finding]:
-    """What is due and has not begun, and for how long."""
+    """Find runs that are due and have not started, and for how long."""
     rows = await ground.store.read(Active(due_before=ground.now, limit=_ACTIVE_MAX))
     late = [row for row in rows if row.started_at is None and row.status in _WAITS]
     if not late:
@@ -225,7 +225,7 @@ async def waiting(ground: Ground) -> list[Finding]:
 
 
 async def overtime(ground: Ground) -> list[Finding]:
-    """What is over its time, and who stands in line for nobody: a reaper that works leaves neither."""
+    """Find runs past their timeout, and queue rows that wait for no run. A working reaper leaves neither."""
     over = await ground.store.read(Overdue())
     found: list[Finding] = []
     if over.expired:

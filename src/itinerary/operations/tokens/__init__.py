@@ -1,10 +1,11 @@
-"""Tokens: the keys of the web server, as people make, list and revoke them, and as the server finds them (Q1).
+"""Tokens of the web server: users create, list and revoke them, and the server looks them up (Q1).
 
-    texts       how a token reads, and what is kept of it
-    keeping     create, list, revoke
-    book        the server's own look at them: at most some seconds old, and still there when the store is away
+    format      the text of a token, and its stored hash
+    admin       create, list, revoke
+    cache       the server's cache: at most seconds old, and usable during a store outage
 
-A token is shown once, to whoever made it. The store has its SHA-256, and so has a backup; from that nobody gets back.
+A token is shown once, to the user who made it. The store and its backups contain only the SHA-256, from which the token
+cannot be computed.
 """
 
 from itinerary.operations.tokens.admin import (

@@ -1,4 +1,4 @@
-"""Creating, listing and revoking tokens, on a store; no node is needed."""
+"""Create, list and revoke tokens on a store. No node is needed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from itinerary.schedules.instants import shown_instant
 __all__ = ["EXPIRES_AFTER", "EXPIRES_AFTER_MAX", "Listed", "Made", "Read", "create", "has_tokens", "listed", "revoke"]
 
 EXPIRES_AFTER: Final = "90d"
-"""After how long a token expires, unless its maker says otherwise."""
+"""The default lifetime of a token."""
 EXPIRES_AFTER_MAX: Final = 3_650 * 86_400 * SECOND
-"""The longest time until a token expires, in microseconds; one that shall be good for longer does not expire."""
+"""The longest lifetime of a token, in microseconds. For a longer one, make a token that does not expire."""
 
 
 class Read(Protocol):
-    """How a store is asked: its `read`, or something that has it asked elsewhere."""
+    """A function that queries a store: its `read`, or a wrapper that runs the query elsewhere."""
 
     def __call__(self, query: Query[Answer]) -> Awaitable[Answer]:
-        """The answer."""
+        """Return the answer to a query."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it may be shown to anybody: not even its hash is in here."""
+    """A token without its secrets, not even its hash."""
 
     name: str
     scope: Scope
@@ -51,7 +51,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A new token. This is the only time that its text is known, so that it is left out where this is printed."""
+    """A new token with its text. The text is known only now, so `repr` leaves it out."""
 
     token: Listed
     text: str
@@ -69,10 +69,18 @@ async def create(
     expires: DurationLike | None = EXPIRES_AFTER,
     text: str | None = None,
 ) -> Made:
-    """Make a token, named like nothing that is listed. Raises TokenError.
+    """Create a token with a name that no listed token has.
 
-    `expires`: after how long it expires; None: never.
-    `text` is for who repeats a call whose answer was lost; else it is a new one.
+    Args:
+        store: The store.
+        name: The name of the token.
+        scope: The permissions of the token.
+        by: The user who creates it.
+        expires: The lifetime; None: the token does not expire.
+        text: The text of an earlier call whose answer was lost; None makes a new text.
+
+    Raises:
+        TokenError: The name is taken or reserved, the lifetime is too long, or the store has too many tokens.
     """
     check_name("token name", name)
     if name == LOCAL:
@@ -105,7 +113,7 @@ def _why_not(name: str, answer: Ungranted) -> str:
 
 
 async def revoke(store: Store, name: str, *, by: str, reason: str | None = None) -> Listed:
-    """Make a token good for nothing. Done twice it has no effect. Raises TokenError if there is none."""
+    """Revoke a token. A second call has no effect. Raises TokenError if there is no such token."""
     row = await store.revoke_token(name, by, reason)
     if row is None:
         raise TokenError(f"there is no token {shown(name)} in {store.url}; `itinerary token list` has all")
@@ -114,13 +122,13 @@ async def revoke(store: Store, name: str, *, by: str, reason: str | None = None)
 
 
 async def listed(read: Read) -> list[Listed]:
-    """All tokens, good or not, by name."""
+    """Return all tokens, good or not, by name."""
     seen = await read(Tokens())
     return [_listed(row, seen.now) for row in seen.rows]
 
 
 async def has_tokens(read: Read) -> bool:
-    """Whether some token is good for something now: then the server may listen elsewhere than on loopback (Q1)."""
+    """True if a token is good now: then the server may listen on other addresses than loopback (Q1)."""
     seen = await read(Tokens())
     return any(row.is_good(seen.now) for row in seen.rows)
 

@@ -1,22 +1,22 @@
-"""The server's own look at the tokens, so that not every request has to ask the store.
+"""The server's cache of tokens, so that not every request queries the store.
 
-    a request ──► known for less than 1 s? ──yes──► as it was
+    a request ──► known for less than 1 s? ──yes──► the cached answer
                          │ no
                          ▼
-                  ask the store ──► as it is
-                         │ it is away
+                  query the store ──► the answer of the store
+                         │ outage
                          ▼
-                  known for less than 15 min? ──yes──► as it was, and `is_stale`: good for looking, not for changing
+                  known for less than 15 min? ──yes──► the cached answer, `is_stale`: good for reading, not for changes
 
-So a token that was revoked is refused everywhere at most 1 s later, plus the time that the store takes to answer. What
-is not in the store is never remembered: a made-up token costs the store a look at an index each time. A client that
-makes up many is held against a list of all tokens instead (`has`), which is read once a second.
+So every server refuses a revoked token at most 1 s later, plus the response time of the store. Unknown tokens are not
+cached: each made-up token costs the store one index lookup. For a client that makes up many, `has` compares with a list
+of all tokens, which is read once a second.
 
-While the store is away there is nothing that could be changed, and whoever watches the dashboard should see that it is
-away and not a page that asks for a token. That is what a stale answer is for.
+During a store outage nothing can be changed, and users of the dashboard should see the outage and not a page that asks
+for a token. Stale answers exist for that.
 
-Time is the store's, as of the last answer, plus what has passed here since: whether a token has expired needs no clock
-of this machine.
+The time is that of the store at its last answer, plus the time elapsed here since. So the expiry of a token does not
+depend on the clock of this machine.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["FRESH_FOR", "STALE_FOR", "Found", "TokenBook"]
 
 FRESH_FOR: Final = SECOND
-"""How old an answer may be, in microseconds: this long a revoked token may still be taken for good."""
+"""The maximum age of an answer, in microseconds. A revoked token may be accepted for that long."""
 STALE_FOR: Final = 900 * SECOND
-"""How old it may be while the store is away."""
+"""The maximum age of an answer during a store outage, in microseconds."""
 _ANSWER_TIMEOUT: Final = 3.0
-"""Seconds that the store has for an answer; some stores wait for much longer by themselves."""
+"""Seconds to wait for an answer; some stores wait for much longer by themselves."""
 _AWAY_FOR: Final = SECOND
-"""For how long a store that did not answer is not asked again, in microseconds."""
+"""How long a store that did not answer is not queried again, in microseconds."""
 _REMEMBERED_MAX: Final = 2_000
 
 
@@ -56,9 +56,9 @@ class Found(msgspec.Struct, frozen=True):
 
     row: TokenRow
     now: int
-    """The store's time, as far as it is known."""
+    """The store's time, as estimated here."""
     is_stale: bool = False
-    """The store is away, and this is what it said before."""
+    """True if the store does not answer, and this is its last answer."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class TokenBook:
-    """Finds tokens by their text, and by their name."""
+    """A cache that looks up tokens by text or by name."""
 
     def __init__(
         self,
@@ -77,46 +77,65 @@ class TokenBook:
         fresh_for: int = FRESH_FOR,
         stale_for: int = STALE_FOR,
     ) -> None:
-        """`elapsed` is a clock that only goes forward, in microseconds."""
+        """Create an empty cache.
+
+        Args:
+            read: The query function of the store.
+            elapsed: A monotonic clock, in microseconds.
+            fresh_for: The maximum age of an answer, in microseconds.
+            stale_for: The maximum age of an answer during a store outage, in microseconds.
+        """
         self._read, self._elapsed = read, elapsed
         self._fresh_for, self._stale_for = fresh_for, stale_for
         self._entries: OrderedDict[Query[TokenSeen], _Entry] = OrderedDict()
         self._away_until: int | None = None
         self._listed: tuple[frozenset[str], int] | None = None
-        """The hashes of all tokens that were not revoked, and when the store was asked for them."""
+        """The hashes of all tokens that are not revoked, and the time of the query."""
         self._listing = asyncio.Lock()
 
     async def find(self, text: str) -> Found | None:
-        """The token with this text, if it is good. Raises StoreUnavailable where nothing is known of it."""
+        """Return the token with this text, if it is good.
+
+        Raises:
+            StoreUnavailable: The store does not answer, and the token is not cached.
+        """
         digest = digest_of(text)
         if digest is None:
             return None
         found = await self._look(TokenOf(digest))
-        # The index has compared them already, one byte after the other. What could be learned from how long that takes
-        # is the beginning of a hash, which leads to no token; this is here so that nobody has to think about it again.
+        # The index has already compared the digests, and not in constant time. An attacker could learn the beginning of
+        # a hash from that, which leads to no token. The constant-time comparison makes that argument unnecessary.
         if found is None or not hmac.compare_digest(found.row.hash, digest):
             return None
         return found
 
     async def named(self, name: str) -> Found | None:
-        """The token of this name, if it is good. Raises StoreUnavailable where nothing is known of it."""
+        """Return the token of this name, if it is good.
+
+        Raises:
+            StoreUnavailable: The store does not answer, and the token is not cached.
+        """
         return await self._look(TokenNamed(name))
 
     async def has_any(self) -> bool:
-        """True if the store has a token that was not revoked. Raises StoreUnavailable where that is not known."""
+        """True if the store has a token that was not revoked.
+
+        Raises:
+            StoreUnavailable: The store does not answer, and no list is cached.
+        """
         return bool(await self._hashes())
 
     async def has(self, text: str) -> bool:
         """True if a token was in the store at most 1 s ago. The store is read once a second, for any number of texts.
 
         Raises:
-            StoreUnavailable: The store does not answer, and the tokens are not known.
+            StoreUnavailable: The store does not answer, and no list is cached.
         """
         digest = digest_of(text)
         return digest is not None and digest in await self._hashes()
 
     def knows(self, text: str) -> bool:
-        """True if this was a good token when it was last asked for. The store is not asked."""
+        """True if the cache has this token as a good one. The store is not queried."""
         digest = digest_of(text)
         if digest is None:
             return False
@@ -124,7 +143,7 @@ class TokenBook:
         return entry is not None and self._good(entry) is not None
 
     async def _hashes(self) -> frozenset[str]:
-        async with self._listing:  # one question for all who wait for the answer
+        async with self._listing:  # one query for all callers that wait
             known = self._listed
             if known is not None and self._elapsed() - known[1] < self._fresh_for:
                 return known[0]
@@ -154,7 +173,7 @@ class TokenBook:
     async def _asked(self, query: Query[TokenSeen]) -> _Entry:
         asked_at = self._elapsed()
         seen = await self._answer(query)
-        entry = _Entry(seen, asked_at)  # it may have been so when it was asked, and not later
+        entry = _Entry(seen, asked_at)  # the answer is valid for the time of the query, not for later
         if seen.row is None:
             self._entries.pop(query, None)
             return entry
@@ -165,7 +184,7 @@ class TokenBook:
         return entry
 
     async def _answer(self, query: Query[Answer]) -> Answer:
-        """Ask the store, unless it has just failed to answer. Raises StoreUnavailable."""
+        """Query the store, unless it has just failed to answer. Raises StoreUnavailable."""
         if self._away_until is not None and self._elapsed() < self._away_until:
             raise StoreUnavailable("the store did not answer a moment ago; ask again")
         try:

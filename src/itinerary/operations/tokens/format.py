@@ -1,8 +1,7 @@
-"""How a token reads: `itn_`, 48 random hexadecimal digits, and 8 that check them.
+"""The text of a token: `itn_`, 48 random hexadecimal digits, and 8 check digits.
 
-It is recognised wherever it turns up, by people and by programs that look for secrets in code: `itn_[0-9a-f]{56}`. What
-is mistyped, cut off or made up fails the check, and no store is asked about it. The check keeps nobody out; the 192
-random bits do.
+People and secret scanners recognise a token anywhere: `itn_[0-9a-f]{56}`. A mistyped, truncated or made-up token fails
+the check, and no store is queried. The check is no protection; the 192 random bits are.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ _TEXT: Final = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * _RANDOM_BYTES}}})([0-9a-f]{
 
 
 def new_text() -> str:
-    """A token that nobody has."""
+    """Return the text of a new random token."""
     random = secrets.token_hex(_RANDOM_BYTES)
     return f"{PREFIX}{random}{_check(random)}"
 
 
 def digest_of(text: str) -> str | None:
-    """What is kept of a token, SHA-256 in hexadecimal digits; None if this can be none."""
+    """Return the stored SHA-256 of a token, in hexadecimal digits; None if the text cannot be a token."""
     found = _TEXT.fullmatch(text)
     if found is None or found[2] != _check(found[1]):
         return None
