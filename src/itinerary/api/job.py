@@ -393,7 +393,7 @@ class Job:
         return [from_seconds(due.instant // SECOND) for due in expected if due.skipped is None]
 
     def __aiter__(self) -> AsyncIterator[ExecutionContext]:
-        """Iterate over the occurrences that this node wins; see `contexts` for when each has succeeded."""
+        """Iterate over the occurrences that this node wins; see `async_iteration` for when each has succeeded."""
         if self._declaration.has_tasks:
             raise ConfigError(
                 f"job {self.name!r} has tasks of its own, which are run already; iterate a job without tasks"

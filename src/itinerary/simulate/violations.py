@@ -21,7 +21,7 @@ _KEPT_MAX: Final = 100
 class Rule(StrEnum):
     """What must be so."""
 
-    # at every commit (see `witness`)
+    # at every commit (see `commit_checker`)
     ONE_ROW = Check.ONE_ROW.value
     FENCE = "who takes an occurrence from its owner raises the fence"
     STALE = "nothing is accepted from a stale fence, and nothing twice"

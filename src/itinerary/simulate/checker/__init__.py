@@ -6,7 +6,7 @@
     matching    starts against what was due, by time alone
     records     the log, leases, and what handlers were given
 
-What holds at every single commit is looked at while it happens: see `witness`.
+What holds at every single commit is looked at while it happens: see `commit_checker`.
 """
 
 from itinerary.simulate.checker.audit import check_store
