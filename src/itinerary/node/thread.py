@@ -557,7 +557,7 @@ class Engine:
             observer(news)
 
     def _knows(self, definition: Definition) -> bool:
-        """True if this node has the code of a job (D9). Without it, a node claims no run of the job and reports that."""
+        """True if this node has the code of a job (D9). Without it, a node claims none of its runs and reports that."""
         try:
             for task in definition.tasks:
                 executor = task.overrides.executor or definition.overrides.executor or "auto"
