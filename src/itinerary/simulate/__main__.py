@@ -1,16 +1,15 @@
-"""`python -m itinerary.simulate --seeds 0..999`: live through many seeds, and say which of them failed, and why.
+"""`python -m itinerary.simulate --seeds 0..999`: simulate many seeds, and report each failed seed with the reason.
 
-    --seeds 0..999 | 7 | @FILE    which: a range, one, or those in a file (what follows a # is why they are kept)
-    --nodes N [N ...], --hours N  instead of what the seed has drawn; of several, each seed takes the next
-    --processes N                 so many seeds at a time; 0: as many as there are cores
-    --unchanging                  nobody pauses or updates a job, and zone data stays as it is
-    --history                     print all that happened
-    --mutant MODULE:NAME          with a fault put into the program; succeeds when it is caught
-    --life MODULE:NAME            with another node than the real one
+    --seeds 0..999 | 7 | @FILE    a range, one seed, or the seeds in a file (text after # is a comment)
+    --nodes N [N ...], --hours N  override the values of the seed; with several N, the seeds use them in turn
+    --processes N                 the number of seeds in parallel; 0: one per core
+    --unchanging                  no operator pauses or updates a job, and zone data stays the same
+    --history                     print the whole history
+    --mutant MODULE:NAME          inject a bug into the program; succeed if a seed fails
+    --life MODULE:NAME            simulate another node than the real one
 
-A failing seed is printed with its options and its first violations. In the end it says how often which of the rarer
-faults has struck. Exit status 1 if one failed; of a mutant, if none
-did.
+For a failed seed, the command prints the options and the first violations. At the end, it prints how often each of the
+rarer faults occurred. The exit status is 1 if a seed failed; with a mutant, 1 if no seed failed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["main", "read_seeds"]
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """The command. Returns its exit status."""
+    """Run the command and return its exit status."""
     given = _parser().parse_args(arguments)
     begun, failed, lived = time.monotonic(), 0, 0
     happened: Counter[str] = Counter()
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
 
 
 def _lives(order: Order, seeds: Iterable[int], processes: int) -> Generator[Lived]:
-    """Each seed, in order."""
+    """Yield the result of each seed, in order."""
     if processes == 1:
         yield from map(partial(live, order), seeds)
         return
@@ -66,7 +65,11 @@ def _lives(order: Order, seeds: Iterable[int], processes: int) -> Generator[Live
 
 
 def read_seeds(text: str) -> Iterator[int]:
-    """The seeds that somebody asked for."""
+    """Yield the seeds that `--seeds` names.
+
+    Raises:
+        ConfigError: The text is neither a number nor a range, and does not name a file with `@`.
+    """
     if text.startswith("@"):
         for line in Path(text[1:]).read_text().splitlines():
             if number := line.partition("#")[0].strip():

@@ -1,8 +1,8 @@
-"""The database of a simulated world: the memory engine, with somebody who watches every commit.
+"""The database of a simulated world: the memory engine, with an observer of every commit.
 
-What it adds to the reference is two things. Whoever waits for news is woken by the commit that tells of it, instead of
-looking four times a second: a day has 345,600 quarters of a second. And each commit is shown to a `Witness`, with what
-each row was before it: what must be so at every moment is checked at every moment (see `witness`).
+The backend adds two things to the memory engine. A commit with a notification wakes its listeners at once, instead of
+at the next of four polls a second: a day would have 345,600 polls. And a `Looking` receives each commit, with each row
+before the change, so rules that always hold are checked at every commit (see `commit_checker`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["Backend", "Commit", "Looking"]
 
 
 class Commit:
-    """One transaction that has been committed: who asked for it, and what it changed."""
+    """A committed transaction: the process that requested it, and the changed rows."""
 
     def __init__(
         self, at: int, by: Process | None, request: object, before: dict[str, dict[Values, Any]], backend: Backend
     ) -> None:
         self.at = at
         self.by = by
-        """None: a person, or the world itself."""
+        """The process that made the call. None: an operator, or the world itself."""
         self.request = request
-        """What the store was asked for, if the one who asked has said so (see `store`)."""
+        """The request to the store, if the caller has set it (see `store`)."""
         self._before = before
         self._backend = backend
 
     def changed(self, table: Table[Any]) -> list[tuple[Any, Any]]:
-        """Each row that it touched, as it was before (None: it was not there) and as it is now."""
+        """Return each changed row before the commit (None: a new row) and now."""
         touched = self._before.get(table.title)
         if touched is None:
             return []
@@ -43,32 +43,38 @@ class Commit:
 
 
 class Looking(Protocol):
-    """Who is shown each commit."""
+    """An observer of every commit."""
 
     def see(self, commit: Commit) -> None:
-        """Look at what was committed just now."""
+        """Check a commit directly after it is made."""
 
     def hear(self, at: int, request: object, answer: object) -> None:
-        """Hear what was answered to a request, whether it has changed anything or not."""
+        """Check the answer to a request, also if the request changed no row."""
 
 
 class Backend(MemoryEngine):
-    """The one database of a world."""
+    """The only database of a world."""
 
     def __init__(self, clock: StoreClock) -> None:
         super().__init__(clock)
         self.clock = clock
         self.witness: Looking | None = None
         self.listeners: dict[Callable[[], None], None] = {}
-        """Called when there is news."""
+        """Callbacks for commits with a notification."""
         self.commits = 0
 
     def rows(self, table: Table[Any]) -> dict[Values, Any]:
-        """All rows of a table by their keys, to be looked at."""
+        """Return all rows of a table by their keys. The caller must not change them."""
         return self._tables[table.title].rows
 
     def commit(self, work: Work[T], by: Process | None = None, request: object = None) -> T:
-        """Run work at once. It is committed when this returns; if this raises, nothing has happened."""
+        """Run work and commit it at once. If the work raises, nothing changes.
+
+        Args:
+            work: The transaction.
+            by: The process that made the call; None for an operator or the world.
+            request: The request that the observer compares with the changed rows.
+        """
         now = self._clock()
         tx = _Transaction(self._tables, now)
         try:
@@ -93,7 +99,7 @@ class Backend(MemoryEngine):
 
 
 class _Transaction(MemoryTransaction):
-    """A transaction that can say what it changed."""
+    """A transaction that knows its changed rows."""
 
     has_told = False
 
@@ -102,7 +108,7 @@ class _Transaction(MemoryTransaction):
         self.has_told = True
 
     def first_versions(self) -> dict[str, dict[Values, Any]]:
-        """Each row that was touched as it was before the transaction, by table and key."""
+        """Return each changed row as it was before the transaction, by table and key."""
         found: dict[str, dict[Values, Any]] = {}
         for table, key, before in self._journal:
             found.setdefault(table.title, {}).setdefault(key, before)

@@ -1,15 +1,16 @@
-"""What can become of one call to the store, and the dice that decide it.
+"""The possible outcomes of one call to the store, and the random choice between them.
 
-    FINE        it arrives, is committed, and answered
-    REFUSED     it never arrives; the caller is told that the store is away
-    LOST        it is committed, and the answer is lost: the caller is told that the store is away
-    LATE        the caller is told that the store is away, and the call arrives after all, some time later
-    REPEATED    it is committed, the store itself loses track of that, and runs the same work again before it answers
-    UNANSWERED  nothing is heard of it until the caller's deadline cuts the connection: it never arrived, was committed
-                at once, or is still with the store and is committed after the deadline, when the caller has repeated it
+    FINE        the call arrives, is committed, and is answered
+    REFUSED     the call never arrives; the caller gets `StoreUnavailable`
+    LOST        the call is committed, but the answer is lost: the caller gets `StoreUnavailable`
+    LATE        the caller gets `StoreUnavailable`, but the call arrives some time later
+    REPEATED    the call is committed, the store loses track of that, and runs the same work again before it answers
+    UNANSWERED  no answer arrives before the caller's deadline: the call never arrived, was committed at once, or is
+                committed later, even after the deadline, when the caller has already retried
 
-Each has its time under way. `LATE` and `UNANSWERED` are the cruel ones: by then the caller has asked again, and gone
-on. The deadline of an unanswered call is long, as long as a node's silence; that of the others is the `patience`.
+Every outcome has a duration. `LATE` and `UNANSWERED` are the hardest ones: the call may arrive when the caller has
+already retried and continued. The deadline of an unanswered call is about as long as the silence after which a node
+counts as dead. The other failed calls end within `patience`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["CALM", "Fate", "Fates", "Fortune", "Lane", "Weather"]
 
 
 class Fortune(StrEnum):
-    """What becomes of a call."""
+    """The outcome of a call."""
 
     FINE = "fine"
     REFUSED = "refused"
@@ -36,7 +37,7 @@ class Fortune(StrEnum):
 
 
 class Lane(StrEnum):
-    """Calls of one kind. A node has several connections, and one of them can hang while the others work."""
+    """A kind of calls. A node has several connections, and one can hang while the others work."""
 
     HEARTBEATS = "heartbeats"
     STARTS = "starts"
@@ -48,33 +49,33 @@ class Lane(StrEnum):
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
-    """How likely each fate is, and how long things take, in seconds."""
+    """The probability of each outcome, and the durations in seconds."""
 
     latency: float = 0.002
-    """Usually: half of it there, half of it back."""
+    """The usual duration of a call, both ways together."""
     slow: float = 0.0
-    """The probability of a call that takes up to `slow_for`."""
+    """The probability that a call takes up to `slow_for`."""
     slow_for: float = 10.0
     refused: float = 0.0
     lost: float = 0.0
     late: float = 0.0
     repeated: float = 0.0
     patience: float = 5.0
-    """How long a caller waits at most before it is told that the store is away."""
+    """The longest wait of a caller before `StoreUnavailable`."""
     heard_after: float = 0.25
-    """How long news takes at most."""
+    """The longest delay of a notification."""
     unanswered: float = 0.0
     deadline: float = 30.0
-    """How long a caller waits for a call that is never answered, before it cuts the connection."""
+    """The wait of a caller for an unanswered call, before the caller cuts the connection."""
 
     @property
     def slowest(self) -> float:
-        """The longest that a call which is answered can take."""
+        """The longest duration of an answered call."""
         return max(self.latency, self.slow_for if self.slow else 0.0)
 
     @property
     def longest(self) -> float:
-        """The longest that a caller can wait for one call."""
+        """The longest wait of a caller for one call."""
         return self.slowest + max(self.patience, self.deadline)
 
 
@@ -83,19 +84,19 @@ _NEVER: Final = inf
 
 
 class Fate(NamedTuple):
-    """What becomes of one call, decided before it is made. Times in seconds."""
+    """The outcome of one call, decided before the call is made. Times are in seconds."""
 
     fortune: Fortune
     arrives_after: float
     answered_after: float
-    """From when it arrived, or, if it is not heard of again, from when it was made."""
+    """The time since the arrival; for a late or unanswered call, since the caller made it."""
 
 
 class Fates:
-    """The dice behind a store."""
+    """The random choice of the outcome of each call."""
 
     def __init__(self, weather: Weather, dice: Random, hang_dice: Random | None = None) -> None:
-        """`hang_dice` decide which calls are never answered."""
+        """Create the choice. `hang_dice` select the calls that are never answered."""
         self.weather = weather
         self._dice = dice
         self._hang_dice = dice if hang_dice is None else hang_dice
@@ -115,7 +116,7 @@ class Fates:
         assert total <= 1.0, "probabilities add up to one at most"
 
     def throw(self) -> Fate:
-        """The fate of the next call."""
+        """Return the outcome of the next call."""
         random = self._dice.random
         weather = self.weather
         if weather.unanswered and self._hang_dice.random() < weather.unanswered:
@@ -133,7 +134,7 @@ class Fates:
         return Fate(fortune, there, weather.patience * random())
 
     def unanswered(self) -> Fate:
-        """The fate of a call that is never answered."""
+        """Return the outcome of a call that is never answered."""
         random, weather = self._hang_dice.random, self.weather
         point, deadline = random() * 3, weather.deadline
         arrives_after = _NEVER if point < 1 else weather.latency * random() if point < 2 else deadline * 2 * random()
@@ -147,13 +148,13 @@ class Fates:
         return Fortune.FINE
 
     def heard_after(self) -> float:
-        """How long it takes until those who watch hear of a commit."""
+        """Return the delay of a commit's notification."""
         return self.weather.heard_after * self._dice.random()
 
     def fraction(self) -> float:
-        """A part of something."""
+        """Return a random number between 0 and 1."""
         return self._dice.random()
 
     def still_commits(self) -> bool:
-        """Whether a call that was under way when its process crashed reaches the store."""
+        """True if a call reaches the store although its process has crashed."""
         return self._dice.random() < 0.5

@@ -1,11 +1,11 @@
-"""The clocks of a simulated world: the store's, which is the truth, and those of the nodes, which may be wrong.
+"""The clocks of a simulated world: the store clock is right, the clocks of the nodes may be wrong.
 
     store      epoch ────────────────────────────►    steady, in step with the loop
-    machine           ──────┐        ┌──────────►     runs fast or slow, jumps ahead and back (N6)
+    machine           ──────┐        ┌──────────►     runs fast or slow, jumps forward and back (N6)
                             └────────┘
 
-A machine's clock should only go forward, freezes included, as CLOCK_BOOTTIME does (protocol rule 23). A virtual machine
-that is moved to another host may see otherwise. How long a sleep takes is right in any case: that is the loop's affair.
+A machine's clock should only go forward, also during a freeze, as CLOCK_BOOTTIME does (protocol rule 23). On a virtual
+machine that moves to another host, the clock may jump. The duration of a sleep is always right: the loop measures it.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ _MILLION: Final = 1_000_000
 
 
 def microseconds(seconds: float) -> int:
-    """A time of the loop in microseconds, exactly as it was meant."""
+    """Convert seconds of the loop to whole microseconds."""
     return round(seconds * _MILLION)
 
 
 class StoreClock:
-    """The time of the store, in microseconds since the epoch: the one that decides."""
+    """The store's time in microseconds since the epoch. This clock is authoritative."""
 
     def __init__(self, loop_time: Callable[[], float], begins_at: int) -> None:
         self._loop_time = loop_time
         self.begins_at = begins_at
-        """What it showed when the loop's time was 0."""
+        """The store's time when the loop's time was 0."""
 
     def __call__(self) -> int:
         return self.begins_at + round(self._loop_time() * _MILLION)
 
     def loop_time_of(self, instant: int) -> float:
-        """When that is, on the loop."""
+        """Return the loop's time at an instant."""
         return (instant - self.begins_at) / _MILLION
 
 
 class NodeClock:
-    """What one machine believes. A `ports.Clock`, which is wrong by as much as its machine's clock is."""
+    """A `ports.Clock` with the error of one machine's clock."""
 
     def __init__(self, store: StoreClock, loop_time: Callable[[], float], *, ahead: int = 0, drift: int = 0) -> None:
         self._store = store
         self._loop_time = loop_time
         self._ahead = ahead
         self._drift = drift
-        """Microseconds that it gains in a second."""
+        """The microseconds that the clock gains per second."""
 
     def now(self) -> int:
         return self._store() + self._wrong_by()
@@ -59,5 +59,5 @@ class NodeClock:
         return self._ahead + round(self._loop_time() * self._drift) if self._drift else self._ahead
 
     def jump(self, by: int) -> None:
-        """Set it: ahead, or, if negative, back."""
+        """Move the clock by some microseconds: forward, or back if negative."""
         self._ahead += by

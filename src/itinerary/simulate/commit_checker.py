@@ -1,9 +1,9 @@
-"""What must be so at every commit, looked at as each is made.
+"""The commit checker: the rules that hold at every commit, checked directly after each commit.
 
-A checker that reads a store in the end sees what is left. It does not see that for a second two occurrences of one job
-were running, or that a write went through of a node which had lost its occurrence, and was written over. So the
-simulated database shows each commit to this witness, with what every row was before. It knows nothing of how the ledger
-decides: it compares rows with rows, and with what the one who wrote was entitled to.
+A checker that reads the store at the end sees only the final rows. Two occurrences of one job that ran together for a
+second would be invisible, and so would a later overwritten write of a node that had lost its occurrence. So the
+simulated database passes each commit to this checker, with each row before the change. The checker does not know how
+the ledger decides: rows are compared with rows, and with the rights of the writer.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from itinerary.stores.tables import ATTEMPTS, CONFIGS, ENTRIES, NODES, OCCURRENC
 __all__ = ["Taken", "Witness", "frozen_config"]
 
 _TAKEN_AS: Final = frozenset({OccurrenceState.ORPHANED, OccurrenceState.RETRYING})
-"""What becomes of work whose node is gone."""
+"""The states of started work after a takeover."""
 _WITHDRAWN: Final = (OccurrenceState.CANCELLED, OccurrenceState.PRERUN)
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A moment at which an occurrence got a higher fence: what its owner did from then on counts for nothing."""
+    """A higher fence for an occurrence. Work of the previous owner after `at` does not count."""
 
     at: int
     fence: int
@@ -52,7 +52,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Witness:
-    """Looks at every commit. What it finds is in `violations`."""
+    """A checker of every commit. The results are in `violations`."""
 
     def __init__(
         self,
@@ -64,47 +64,55 @@ class Witness:
         late_for: int,
         zone_data: Mapping[str, ZoneSource] | None = None,
     ) -> None:
-        """`silence_min` is how long a node must have been silent before its work in flight is taken from it; for
-        `late_for` an instant is merely late; `zone_data` are the releases that there are in this world, by name."""
+        """Create a checker.
+
+        Args:
+            backend: The database.
+            limits: The number of shares of each named limit.
+            violations: Receives the violations.
+            silence_min: The shortest silence of a node, in microseconds, before a takeover of its started work.
+            late_for: The largest start lateness, in microseconds, without a decision by a sweep.
+            zone_data: The zone data releases of this world, by name.
+        """
         self._backend = backend
         self._silence_min, self._late_for = silence_min, late_for
         self.silence = Silence()
         self._limits = limits
-        """The shares of each named limit."""
+        """The number of shares of each named limit."""
         self.violations = violations
         self.taken: defaultdict[Ref, list[Taken]] = defaultdict(list)
-        """When each occurrence changed hands."""
+        """The times at which each occurrence got a higher fence."""
         self.started_under: dict[Ref, int] = {}
-        """The fence that each was started with."""
+        """The fence at the start of each occurrence."""
         self.expectations = Expectations(zone_data)
-        """The instants of each job: what the world knows of them, and the watermark promises."""
+        """The expected instants of each job, which the watermark may pass only when they are decided."""
         self._windows: defaultdict[JobNumber, dict[Ref, Window]] = defaultdict(dict)
         self._numbers: dict[str, NodeNumber] = {}
         self._machines: dict[NodeNumber, str] = {}
-        """Where each node runs: a machine runs one process at a time, so its next one knows that the last is gone."""
+        """The machine of each node. A new process on a machine proves that the previous process is gone."""
         self._crashed_at: dict[NodeNumber, int] = {}
         self._committed_at: dict[NodeNumber, int] = {}
-        """The last commit of each node: what a process had sent before it crashed may arrive later."""
+        """The last commit of each node. A call sent before a crash may be committed after the crash."""
         self._keys: dict[Key, Ref] = {}
         self._running: defaultdict[JobNumber, dict[Ref, None]] = defaultdict(dict)
-        """What has started, is not final, and has a slot."""
+        """The occurrences of each job that have started, are not final, and hold the overlap slot."""
         self._in_slot_since: dict[Ref, int] = {}
-        """When each got its job's slot: was called, or else began."""
+        """The time when each occurrence got the overlap slot: when it left the queue, or when it started."""
         self._holders: defaultdict[str, dict[Ref, None]] = defaultdict(dict)
-        """Who holds a share of each limit."""
+        """The occurrences that hold a share of each limit."""
         self._launchable: dict[AttemptKey, tuple[Process | None, int]] = {}
-        """Attempts that a commit has allowed: who asked for it, and when that was."""
+        """Attempts that a commit has allowed, with the process that made the call, and the time."""
         self._launched: dict[AttemptKey, Process] = {}
         self.others: list[Callable[[Commit], None]] = []
-        """Who else looks at every commit."""
+        """Other checkers of every commit."""
         self._unstarted: defaultdict[JobNumber, dict[Ref, OccurrenceRow]] = defaultdict(dict)
         self._trails: defaultdict[Ref, list[TransitionRow]] = defaultdict(list)
-        """The lines that are kept of each."""
+        """The stored transitions of each occurrence."""
 
-    # -- what the world tells it -------------------------------------------------------------------------------------
+    # -- events of the world -----------------------------------------------------------------------------------------
 
     def began(self, run: Run) -> None:
-        """A task has really begun."""
+        """Check a task that has really started."""
         attempt = run.attempt
         if attempt in self._launched:
             by = self._launched[attempt].incarnation
@@ -122,12 +130,12 @@ class Witness:
         self._launched[attempt] = run.process
 
     def crashed(self, process: Process, at: int) -> None:
-        """A process is gone."""
+        """Record the crash of a process."""
         if process.incarnation in self._numbers:
             self._crashed_at[self._numbers[process.incarnation]] = at
 
     def see(self, commit: Commit) -> None:
-        """Look at what was committed just now."""
+        """Check a commit directly after it is made."""
         for look in self.others:
             look(commit)
         by = self._nodes(commit)
@@ -136,7 +144,7 @@ class Witness:
         if rows:
             for before, after in rows:
                 if after is None and before is not None and before.status not in FINAL:
-                    self._keys.pop(before.key, None)  # a window answers for its instant from now on
+                    self._keys.pop(before.key, None)  # a collapsed range now covers its instant
                     self._unstarted[before.job].pop(before.ref, None)
                 if after is not None:
                     self._row(commit.at, by, before, after)
@@ -153,7 +161,7 @@ class Witness:
                 self._promised(commit.at, before.watermark, after.watermark)
 
     def _zone_data(self, commit: Commit) -> None:
-        """Take note of zone data that is entered: from then on other instants are expected (protocol rule 5)."""
+        """Record new zone data, which changes the expected instants (protocol rule 5)."""
         for _, entry in commit.changed(ENTRIES):
             if entry.kind is EntryKind.ZONE:
                 release = msgspec.json.decode(entry.body)["release"]
@@ -162,7 +170,7 @@ class Witness:
                     self._add(Rule.ZONE_DATA, wrong, commit.at)
 
     def _nodes(self, commit: Commit) -> NodeNumber | None:
-        """Take note of nodes that come, are heard of and leave. Returns who has committed."""
+        """Record nodes that join, send heartbeats and leave. Return the node that made the commit."""
         changed = [(before, after) for before, after in commit.changed(NODES) if after is not None]
         self._numbers.update({after.incarnation: after.number for before, after in changed if before is None})
         self._machines.update({after.number: after.name for _, after in changed})
@@ -174,7 +182,7 @@ class Witness:
         return by
 
     def _promised(self, at: int, start: int, end: int) -> None:
-        """The watermark says that everything in `[start, end)` is decided: is it, at this moment (protocol rule 19)?"""
+        """Check that all instants in `[start, end)` are decided when the watermark passes them (protocol rule 19)."""
         for job, instant in self.expectations.between(start, end):
             if Key(instant, job, Kind.SCHEDULED) in self._keys:
                 continue
@@ -233,9 +241,9 @@ class Witness:
 
     def _in_flight(self, at: int, by: NodeNumber | None, before: OccurrenceRow, after: OccurrenceRow) -> None:
         if before.owner is None or before.owner == by or before.fence == after.fence:
-            return  # it is its owner's doing, or it was only asked to end
+            return  # the owner wrote it, or the write only requests a cancellation
         if by is not None and self._machines.get(before.owner) == self._machines.get(by):
-            return  # a later process of the same machine: the owner's is gone
+            return  # a later process of the same machine: the owner's process is gone
         silent_for = self.silence.of(before.owner, at)
         if silent_for < self._silence_min:
             message = (
@@ -245,7 +253,7 @@ class Witness:
             self._add(Rule.DEAD, message, at)
 
     def _note_unstarted(self, row: OccurrenceRow) -> None:
-        """Remember what a schedule made due and has not started, by job."""
+        """Record scheduled occurrences that have not started, by job."""
         if row.kind is Kind.SCHEDULED and row.started_at is None and row.status not in FINAL:
             self._unstarted[row.job][row.ref] = row
         else:
@@ -254,8 +262,8 @@ class Witness:
     def _in_order(self, at: int, row: OccurrenceRow) -> None:
         """Check that no older instant of the job waits when a recovery run starts (R2).
 
-        An instant with jitter may become due later than the ones after it. An instant that waits to learn whether a run
-        is alive may have to be skipped for that run.
+        An instant with jitter may become due later than its successors. An instant may also wait until a run is known
+        to be alive or dead, and may have to be skipped for that run.
         """
         for other in self._unstarted[row.job].values():
             reason = read_reason(other.reason)
@@ -288,7 +296,10 @@ class Witness:
         running[after.ref] = None
 
     def _skip(self, at: int, row: OccurrenceRow) -> None:
-        """Check that it is not skipped for a run that got the slot only after it was due, if it is merely late (X6)."""
+        """Check the run that an occurrence is skipped for (X6).
+
+        If the occurrence is late but not overdue, that run must have had the overlap slot at the due time.
+        """
         reason = read_reason(row.reason)
         if reason is None or reason.kind is not ReasonKind.OVERLAPS or reason.ref is None:
             return
@@ -299,7 +310,7 @@ class Witness:
             self._add(Rule.SKIPPED, f"{_shown(row)} was due {late} µs before occurrence {reason.ref} got the slot", at)
 
     def _skip_for_dead(self, at: int, row: OccurrenceRow, ref: Ref) -> None:
-        """The run that it is skipped for was not dead when it was due: its node lived, or was heard of since."""
+        """Check that the run's node had not crashed before the due time, unless a later commit of it arrived."""
         holder = self._backend.rows(OCCURRENCES).get((ref,))
         if holder is None or holder.owner is None or holder.started_at is None:
             return
@@ -318,7 +329,7 @@ class Witness:
         return frozen_config(body)
 
     def _shares(self, at: int, before: OccurrenceRow, after: OccurrenceRow) -> None:
-        """A row holds other limits than before: is there as much of each?"""
+        """Check that the new shares of a row exceed no limit."""
         for name in _names(before.holds):
             self._holders[name].pop(after.ref, None)
         for name in _names(after.holds):
@@ -329,10 +340,10 @@ class Witness:
                 held = ", ".join(map(str, holders))
                 self._add(Rule.LIMIT, f"{_shown(after)}: limit {name} has {capacity} shares, held by {held}", at)
 
-    # -- what an owner writes ----------------------------------------------------------------------------------------
+    # -- writes of an owner ------------------------------------------------------------------------------------------
 
     def _writing(self, commit: Commit, request: Writing, before: Mapping[Ref, OccurrenceRow | None]) -> None:
-        """Whether each change that had an effect was its owner's to make, and was made for the first time."""
+        """Check that each effective change comes from the owner, and is made only once."""
         touched = {after.ref for table in (TASKS, ATTEMPTS) for _, after in commit.changed(table) if after is not None}
         by_ref: dict[Ref, list[Change]] = {}
         for change in request.changes:
@@ -341,7 +352,7 @@ class Witness:
             now = self._backend.rows(OCCURRENCES).get((ref,))
             row = before.get(ref) or now
             if row is None or now is None or now.fence != row.fence or (ref not in before and ref not in touched):
-                continue  # not its doing: it was refused, or the slot of another was handed to it
+                continue  # no effect of this request: it was refused, or the row got a free overlap slot
             is_end = any(step.to in FINAL for change in changes for step in change.steps)
             if all(change.sequence <= row.sequence for change in changes) and not (is_end and row.status not in FINAL):
                 made = ", ".join(str(change.sequence) for change in changes)
@@ -349,7 +360,7 @@ class Witness:
                     Rule.STALE, f"{_shown(row)} had made write {row.sequence}, and took write {made} again", commit.at
                 )
             if any((row.owner, row.fence) == (request.owner, change.fence) for change in changes):
-                continue  # it was that one's doing; an older one of the same batch, under another fence, was refused
+                continue  # the owner wrote it; an older change in the batch, under another fence, was refused
             for change in changes:
                 message = (
                     f"{_shown(row)} belongs to node {row.owner} under fence {row.fence}, and took write "
@@ -358,11 +369,11 @@ class Witness:
                 self._add(Rule.STALE, message, commit.at)
 
     def hear(self, at: int, request: object, answer: object) -> None:
-        """Whether somebody was told that a write stands who had lost the occurrence, and would go on with it."""
+        """Check that the store confirms no write of a node that has lost the occurrence."""
         if not isinstance(request, Writing) or not isinstance(answer, list):
             return
         rows = self._backend.rows(OCCURRENCES)
-        for change, written in zip(request.changes, answer, strict=False):  # part of a batch may be written alone
+        for change, written in zip(request.changes, answer, strict=False):  # a part of a batch may be written alone
             row = rows.get((change.ref,))
             if not isinstance(written, Written) or written.ref != change.ref or row is None:
                 continue
@@ -381,7 +392,7 @@ class Witness:
             if before is None or after is None:
                 continue
             if before.started_at is None and after.started_at is not None:
-                for attempt in all_attempts(after, self._trails[after.ref], ()):  # the one that the row says, if any
+                for attempt in all_attempts(after, self._trails[after.ref], ()):  # the attempt in the row, if any
                     self._allow(attempt, commit)
         for before, after in commit.changed(ATTEMPTS):
             if after is None:
@@ -402,7 +413,7 @@ class Witness:
 
 
 def _is_restored(before: OccurrenceRow, after: OccurrenceRow) -> bool:
-    """Whether an update brings back what an update had withdrawn (R7)."""
+    """True if an update restores an occurrence that an earlier update had withdrawn (R7)."""
     return before.is_withdrawn and (before.status, after.status) == _WITHDRAWN
 
 
@@ -416,7 +427,7 @@ def _shown(row: OccurrenceRow) -> str:
 
 @lru_cache(maxsize=4_096)
 def frozen_config(body: str) -> FrozenConfig:
-    """What an occurrence was started with."""
+    """Return the configuration that an occurrence was started with."""
     config: Any = msgspec.json.decode(body, type=FrozenConfig)
     assert isinstance(config, FrozenConfig)
     return config

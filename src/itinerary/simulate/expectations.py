@@ -1,8 +1,8 @@
-"""What the world expects of its jobs: the instants of each, and when it is paused, by what people did and nothing else.
+"""The expected instants and the pauses of each job, derived only from the changes that operators make.
 
-It is kept by whoever changes a job, when the change is made, from the job's schedules themselves. Nothing of it goes
-through the timeline that nodes and audits read. Which zone data counts is told by whoever sees that it is entered; what
-that data says is known from where the world has it, and not from what was stored.
+The simulated operators update the expectations with each change of a job, directly from the job's schedules. Nothing
+here goes through the timeline that nodes and audits read. The commit checker reports which zone data release takes
+effect. The content of a release comes from the world, not from the store.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from itinerary.schedules import Zone, ZoneSource, packaged_zone
 __all__ = ["Expectations", "InstantsOf"]
 
 InstantsOf: TypeAlias = Callable[[int, int, ZoneSource], Sequence[int]]
-"""The instants of a schedule in `[start, end)`, in the zones of that source."""
+"""A function that returns the instants of a schedule in `[start, end)`, with the zones of a source."""
 
 
 class Expectations:
-    """Of all jobs, up to the present."""
+    """The expectations for all jobs, up to now."""
 
     def __init__(self, sources: Mapping[str, ZoneSource] | None = None) -> None:
-        """`sources` are the releases of zone data that there are in this world, by name."""
+        """Create empty expectations. `sources` are the zone data releases of this world, by name."""
         self._sources = sources or {}
         self._zones: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-        """From when on a zone is as in a release."""
+        """The releases of each zone, each with its first moment."""
         self._schedules: defaultdict[JobNumber, list[tuple[int, int, InstantsOf]]] = defaultdict(list)
-        """From when to when a job has these instants."""
+        """The schedules of each job: start, end, and the function for the instants."""
         self._owed: dict[JobNumber, list[int]] = {}
         self._paused: defaultdict[JobNumber, list[tuple[int, int | None]]] = defaultdict(list)
 
     @property
     def owed(self) -> Mapping[JobNumber, Sequence[int]]:
-        """The instants of each job, in order. Those of a pause are among them: that they are skipped is on record."""
+        """The instants of each job, in order. Paused instants are included: the store has them as skipped."""
         return self._owed
 
     def between(self, start: int, end: int) -> Iterator[tuple[JobNumber, int]]:
-        """All that is owed in `[start, end)`."""
+        """Yield all expected instants in `[start, end)`, with their jobs."""
         for job, instants in self._owed.items():
             for instant in instants[bisect_left(instants, start) : bisect_left(instants, end)]:
                 yield job, instant
 
     def scheduled(self, job: JobNumber, start: int, end: int, instants_of: InstantsOf) -> None:
-        """From `start` on, to the end of the day, a job has these instants, whatever it had before."""
+        """Replace the instants of a job from `start` until `end`, the end of the day."""
         before = [(low, min(high, start), known) for low, high, known in self._schedules[job] if low < start]
         self._schedules[job] = [*before, (start, max(start, end), instants_of)]
         self._enumerate(job)
 
     def zone_entered(self, name: str, release: str, start: int) -> str | None:
-        """A zone is as in that release from `start` on. Returns what is wrong with that, if something is."""
+        """Use a release for a zone from `start` on. Return a message if the release is not newer."""
         known = self._zones[name]
         before = known[-1][1] if known else ""
         known.append((start, release))
@@ -65,7 +65,7 @@ class Expectations:
         return None
 
     def _enumerate(self, job: JobNumber) -> None:
-        """Find out what a job owes: from one change of a zone to the next, by what each zone is then."""
+        """Compute the expected instants of a job, with the zone data in effect between two zone changes."""
         changes = sorted({start for known in self._zones.values() for start, _ in known[1:]})
         found: list[int] = []
         for low, high, instants_of in self._schedules[job]:
@@ -82,16 +82,16 @@ class Expectations:
         return self._sources[begun[-1]](name)
 
     def paused(self, job: JobNumber, start: int) -> None:
-        """A job is paused."""
+        """Add a pause of a job that begins at `start`."""
         self._paused[job].append((start, None))
 
     def resumed(self, job: JobNumber, end: int) -> None:
-        """It goes on."""
+        """End the pause of a job."""
         start, _ = self._paused[job].pop()
         self._paused[job].append((start, end))
 
     def why_not(self, job: JobNumber, instant: int) -> str | None:
-        """Why an occurrence of this instant must not start now. Of a job that the world does not know it cannot say."""
+        """Return why an occurrence must not start, or None if it may, or if the job is unknown."""
         if job not in self._owed:
             return None
         instants = self._owed[job]

@@ -1,14 +1,14 @@
-"""What goes wrong in a simulated world besides single calls, as it happens: crashes, outages, signals, a full disk.
+"""The faults of a simulated world other than failed calls: crashes, outages, signals, a full disk.
 
-    CRASH, FREEZE, HOLD_UP     a process is gone, stands still, or only its event loop does
-    OUTAGE, FULL               the store answers nobody, or refuses every write
-    CUT_OFF, HANG              the store does not hear one node, or never answers one of its connections
-    SHUTDOWN, SIGTERM          a node is asked to end: while it runs; at any moment, its start and its shutdown included
+    CRASH, FREEZE, HOLD_UP     a process ends, stops for a while, or only its event loop stops
+    OUTAGE, FULL               the store answers no call, or refuses every write
+    CUT_OFF, HANG              the store receives no call of one node, or never answers one of its connections
+    SHUTDOWN, SIGTERM          a node is asked to end: while it runs; at any moment, also in its start or its shutdown
     JUMP                       a machine's clock is set
-    CANCEL, TRIGGER            people want something
+    CANCEL, TRIGGER            an operator acts
 
-Each lasts as long as it was drawn to, and all of them are over when the world heals. A node that gets SIGTERM must have
-ended in time, whatever it was busy with.
+The seed determines how long each fault lasts. All faults end when the world heals. A node that gets SIGTERM must end in
+time, in every phase.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ __all__ = ["STANDING_STILL", "Scene", "Troubles"]
 
 STANDING_STILL: Final = (ProcessState.FROZEN, ProcessState.HELD_UP)
 _AT_ONCE: Final = 0.3
-"""So many crashes are followed by a start at once, of the same name on the same machine."""
+"""The fraction of crashes after which the same node starts again at once, on the same machine."""
 _SOON: Final = 5.0
-"""Seconds after which a node that has crashed is started again, to be struck in its start."""
+"""Seconds until the restart of a node that was crashed to get SIGTERM during its start."""
 _LEAVE_FOR: Final = 5.0
-"""Seconds that a node has, after its grace period, to say that it is gone."""
+"""Seconds after the grace period in which a node must record that it has left."""
 
 
 class Scene(msgspec.Struct):
-    """What troubles happen to."""
+    """The parts of the world that faults act on."""
 
     loop: VirtualLoop
     clock: StoreClock
@@ -59,17 +59,17 @@ class Scene(msgspec.Struct):
     settings: Settings
     seed: int
     crashed: Callable[[Process, int], None]
-    """Who is to know that a process has crashed, and when."""
+    """Called with a crashed process and the time of the crash."""
 
 
 class Troubles:
-    """Makes them happen, and sees to it that they end."""
+    """The component that starts and ends the faults."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self.machines: Sequence[Machine] = ()
         self.are_over = False
-        """The world heals: nothing more goes wrong."""
+        """True when the world heals: no new faults."""
         self._of_the_world: dict[TroubleKind, Callable[[Machine, Trouble], None]] = {
             TroubleKind.OUTAGE: self._outage,
             TroubleKind.FULL: self._fill_the_disk,
@@ -86,10 +86,10 @@ class Troubles:
             TroubleKind.CUT_OFF: self._cut_off,
             TroubleKind.SHUTDOWN: self._shutdown,
         }
-        """What only a process that runs can suffer."""
+        """Faults that need a running process."""
 
     def make(self, trouble: Trouble) -> None:
-        """Let something happen."""
+        """Start a fault."""
         if self.are_over:
             return
         machine = self.machines[trouble.node]
@@ -102,7 +102,7 @@ class Troubles:
             self._of_a_process[trouble.kind](machine, process, trouble)
 
     def end(self) -> None:
-        """End all that is still going on."""
+        """End all active faults."""
         self.are_over = True
         network = self._scene.network
         self._end_outage()
@@ -116,7 +116,7 @@ class Troubles:
                 self._scene.loop.thaw(machine.process)
 
     def _until(self, trouble: Trouble) -> tuple[int, int]:
-        """From now to its end, by the store's clock."""
+        """Return the start (now) and the end of a fault, by the store clock."""
         at = self._scene.clock()
         return at, at + round(trouble.lasts * SECOND)
 
@@ -127,7 +127,7 @@ class Troubles:
         self._nobody_is_heard(trouble)
 
     def _fill_the_disk(self, _machine: Machine, trouble: Trouble) -> None:
-        """Let the store refuse every write. No heartbeat is written then, so no node can be heard of."""
+        """Let the store refuse every write, also heartbeats: no node can prove that it is alive."""
         self._scene.network.happened[TroubleKind.FULL] += 1
         self._scene.network.is_full = True
         self._nobody_is_heard(trouble)
@@ -148,13 +148,13 @@ class Troubles:
         self._scene.loop.call_later(trouble.lasts, self._scene.network.cut_off.pop, process, None)
 
     def _hang(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
-        """Let one of a node's connections hang: calls of one kind, for a while."""
+        """Let one connection of a node hang: calls of one kind get no answer for a while."""
         assert trouble.lane is not None, "a connection has a use"
         self._scene.network.happened[TroubleKind.HANG] += 1
         self._scene.network.stuck[process] = trouble.lane
         self._scene.loop.call_later(trouble.lasts, self._scene.network.stuck.pop, process, None)
 
-    # -- people and clocks -------------------------------------------------------------------------------------------
+    # -- operators and clocks ----------------------------------------------------------------------------------------
 
     def _cancel(self, _machine: Machine, _trouble: Trouble) -> None:
         self._scene.people.cancel()
@@ -178,7 +178,7 @@ class Troubles:
             strike()
 
     def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
-        """A process crashes, or freezes; if it has not ended or been struck by something else meanwhile."""
+        """Crash or freeze a process, unless it has ended or another fault has stopped it."""
         if machine.process is not process or process.state is not ProcessState.RUNNING or self.are_over:
             return
         self._scene.history.note(process.incarnation, f"{trouble.kind}!")
@@ -196,7 +196,7 @@ class Troubles:
         self._stand_still(process, trouble.lasts, self._scene.loop.hold_up)
 
     def hold_up_by_result(self, process: Process, lasts: float) -> None:
-        """A result is so huge that the loop of its node is busy with it for a while."""
+        """Stop the loop of a node for some seconds, since it reads a huge result."""
         if process.state is ProcessState.RUNNING:
             self._scene.network.happened["huge result"] += 1
             self._scene.history.note(process.incarnation, "is held up", f"by a huge result, {lasts:.6f} s")
@@ -219,7 +219,7 @@ class Troubles:
         machine.ask_to_end(trouble.lasts)
 
     def _sigterm(self, machine: Machine, trouble: Trouble) -> None:
-        """Send SIGTERM when the node has made so many calls: from now on, or in its next start."""
+        """Send SIGTERM when the node has made `trouble.calls` calls, counted from now or from its next start."""
         aim = partial(self._count_down, machine, trouble, trouble.calls, trouble.again_after)
         process = machine.process
         if process is None or (trouble.in_start and process.state is ProcessState.RUNNING):
@@ -248,7 +248,7 @@ class Troubles:
         scene.network.countdowns[process] = calls, strike
 
     def _ends_within(self) -> float:
-        """The seconds that a node has to end: its grace periods, a little to say so, and a call that is under way."""
+        """Return the seconds that a node has to end: both grace periods, the time to leave, and calls in progress."""
         settings = self._scene.settings
         graces = (settings.shutdown_grace_period + settings.kill_grace) / SECOND
         return graces + _LEAVE_FOR + 2 * self._scene.network.fates.weather.longest

@@ -1,7 +1,7 @@
-"""For how long each node has not been heard of: by the commits of its heartbeats, and by nothing that a node believes.
+"""The silence of each node, measured by the commits of its heartbeats, and never by a node's own view.
 
-While the store answers nobody, nobody can be heard of, so that time does not count: the first node that is back from an
-outage must not take all others for dead (protocol rule 16).
+An outage does not count as silence, since no node can send a heartbeat then. So the first node that has contact again
+after an outage must not declare the other nodes dead (protocol rule 16).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOR_EVER: Final = 2**62
 
 
 class Silence:
-    """What is known of heartbeats."""
+    """The last heartbeat of each node, and the outages."""
 
     def __init__(self) -> None:
         self._heard_at: dict[NodeNumber, int] = {}
@@ -25,7 +25,7 @@ class Silence:
         self._away_since: int | None = None
 
     def see(self, at: int, by: NodeNumber | None, before: NodeRow | None, after: NodeRow) -> None:
-        """A node's row has been written: a heartbeat of its own, or its farewell."""
+        """Record a change of a node's row: a heartbeat, or that the node has left."""
         if before is None or after.counter > before.counter:
             self._heard_at[after.number] = at
             self._left.discard(after.number)
@@ -33,18 +33,18 @@ class Silence:
             self._left.add(after.number)
 
     def store_goes(self, at: int) -> None:
-        """The store answers nobody from now on."""
+        """Record the start of an outage."""
         if self._away_since is None:
             self._away_since = at
 
     def store_is_back(self, at: int) -> None:
-        """It does again."""
+        """Record the end of an outage."""
         if self._away_since is not None:
             self._outages.append((self._away_since, at))
             self._away_since = None
 
     def of(self, node: NodeNumber, at: int) -> int:
-        """For how long a node has been silent, in which it could have been heard; for ever, if it has left."""
+        """Return the silence of a node in microseconds, without outages. A node that has left is silent forever."""
         if node in self._left:
             return _FOR_EVER
         heard_at = self._heard_at.get(node, at)

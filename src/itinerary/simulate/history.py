@@ -1,10 +1,10 @@
-"""What happened in one seed, in order, as text: the same seed gives the same text, byte for byte.
+"""The events of one seed, in order, as text: the same seed gives the same text, byte for byte.
 
     00:05:00.002317  a/1   begins        backup:1774699200 task 0 attempt 1
 
-It is what a person reads when a seed has failed, and what proves that a seed can be repeated. So it is complete about
-what was decided (calls that failed, what tasks did, what became of processes and clocks, and in the end every row of
-the store) and says nothing of addresses, hashes or real time.
+People read the history of a failed seed, and tests compare histories to prove that a seed is repeatable. So the history
+has every decision: failed calls, tasks, events of processes and clocks, and finally every row of the store. Addresses,
+hashes and real time do not occur.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROWS_MAX = 1_000_000
 
 
 def moment(elapsed: int) -> str:
-    """Microseconds since the beginning, as people read them."""
+    """Format microseconds since the start of the simulation as hours, minutes and seconds."""
     seconds, micros = divmod(elapsed, 1_000_000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -29,7 +29,7 @@ def moment(elapsed: int) -> str:
 
 
 class History:
-    """Lines, with the time of each. It is written to all the time, and made into text when somebody asks."""
+    """A list of events with their times. The text is built on request."""
 
     def __init__(self, loop_time: Callable[[], float]) -> None:
         self._loop_time = loop_time
@@ -39,31 +39,31 @@ class History:
         return len(self._notes)
 
     def note(self, who: str, what: str, details: str = "") -> None:
-        """Something happened, now."""
+        """Add an event with the current time."""
         self._notes.append((self._loop_time(), who, what, details))
 
     def lines(self) -> Iterator[str]:
-        """All of it."""
+        """Yield the events as text."""
         for at, who, what, details in self._notes:
             yield f"{moment(round(at * 1_000_000))}  {who:<6} {what:<12} {details}".rstrip()
 
     def digest(self) -> str:
-        """A short text that is the same for the same history, and for no other."""
+        """Return the SHA-256 hash of the text."""
         return sha256("\n".join(self.lines()).encode()).hexdigest()
 
 
 class SimulatedLog:
-    """A node's log, as part of the history: what it warns of, and what it calls an error."""
+    """A node's log that adds warnings and errors to the history."""
 
     def __init__(self, history: History, who: str) -> None:
         self._history = history
         self._who = who
 
     def debug(self, event: str, **fields: object) -> None:
-        """Left out."""
+        """Ignore the event."""
 
     def info(self, event: str, **fields: object) -> None:
-        """Left out."""
+        """Ignore the event."""
 
     def warning(self, event: str, **fields: object) -> None:
         self._history.note(self._who, "warning", _line(event, fields))
@@ -80,5 +80,5 @@ def _line(event: str, fields: dict[str, object]) -> str:
 
 
 def row_lines(tx: Transaction) -> list[str]:
-    """Every row of a store, as text."""
+    """Return every row of a store as text."""
     return [f"{table.title}: {row!r}" for table in ALL for row in tx.scan(table, limit=_ROWS_MAX)]

@@ -1,7 +1,7 @@
-"""The jobs of a simulated world: schedules from bursts of a run each second to one a day, and every policy there is.
+"""The jobs of a simulated world: schedules from one run a second to one a day, and every policy.
 
-A seed chooses some of each. How a task behaves is part of its job: how long it takes, and how often it fails, hangs, or
-does not listen; what one attempt does is then read off dice that bear that attempt's name.
+A seed selects some of each. A task has a range of durations, and probabilities to fail, to hang, and to ignore stop
+requests. A random generator for each attempt, seeded with the attempt's name, determines the attempt's behaviour.
 """
 
 from __future__ import annotations
@@ -35,32 +35,34 @@ __all__ = [
 _HOUR: Final = 3600
 _LIMIT: Final = "api"
 ZONES: Final = ("Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")
-"""Where jobs are that are not in UTC."""
+"""The time zones of jobs that are not in UTC."""
 
 
 class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task, and how it behaves."""
+    """A task and its behaviour."""
 
     name: str
     overrides: Overrides = NOTHING
     takes: tuple[float, float]
-    """Seconds, from the least to the most."""
+    """The shortest and the longest duration, in seconds."""
     fails: float = 0.0
     hangs: float = 0.0
     is_deaf: float = 0.0
-    """Probabilities."""
+    """The probabilities that an attempt fails, hangs, or ignores stop requests."""
     ends_after: float = 1.0
-    """Seconds that it takes at most to end when it is asked to."""
+    """The longest time to end after a stop request, in seconds."""
     huge: float = 0.0
     """The probability of a huge result."""
     holds_up: tuple[float, float] = (0.0, 0.0)
-    """Seconds that such a result holds up the loop of its node, from the least to the most; encoding it takes as long
-    before that."""
+    """The shortest and the longest time that a huge result stops the node's loop, in seconds.
+
+    Encoding the result first makes the task longer by the same time.
+    """
     queues_for: float = 0.0
-    """Seconds that it waits at most in the queue of its executor; about half of its attempts do not wait at all."""
+    """The longest wait in the executor's queue, in seconds. About half of the attempts do not wait."""
 
     def behaviour(self, dice: Random) -> Behaviour:
-        """What one attempt does."""
+        """Return the behaviour of one attempt."""
         usual = Behaviour(
             takes=spread(dice, *self.takes),
             fails=dice.random() < self.fails,
@@ -76,7 +78,7 @@ class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as a seed has drawn it."""
+    """A job of a seed."""
 
     name: str
     schedule: JsonObject
@@ -84,7 +86,7 @@ class SimulatedJob(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[SimulatedTask, ...]
 
     def definition(self) -> Definition:
-        """The job as it is registered."""
+        """Return the definition to register."""
         identity = job_id(self.name)
         return Definition(
             schedule=self.schedule,
@@ -102,16 +104,23 @@ class SimulatedJob(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def instants(self, start: int, end: int, zones: ZoneSource = packaged_zone) -> list[int]:
-        """Every instant in `[start, end)`, straight from the schedule: what is owed, by a path of its own."""
+        """Return every instant in `[start, end)` directly from the schedule, without the timeline."""
         return [microseconds_of(instant) for instant in from_json(self.schedule).between(start, end, zones)]
 
     def zone_names(self) -> frozenset[str]:
-        """The time zones that it needs."""
+        """Return the time zones that the schedule needs."""
         return from_json(self.schedule).zone_names()
 
 
 def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> tuple[SimulatedJob, ...]:
-    """Jobs that have about so many occurrences together, in so many microseconds."""
+    """Return random jobs.
+
+    Args:
+        dice: The random generator.
+        begins_at: The start of the day.
+        runs_for: The length of the day, in microseconds.
+        occurrences: The approximate number of occurrences of all jobs together.
+    """
     jobs: list[SimulatedJob] = []
     left = occurrences
     while left > 0 and len(jobs) < 12:
@@ -126,13 +135,18 @@ def draw_jobs(dice: Random, begins_at: int, runs_for: int, occurrences: int) -> 
 
 
 def draw_schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
-    """A schedule that ends with the day."""
+    """Return a random schedule that ends with the day."""
     return _schedule(dice, begins_at, runs_for) | {"end": shown_instant(begins_at + runs_for - 1_000_000)}
 
 
 def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tuple[SimulatedJob, ...]:
-    """In some worlds a job runs for so long that it outlives its node in the eyes of others, and is run again: each of
-    its tasks takes so many times the `unit`, which are the seconds of the longest timeout."""
+    """Lengthen one job in some worlds, so that other nodes may declare its node dead and run the job again.
+
+    Args:
+        dice: The random generator.
+        jobs: The jobs of the world.
+        unit: The longest timeout, in seconds. The task takes one to four times as long.
+    """
     if dice.random() < 0.6:
         return jobs
     chosen = int(dice.random() * len(jobs))
@@ -148,7 +162,13 @@ def lengthened(dice: Random, jobs: tuple[SimulatedJob, ...], unit: float) -> tup
 
 
 def enlarged(dice: Random, jobs: tuple[SimulatedJob, ...], interval: float) -> tuple[SimulatedJob, ...]:
-    """Give one job huge results now and then, which hold up a node for up to three of its heartbeats' `interval`."""
+    """Let one job return huge results at times, which stop a node's loop for up to three heartbeat intervals.
+
+    Args:
+        dice: The random generator.
+        jobs: The jobs of the world.
+        interval: The heartbeat interval, in seconds.
+    """
     chosen = int(dice.random() * len(jobs))
     job, huge = jobs[chosen], one_of(dice, (0.1, 0.5))
     tasks = tuple(
@@ -158,8 +178,10 @@ def enlarged(dice: Random, jobs: tuple[SimulatedJob, ...], interval: float) -> t
 
 
 def shut_down_as(dice: Random, jobs: tuple[SimulatedJob, ...]) -> tuple[SimulatedJob, ...]:
-    """Draw what a shutdown does to each job, and how long the queues of its executors are. These dice are their own, so
-    that a seed stands for about the same day as before."""
+    """Select `on_shutdown` and the executor queue of each job.
+
+    A separate random generator keeps the rest of the seed's day about the same.
+    """
     drawn = []
     for job in jobs:
         queues_for = one_of(dice, (0.0, 0.0, 0.5, 5.0))
@@ -173,7 +195,7 @@ def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
     zone = one_of(dice, ("UTC", "UTC", *ZONES))
     kind = one_of(dice, ("burst", "burst", "every", "every", "cron", "cron", "daily", "once", "iso8601"))
     hour, minute = int(dice.random() * 24), int(dice.random() * 60)
-    if kind == "burst":  # a run each second or so, for a minute
+    if kind == "burst":  # a run every 1 to 10 seconds, for a minute
         step = one_of(dice, (1, 2, 5, 10))
         return {"cron": f"*/{step} {minute} {hour} * * *", "tz": zone}
     if kind == "every":
@@ -191,7 +213,7 @@ def _schedule(dice: Random, begins_at: int, runs_for: int) -> dict[str, Any]:
 
 
 def _period(schedule: JsonObject) -> float:
-    """About how many seconds lie between two instants: what the duration of tasks is drawn from."""
+    """Return the approximate seconds between two instants. Task durations depend on it."""
     fields = str(schedule.get("cron", "")).split()
     return float(fields[0].removeprefix("*/")) if len(fields) == 6 else 1200.0
 
@@ -212,7 +234,7 @@ def _job(dice: Random, name: str, schedule: dict[str, Any], period: float) -> Si
         execution_timeout=one_of(dice, (None, "20m", "2h")),
         priority=int(dice.random() * 3),
     )
-    # A swarm: some jobs never fail, some tasks always listen.
+    # Swarm testing: some jobs never fail, some never ignore stop requests.
     fails, hangs, deaf = one_of(dice, (0.0, 0.1, 0.5)), one_of(dice, (0.0, 0.0, 0.1)), one_of(dice, (0.0, 0.0, 0.5))
     tasks = []
     for place in range(one_of(dice, (1, 1, 2, 3))):

@@ -1,21 +1,21 @@
-"""An event loop whose clock jumps: a day of a node's life in the time that its work takes.
+"""An event loop with virtual time: a simulated day takes only as long as its computation.
 
-    ready callbacks, in an order that the dice choose ──► run them all
+    ready callbacks, in random order ──► run them all
           │ none left
           ▼
     the next timer: the clock is set to its time, and all timers of that time are ready
 
-Nothing here waits for anything real. There are no sockets, no threads and no signals; whoever asks for one is told that
-a simulation has none. So the same dice give the same order of everything, and one seed is one history.
+Nothing here waits for a real event. The loop has no sockets, threads or signals, and raises `SimulationError` for a
+caller that needs one. So the same random generator gives the same order of all events, and one seed has one history.
 
-**Processes.** Each callback belongs to the process that it was made in (see `processes`). Those of a frozen or crashed
-process are put by. When it thaws they run in the order of the times that they were due at, as those of a real process
-do when it is continued; what was due at one moment is shuffled, like everything else.
+**Processes.** Each callback belongs to the process that created it (see `processes`). The loop sets aside the callbacks
+of a frozen or crashed process. After a thaw, they run in the order of their due times, as in a real process that
+continues. Callbacks that were due at the same moment run in random order.
 
-**What can go wrong** is a history without an end, or one that differs from run to run. Nothing ready and no timer left
-is a `Stalled` that names every task that waits, and where; a million callbacks at one moment is one too. Sets of tasks,
-which asyncio itself goes through when it cancels a group, would come in the order of their addresses: tasks here are
-numbered, and their number is their hash.
+**Possible failures** are a history without an end, and a history that differs from run to run. If no callback is ready
+and no timer is left, the loop raises `Stalled` with the name and the position of every waiting task. 100,000 rounds of
+callbacks at one moment raise `Stalled` too. asyncio iterates over a set of tasks when it cancels a group. That order
+would depend on addresses, so the tasks of this loop have numbers, and the number is the hash.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ __all__ = ["SimulationError", "Stalled", "VirtualLoop"]
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _ROUNDS_MAX: Final = 100_000
-"""Rounds of callbacks at one moment: a loop that needs more never lets time pass."""
+"""The most rounds of callbacks at one moment. With more, time would never advance."""
 _CLOSINGS_MAX: Final = 1_000
-"""How often a task may refuse to be closed."""
+"""The most attempts to close a task."""
 
 
 class SimulationError(ItineraryError):
-    """Something was asked of a simulated world that it does not have, or that would make it unrepeatable."""
+    """A request that the simulation does not support, or that would make it unrepeatable."""
 
 
 class Stalled(SimulationError):
-    """Time can no longer pass: nothing is left to happen, or something happens without end."""
+    """Time can no longer advance: no event is left, or callbacks repeat without end."""
 
 
 class _Callback(asyncio.TimerHandle):
-    """A callback, with a time or without, and the process that it belongs to."""
+    """A callback, with or without a time, and its process."""
 
     __slots__ = ("is_timer", "process")
 
-    def __init__(  # the base's is not called: it looks for debug mode and stack traces each time
+    def __init__(  # without the base's __init__, which checks debug mode and stack traces each time
         self,
         when: float,
         callback: Callable[..., object],
@@ -81,7 +81,7 @@ class _Callback(asyncio.TimerHandle):
         self._args = ()
 
     def run(self) -> None:
-        """Call it; what it raises is the loop's exception handler's affair."""
+        """Call the callback. The loop's exception handler receives its errors."""
         if self._cancelled:
             return
         assert self._callback is not None, "a callback is there until it is cancelled"
@@ -89,13 +89,13 @@ class _Callback(asyncio.TimerHandle):
             self._context.run(self._callback, *self._args)
         except (SystemExit, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001 - as in asyncio: the handler is told, and decides
+        except BaseException as error:  # noqa: BLE001 - as in asyncio: the handler decides
             message = f"a callback raised: {self._callback!r}"
             self._loop.call_exception_handler({"message": message, "exception": error, "handle": self})
 
 
 class _NumberedTask(asyncio.Task[T]):
-    """A task whose hash is its number, so that a set of tasks has an order that does not depend on addresses."""
+    """A task whose hash is its number, so the order of a set of tasks does not depend on addresses."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, **options: Any) -> None:
         self.number = number
@@ -109,7 +109,7 @@ class _NumberedTask(asyncio.Task[T]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """asyncio in virtual time. Its time begins at 0, in seconds."""
+    """An asyncio loop in virtual time, in seconds from 0."""
 
     def __init__(self, dice: Random) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._time = 0.0
         self._ready_now: list[_Callback] = []
         self._timers: list[tuple[float, int, int, _Callback]] = []
-        """(when, rank among those of that time, number, callback)."""
+        """A heap of (time, rank among the timers of that time, number, callback)."""
         self._numbers = 0
         self._rounds = 0
         self._tasks = 0
@@ -127,7 +127,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._time
 
-    # -- asking for callbacks ----------------------------------------------------------------------------------------
+    # -- requests for callbacks --------------------------------------------------------------------------------------
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -170,10 +170,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         name = options.pop("name", None) or f"task {self._tasks}"
         return _NumberedTask(coroutine, self._tasks, loop=loop, name=name, **options)
 
-    # -- running them ------------------------------------------------------------------------------------------------
+    # -- running callbacks -------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """One round: everything that is ready, in an order that the dice choose. Called by `run_forever`."""
+        """Run all ready callbacks in random order. `run_forever` calls this."""
         batch = self._ready_now or self._jump()
         self._ready_now = []
         self._rounds += 1
@@ -190,7 +190,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 process.parked.append((self._time, handle))
 
     def _jump(self) -> list[_Callback]:
-        """Set the clock to the next timer. Returns those of that time."""
+        """Set the clock to the next timer, and return all timers of that time and rank."""
         timers = self._timers
         while timers and timers[0][-1].cancelled():
             heapq.heappop(timers)
@@ -214,20 +214,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
         return sorted(asyncio.all_tasks(self), key=number)
 
-    # -- what happens to processes -----------------------------------------------------------------------------------
+    # -- states of processes -----------------------------------------------------------------------------------------
 
     def freeze(self, process: Process) -> None:
-        """Stop a process in the middle of whatever it does."""
+        """Stop a process at any point."""
         process.set_state(ProcessState.FROZEN)
         if process.threads is not None:
             process.threads.set_state(ProcessState.FROZEN)
 
     def hold_up(self, process: Process) -> None:
-        """Stop the event loop of a process, and not its other threads."""
+        """Stop the event loop of a process, but not its other threads."""
         process.set_state(ProcessState.HELD_UP)
 
     def thaw(self, process: Process) -> None:
-        """Let it go on: what was due meanwhile happens now, in the order in which it was due."""
+        """Resume a process. Callbacks that became due during the stop run now, in the order of their due times."""
         parked, process.parked = process.parked, []
         if process.threads is not None and process.state is ProcessState.FROZEN:
             process.threads.set_state(ProcessState.RUNNING)
@@ -244,19 +244,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._push(self._time, rank, handle)
 
     def crash(self, process: Process) -> None:
-        """End a process: nothing of it runs again. Its tasks stay as they are, until `bury`."""
+        """End a process: none of its callbacks runs again. Its tasks stay unchanged until `bury`."""
         process.set_state(ProcessState.CRASHED)
         if process.threads is not None:
             process.threads.set_state(ProcessState.CRASHED)
 
     def bury(self) -> None:
-        """Take leave of every task that is not over, when the simulation is.
+        """Close every unfinished task at the end of the simulation.
 
-        A coroutine that is thrown away runs its `finally` blocks, and these may wait for others. Nobody listens to what
-        they do any more; each is closed as often as it takes.
+        A closed coroutine runs its `finally` blocks, which may wait again. Their effects no longer matter, so each
+        coroutine is closed repeatedly until it ends.
         """
         for task in self._unfinished():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - its end is no surprise
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - closed on purpose
             coroutine = task.get_coro()
             assert isinstance(coroutine, Coroutine | Generator), "a task runs a coroutine"
             _close(coroutine)
@@ -266,7 +266,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle.cancel()
 
     def _asyncgen_finalizer_hook(self, agen: object) -> None:
-        """Nothing: when the garbage collector finds a generator is not part of a seed's history."""
+        """Do nothing, since the time of a garbage collection must not affect the history."""
 
 
 def _by_time(parked: tuple[float, asyncio.Handle]) -> tuple[bool, float]:
@@ -274,7 +274,7 @@ def _by_time(parked: tuple[float, asyncio.Handle]) -> tuple[bool, float]:
 
 
 def _timers_last(parked: tuple[float, asyncio.Handle]) -> tuple[bool, float]:
-    """The order after a loop was held up: what other threads have handed over comes before timers, as in asyncio."""
+    """Return the sort key after a loop was stopped: callbacks from other threads before timers, as in asyncio."""
     when, handle = parked
     assert isinstance(handle, _Callback), "this loop has no others"
     return handle.is_timer, when
@@ -284,9 +284,9 @@ def _close(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> No
     for _ in range(_CLOSINGS_MAX):
         try:
             coroutine.close()
-        except RuntimeError:  # it waits for something in a `finally` block
+        except RuntimeError:  # a `finally` block waits
             continue
-        except BaseException:  # noqa: BLE001, S112 - whatever its clean-up raises, it is over
+        except BaseException:  # noqa: BLE001, S112 - errors of the clean-up do not matter
             continue
         return
     raise SimulationError(f"{coroutine!r} does not end, however often it is closed")
@@ -297,7 +297,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _shown(task: asyncio.Task[Any]) -> str:
-    """A task, the process that it belongs to, and the line that it waits at."""
+    """Return the name of a task, its coroutine, and the source line where it waits."""
     coroutine: Any = task.get_coro()
     name = getattr(coroutine, "__qualname__", repr(coroutine))
     place = ""

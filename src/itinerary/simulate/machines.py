@@ -1,12 +1,12 @@
-"""Machines: each has a clock, and a supervisor that starts its node again when that has ended, as people run one.
+"""Machines with a clock and a supervisor, which restarts the node when it has ended.
 
-    boot ─► a process, a store as it reaches it, an executor, a log ─► a node: start, run ─► its end ─► boot
+    boot ─► a process, its view of the store, an executor, a log ─► a node: start, run ─► its end ─► boot
 
-Each start is another incarnation (protocol rule 1). A node may give up when the store is against it, and says so with a
-`StoreError`; the supervisor tries again. Anything else that comes out of a node is a bug, and the world stops there.
+Each start is a new incarnation (protocol rule 1). A node may give up because of the store, with a `StoreError`; the
+supervisor starts it again. Every other error of a node is a bug, and ends the simulation.
 
-A signal has the same effect as in `node.thread`: a start is broken off, and the node says that it is gone; a running
-node is shut down; a second signal ends it at once.
+A signal has the same effect as in `node.thread`. A starting node aborts its start and records that it has left. A
+running node shuts down. A second signal ends the node at once.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from itinerary.simulate.violations import Rule, Violations
 __all__ = ["Ground", "Life", "Machine", "NewLife", "Surroundings"]
 
 _RESTART_AFTER: Final = 5.0
-"""Seconds after which a supervisor starts a node again that has ended."""
+"""Seconds until the supervisor restarts a node that has ended."""
 
 
 class Life(Protocol):
-    """A node, as the world uses it."""
+    """The interface of a node that the world needs."""
 
     @property
     def number(self) -> NodeNumber | None:
-        """Its number in the store, once it has joined."""
+        """The node's number in the store, or None before it joins."""
 
     @property
     def clock(self) -> Clock:
-        """The store's time, as the node knows it."""
+        """The node's estimate of the store's time."""
 
     async def start(self) -> None:
-        """Join, and get ready."""
+        """Join the store and prepare to run."""
 
     async def run(self) -> object:
-        """Until it is shut down, or cannot go on."""
+        """Run until a shutdown or a fatal error."""
 
     def shut_down(self) -> None:
-        """Ask it to end, as SIGTERM does."""
+        """Request a shutdown, as SIGTERM does."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """All that a node has of the world."""
+    """The environment of a node."""
 
     store: Store
     name: str
@@ -71,23 +71,23 @@ class Surroundings(msgspec.Struct, frozen=True):
     options: Options
     log: SimulatedLog
     zone_data: ZoneData
-    """What is installed on its machine."""
+    """The zone data on its machine."""
     about: str = "{}"
-    """What it tells of its process."""
+    """The description that the node publishes, as JSON."""
     is_gone: Callable[[str], bool] = lambda _: False
-    """Whether a process that was told of so no longer exists, as far as its machine knows."""
+    """True if a description proves that its process no longer exists."""
 
 
 NewLife: TypeAlias = Callable[[Surroundings], Life]
-"""Makes a node."""
+"""A function that creates a node."""
 
 
 class Ground(msgspec.Struct):
-    """What all machines of a world stand on."""
+    """The environment that all machines of a world share."""
 
     options: Options
     zone_data: Sequence[ZoneData]
-    """All that there is in this world, from the oldest to the newest."""
+    """The releases in this world, from the oldest to the newest."""
     new_life: NewLife
     loop: VirtualLoop
     clock: StoreClock
@@ -97,24 +97,24 @@ class Ground(msgspec.Struct):
     manners: Manners
     violations: Violations
     is_hopeless: asyncio.Event
-    """Set when a node has failed by a bug: there is no point in going on."""
+    """Set when a node has failed because of a bug. The simulation ends."""
     hold_up: Callable[[Process, float], None]
-    """Stops the event loop of a process for so many seconds."""
+    """Stops the event loop of a process for some seconds."""
     office: Office | None = None
-    """The desk that all nodes work at, if there is one."""
+    """The record scheduler of all nodes, if the world has one."""
 
 
 class Machine:
-    """One of them; one process after the other runs on it."""
+    """A machine that runs one process at a time."""
 
     def __init__(self, name: str, ground: Ground) -> None:
         self.name = name
         self.clock = NodeClock(ground.clock, ground.loop.time)
         self.process: Process | None = None
         self.is_up = True
-        """Whether the supervisor starts the node again when it has ended."""
+        """True if the supervisor restarts the node after its end."""
         self.zone_data = ground.zone_data[0]
-        """What is installed here; the next start of the node finds it."""
+        """The installed zone data. The next start of the node uses it."""
         self._ground = ground
         self._node: Life | None = None
         self._records: RecordsAtWork | None = None
@@ -123,15 +123,15 @@ class Machine:
         self._down_for = _RESTART_AFTER
         self._lives: list[asyncio.Task[None]] = []
         self.at_boot: Callable[[Process], None] | None = None
-        """What happens to the next start of the node."""
+        """Called with the process of the next start."""
 
     @property
     def is_starting(self) -> bool:
-        """Whether the node has been started, and is not ready yet."""
+        """True if the node has been started and is not ready yet."""
         return self.process is not None and self._node is None
 
     def boot(self) -> None:
-        """Start the node, if it does not run."""
+        """Start the node unless it runs."""
         if self.process is not None or not self.is_up:
             return
         self._starts += 1
@@ -144,14 +144,18 @@ class Machine:
             at_boot(process)
 
     def ask_to_end(self, down_for: float = _RESTART_AFTER) -> None:
-        """A signal: a frozen process gets it when it thaws. The node is started again so many seconds after its end."""
+        """Request a shutdown by a signal. A frozen process receives it after the thaw.
+
+        Args:
+            down_for: The seconds between the node's end and its restart.
+        """
         if self._node is not None and self.process is not None:
             self._down_for = down_for
             with in_process(self.process):
                 self._ground.loop.call_soon(self._shut_down, self.process, self._node)
 
     def signal(self, down_for: float) -> None:
-        """Send SIGTERM, in whatever the node is busy with: its start, its work, or its shutdown."""
+        """Send SIGTERM in any phase: start, work or shutdown. The restart follows `down_for` seconds after the end."""
         if self.process is not None:
             self._down_for = down_for
             with in_process(self.process):
@@ -166,7 +170,7 @@ class Machine:
             self._shut_down(process, self._node)
 
     def _shut_down(self, process: Process, node: Life) -> None:
-        """The process has got the signal."""
+        """Shut down a node whose process has received the signal."""
         self._is_ending = True
         if process.asked_to_end_at is None:
             process.asked_to_end_at = self._ground.clock()
@@ -175,18 +179,18 @@ class Machine:
         node.shut_down()
 
     def restart_soon(self) -> None:
-        """Forget how long the node was to stay down after its end: it may be shutting down at this moment."""
+        """Reset the restart delay to the default, also for a shutdown in progress."""
         self._down_for = _RESTART_AFTER
 
     def crash(self, down_for: float) -> None:
-        """The process is gone at once; the node is started again after so many seconds."""
+        """End the process at once, and restart the node after `down_for` seconds."""
         assert self.process is not None, "it runs"
         self._ground.loop.crash(self.process)
         self.process = self._node = None
         self._ground.loop.call_later(down_for, self.boot)
 
     async def _live(self, process: Process) -> None:
-        """One life of a node, from its start to its end."""
+        """Run a node from its start to its end."""
         ground = self._ground
         executor = SimulatedExecutor(process, ground.manners, ground.log, ground.clock, ground.history, ground.hold_up)
         store = SimulatedStore(ground.network, process, ground.options.settings.node_heartbeat_interval)
@@ -210,17 +214,17 @@ class Machine:
             ground.history.note(process.incarnation, "ends")
         except asyncio.CancelledError:
             ground.history.note(process.incarnation, "ends", "at a signal")
-        except Exception as error:  # noqa: BLE001 - a life ends here, and it is written down how
+        except Exception as error:  # noqa: BLE001 - the node ends here, and the history has the error
             self._gives_up(process, error)
         finally:
             if process.is_running:
                 await executor.close()
                 self._ended(process)
-                if ground.office is not None:  # a handler that was cancelled, and the like
+                if ground.office is not None:  # ends leftovers such as a cancelled handler
                     ground.loop.crash(process)
 
     async def _run(self, node: Life, around: Surroundings, process: Process) -> None:
-        """Run a node, and its desk beside it, as `node.thread` does: if one of them cannot go on, none does."""
+        """Run a node and its record scheduler, as `node.thread` does. If one fails, both end."""
         office = self._ground.office
         if office is None:
             self._records = None
@@ -232,7 +236,7 @@ class Machine:
         try:
             await asyncio.wait([main, desk], return_when=asyncio.FIRST_COMPLETED)
             if desk.done():
-                desk.result()  # it runs for ever, so this raises
+                desk.result()  # the record scheduler never returns, so this raises
             await records.end(self._ground.options.settings.shutdown_grace_period / SECOND)
             await main
         finally:
@@ -241,7 +245,7 @@ class Machine:
             await asyncio.wait([main, desk])
 
     async def _start(self, node: Life, store: Store) -> None:
-        """Start a node. What breaks off its start has it say that it is gone."""
+        """Start a node. If the start is aborted, record that the node has left."""
         try:
             await node.start()
         except BaseException:
@@ -250,7 +254,7 @@ class Machine:
             raise
 
     def _is_gone(self, about: str) -> bool:
-        """Whether a process that was told of so ran here and does no longer: a machine runs one at a time."""
+        """True if the described process ran here and has ended: a machine runs one process at a time."""
         said = msgspec.json.decode(about)
         return said.get("machine") == self.name and self.process is not None and about != _about(self.process)
 
@@ -278,7 +282,7 @@ async def _awaited(node: Life) -> None:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The errors in a group of errors, or just this one."""
+    """Return the errors in an exception group, or the single error."""
     if isinstance(error, BaseExceptionGroup):
         return [cause for inner in error.exceptions for cause in _causes(inner)]
     return [error]

@@ -1,4 +1,4 @@
-"""The real node, put into a simulated world: the one place that knows how it is made."""
+"""The factory of the real node in a simulated world: the only module that knows how to create one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 async def _inline(work: Callable[..., T], *args: object) -> T:
-    """What a real node has done in a thread: here there are none."""
+    """Call a function directly. A real node uses a thread, but the simulation has none."""
     return work(*args)
 
 
 def real_life(around: Surroundings) -> Life:
-    """A node as everybody runs it; its store, its clock, its executor and its log are the world's."""
+    """Return a real node with the store, clock, executor and log of the world."""
     return Node(
         around.store,
         name=around.name,

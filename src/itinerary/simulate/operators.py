@@ -1,4 +1,4 @@
-"""People, who cancel, trigger, pause and change jobs as they please. What they ask for is durable at once."""
+"""Simulated operators, who cancel, trigger, pause and update jobs at random. Their changes are durable at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["People"]
 
 
 class People:
-    """They stand beside the store: no network keeps them from it."""
+    """The operators. Their calls reach the store directly, without the simulated network."""
 
     def __init__(
         self, backend: Backend, expectations: Expectations, dice: Random, history: History, zone_data: ZoneData
@@ -39,7 +39,7 @@ class People:
         self._paused: set[JobNumber] = set()
 
     def cancel(self) -> None:
-        """Cancel some occurrence that is not over, if there is one."""
+        """Cancel a random unfinished occurrence, if there is one."""
         rows = [row for row in self._backend.rows(OCCURRENCES).values() if row.status not in FINAL]
         if rows:
             ref = one_of(self._dice, rows).ref
@@ -47,7 +47,7 @@ class People:
             self._backend.commit(lambda tx: ledger.control(tx, None, [Cancellation(ref, "people: it was to be")]))
 
     def trigger(self, now: int) -> None:
-        """Have some job run now."""
+        """Trigger a random job."""
         job = one_of(self._dice, list(self._backend.rows(JOBS).values()))
         self._triggers += 1
         instant = now // 1_000_000 * 1_000_000
@@ -58,7 +58,7 @@ class People:
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def pause(self, name: str) -> bool:
-        """Pause a job, if it is not paused. Whether it was done."""
+        """Pause a job. Return False if it is already paused."""
         if self._job(name).number in self._paused:
             return False
         entered = self._enter(NewEntry(job=name, kind=EntryKind.PAUSE, request=self._request(), by="people"))
@@ -67,13 +67,19 @@ class People:
         return True
 
     def resume(self, name: str) -> None:
-        """Let it go on."""
+        """Resume a job."""
         entered = self._enter(NewEntry(job=name, kind=EntryKind.RESUME, request=self._request(), by="people"))
         self._paused.discard(entered.job)
         self._expectations.resumed(entered.job, entered.effective_from)
 
     def update(self, job: SimulatedJob, effective_from: int | None, ends_at: int) -> None:
-        """Give a job another version."""
+        """Register a new version of a job.
+
+        Args:
+            job: The new version.
+            effective_from: The instant at which it takes effect; None for now.
+            ends_at: The end of the day.
+        """
         entered = self._enter(
             NewEntry(
                 job=job.name,

@@ -1,11 +1,11 @@
-"""What one seed stands for: settings, jobs, and the troubles of the day. `derive(seed)` draws them, `str` shows them.
+"""The options of one seed: settings, jobs, and the faults of the day. `derive(seed)` selects them, `str` shows them.
 
-**A day is long.** A node on its default settings turns 86,400 times in it, and nearly all of these turns are the same.
-So the settings are scaled: with a scale of 240 everything that takes a second takes four minutes, a day has 360 turns,
-and what can happen in one stays what it was. The scale is drawn like everything else.
+**A day is long.** A node with default settings has 86,400 loop iterations in a day, and nearly all are the same. So the
+durations in the settings are scaled. With a scale of 240, one second becomes four minutes and a day has 360 iterations,
+each with the same possible events as before. The scale is random, like everything else.
 
-**A swarm.** A world in which everything goes wrong all the time is not the worst one: a node that never comes to do
-anything makes no mistakes. Each seed leaves some faults out altogether, and some seeds leave out all of them.
+**Swarm testing.** A world with all faults all the time is not the hardest one: a node that never does any work makes no
+mistakes. Each seed leaves out some faults completely, and some seeds leave out all of them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
 
 DAY: Final = 86_400 * SECOND
 _INSTANTS_MAX: Final = 100
-"""Of a schedule that a job is given in the middle of the day."""
+"""The most instants of a schedule that a job gets during the day."""
 
 _RARE: Final = 0.2
-"""The probability that a world has one of the rarer faults in it."""
+"""The probability that a world has one of the rarer faults."""
 _BEGINNINGS: Final = (
-    1_774_699_200,  # 2026-03-28 12:00 UTC: Berlin and St John's change to summer time that night, or have
+    1_774_699_200,  # 2026-03-28 12:00 UTC: Berlin changes to summer time that night, St John's has changed
     1_792_843_200,  # 2026-10-24 12:00 UTC: Berlin changes back
     1_767_268_800,  # 2026-01-01 12:00 UTC
     1_785_585_600,  # 2026-08-01 12:00 UTC
@@ -60,61 +60,63 @@ _BEGINNINGS: Final = (
 
 
 class TroubleKind(StrEnum):
-    """What can happen to a world besides single calls that go wrong."""
+    """A kind of fault or event in a world, other than a failed call."""
 
     CRASH = "crash"
-    """A process is gone, and its node starts again after a while."""
+    """A process ends, and its node starts again after a while."""
     FREEZE = "freeze"
     JUMP = "jump"
     """A node's clock is set to another time."""
     OUTAGE = "outage"
-    """The store answers nobody."""
+    """The store answers no call."""
     CUT_OFF = "cut off"
-    """The store does not hear one node."""
+    """The store receives no call of one node."""
     SHUTDOWN = "shutdown"
     """A node is asked to end, as by SIGTERM, and starts again after a while."""
     CANCEL = "cancel"
-    """Somebody cancels an occurrence, whichever."""
+    """An operator cancels a random occurrence."""
     TRIGGER = "trigger"
-    """Somebody wants a job to run now."""
+    """An operator triggers a job."""
     HANG = "hang"
-    """One of a node's connections hangs: its calls of one kind are never answered."""
+    """A connection of a node hangs: its calls of one kind are never answered."""
     FULL = "full disk"
-    """The store refuses every write, of all nodes; reads work."""
+    """The store refuses every write of all nodes. Reads work."""
     HOLD_UP = "hold up"
-    """The event loop of a node does not run for a while; its other threads, and its tasks, do."""
+    """The event loop of a node stops for a while. Its other threads and its tasks run."""
     SIGTERM = "sigterm"
-    """A node gets SIGTERM while one of its next calls is under way: in its start, in its recovery, at work, and, if it
-    gets it twice, in its shutdown."""
+    """A node gets SIGTERM during one of its next calls: in its start, its recovery or its work.
+
+    A second SIGTERM may follow during its shutdown.
+    """
 
 
 _RARER: Final = (TroubleKind.HANG, TroubleKind.FULL, TroubleKind.HOLD_UP, TroubleKind.SIGTERM)
-"""They have dice of their own, so that the others stay what they were."""
+"""Faults with a separate random generator, so the usual faults of a seed stay the same."""
 _USUAL: Final = tuple(kind for kind in TroubleKind if kind not in _RARER)
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Something that happens at a time."""
+    """A fault or an operator's action at a time."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start of the day."""
     kind: TroubleKind
     node: int
     lasts: float
-    """Seconds; of a jump, how far."""
+    """The duration in seconds; for a jump, the distance."""
     in_a_call: bool = False
-    """It waits until the node's next call is under way: most of the time a node does nothing, and takes no harm."""
+    """True if the fault waits for the node's next call. An idle node would hardly be affected."""
     lane: Lane | None = None
-    """Of a connection that hangs: whose calls."""
+    """For a hanging connection: the kind of its calls."""
     calls: int = 0
-    """Of a SIGTERM: how many calls the node makes before it."""
+    """For a SIGTERM: the number of calls that the node makes before it."""
     again_after: int | None = None
-    """Of a SIGTERM: after how many calls another one comes."""
+    """For a SIGTERM: the number of calls before a second SIGTERM; None for no second one."""
     in_start: bool = False
-    """Of a SIGTERM: the node crashes first, and the calls of its next start count."""
+    """For a SIGTERM: True if the node crashes first, and the calls of its next start count."""
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the fault as one line."""
         text = f"{self.at:>12.3f} {self.kind} node {self.node} {self.lasts:.3f} s"
         if self.lane is not None:
             return f"{text}, {self.lane}"
@@ -125,53 +127,53 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class ChangeKind(StrEnum):
-    """What people do to a job."""
+    """An operator's change to a job."""
 
     PAUSE = "pause"
     UPDATE = "update"
 
 
 class JobChange(msgspec.Struct, frozen=True):
-    """A job that is changed, at a time."""
+    """A change to a job at a time."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start of the day."""
     kind: ChangeKind
     job: int
     lasts: float
-    """Seconds: until it is resumed, or until the new version takes effect."""
+    """Seconds until the job is resumed, or until the new version takes effect."""
     schedule: JsonObject
-    """Of the new version."""
+    """The schedule of the new version."""
 
 
 class ZoneRelease(msgspec.Struct, frozen=True):
-    """Zone data that is published in this world: clocks that are ahead of where they should be."""
+    """A zone data release of this world, whose zones are ahead of the packaged ones."""
 
     name: str
-    """As IANA would call it."""
+    """The release name, in the style of IANA."""
     ahead: dict[str, int] = {}
-    """By how many seconds, for each zone that is not as packaged."""
+    """The seconds by which each changed zone is ahead."""
 
     def zone(self, name: str) -> Zone:
-        """One of its tables."""
+        """Return the table of one zone."""
         zone, ahead = packaged_zone(name), self.ahead.get(name, 0)
         return Zone(name, zone.starts, tuple(offset + ahead for offset in zone.offsets))
 
 
 class Upgrade(msgspec.Struct, frozen=True):
-    """A machine that is given other zone data, newer or older, and started again with it."""
+    """A machine that gets newer or older zone data, and restarts with it."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start of the day."""
     node: int
     release: int
-    """Its place among the releases."""
+    """The index of the release."""
     lasts: float
-    """Seconds until it starts again."""
+    """Seconds until the restart."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a seed decides before the day begins."""
+    """Everything that a seed determines before the day begins."""
 
     seed: int
     begins_at: int
@@ -184,13 +186,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[SimulatedJob, ...]
     changes: tuple[JobChange, ...]
     releases: tuple[ZoneRelease, ...] = (ZoneRelease("2026a"),)
-    """Zone data, from the oldest to the newest. All machines begin with the oldest."""
+    """Zone data from the oldest to the newest. All machines start with the oldest."""
     upgrades: tuple[Upgrade, ...] = ()
     desk: SimulatedDesk | None = None
-    """Records that all nodes work on, in some worlds."""
+    """The record scheduler of all nodes, in some worlds."""
 
     def __str__(self) -> str:
-        """All of it, for a person who wants to know what a failing seed was about."""
+        """Return all options as text, to analyse a failed seed."""
         lines = [
             f"seed {self.seed}: {self.nodes} nodes, scale {self.scale}, begins at {self.begins_at}",
             f"  settings {_json(self.settings)}",
@@ -220,10 +222,14 @@ def _json(value: object) -> str:
 def derive(
     seed: int, *, nodes: int | None = None, runs_for: int = DAY, is_changing: bool = True, has_rarer: bool = True
 ) -> Options:
-    """Draw everything that a seed stands for.
+    """Return the options of a seed.
 
-    With `is_changing` False nobody changes a job, and zone data stays. With `has_rarer` False there are only the usual
-    faults, and no desk: what a seed stood for before there were others.
+    Args:
+        seed: The seed.
+        nodes: The number of nodes; None for a random number.
+        runs_for: The length of the day, in microseconds.
+        is_changing: False if no operator changes a job, and zone data stays the same.
+        has_rarer: False for only the usual faults and no record scheduler, as in older versions of the simulation.
     """
     dice = dice_for(seed, "options")
     scale = one_of(dice, (120, 240, 240, 480))
@@ -300,8 +306,10 @@ def _weather(dice: Random, scale: int) -> Weather:
 
 
 def _weather_of(seed: int, scale: int, settings: Settings, *, has_rarer: bool) -> Weather:
-    """In some worlds a call is never answered now and then. Its caller waits for about as long as others wait before
-    they take a silent node for dead."""
+    """Return the call faults. In some worlds, a few calls are never answered.
+
+    The caller's deadline is then about as long as the silence after which a node counts as dead.
+    """
     weather, dice = _weather(dice_for(seed, "weather"), scale), dice_for(seed, "hangs")
     if not has_rarer:
         return weather
@@ -311,7 +319,7 @@ def _weather_of(seed: int, scale: int, settings: Settings, *, has_rarer: bool) -
 
 
 def _all_troubles(seed: int, nodes: int, settings: Settings, lasts: float, *, has_rarer: bool) -> tuple[Trouble, ...]:
-    """The usual ones, and rarer ones from dice of their own."""
+    """Return the usual faults, and rarer faults from a separate random generator."""
     usual = _troubles(dice_for(seed, "troubles"), nodes, settings, lasts)
     if not has_rarer:
         return usual
@@ -368,7 +376,7 @@ def _changes(dice: Random, jobs: int, begins_at: int, runs_for: int) -> tuple[Jo
 
 
 def _releases(dice: Random) -> tuple[ZoneRelease, ...]:
-    """In most worlds zone data never changes; in some it does so more often than any government."""
+    """Return the zone data releases: only the first one, or up to three newer ones."""
     count = one_of(dice, (0, 0, 1, 1, 2, 3))
     newer = [
         ZoneRelease(
@@ -380,7 +388,7 @@ def _releases(dice: Random) -> tuple[ZoneRelease, ...]:
 
 
 def _upgrades(dice: Random, releases: int, nodes: int, settings: Settings, lasts: float) -> tuple[Upgrade, ...]:
-    """Each machine is given each release, sooner or later; and now and then somebody puts back an older one."""
+    """Return upgrades of each machine to each release. Some upgrades install another release, even an older one."""
     drawn = []
     for release in range(1, releases):
         begins = dice.random() * lasts * 0.8
@@ -400,7 +408,7 @@ def _bounded_schedule(dice: Random, begins_at: int, runs_for: int) -> JsonObject
 
 
 def _duration(dice: Random, kind: TroubleKind, settings: Settings) -> float:
-    """Half, one and a half, or five times one of the timeouts that it might be mistaken for."""
+    """Return half, one and a half, or five times a random timeout of the settings."""
     timeout = one_of(
         dice,
         (

@@ -1,13 +1,13 @@
-"""The desk of a simulated world: records, the producers that tell of them, and the handlers that work on them.
+"""The record scheduler of a simulated world: records, their producers, and their handlers.
 
-    producers ──► the log ──► a clerk on each node, for the partitions that it has leased ──► handlers
-                                                                                                 │
-    the world's own log of what handlers were given, and how that ended  ◄───────────────────────┘
+    producers ──► the log ──► a record worker on each node, for its leased partitions ──► handlers
+                                                                                             │
+    the world's own log of the handlers' batches, and how each one ended  ◄──────────────────┘
 
-In some worlds each node works at a desk beside its jobs, as a program with `app.records(…)` does: the real clerk, on
-the node's own store, with the node's clock. Its leases run out while the node is frozen or cut off, others take over
-its partitions, and its calls arrive when they are theirs. Producers stand beside the store, as people do; a producer
-that has heard no answer says the same again, with the same key.
+In some worlds, each node also runs a record scheduler, as a program with `app.records(…)` does: the real record worker,
+with the node's store and the node's clock. Its leases expire while the node is frozen or cut off. Other nodes then take
+over its partitions, and its delayed calls arrive after that. Producers write to the store directly, as operators do. A
+producer without an answer repeats its event with the same key.
 """
 
 from __future__ import annotations
@@ -46,52 +46,59 @@ __all__ = ["DESK", "Ending", "Handled", "Office", "RecordsAtWork", "Said", "Simu
 
 DESK: Final = "folio"
 _LONGEST: Final = 7_200.0
-"""Seconds: a lease that nobody gives back runs out, and several cycles come, before a healed world must be done."""
+"""The longest lease, in seconds: it expires, and some cycles follow, before a healed world must finish."""
 _HEALED: Final = 0.01
-"""Seconds that a handler takes when the world heals."""
+"""The duration of a handler when the world heals, in seconds."""
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What a producer says of a record, at a time."""
+    """A producer's event for a record, at a time."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start of the day."""
     kind: str
     record: str
     partition: str
     key: str
     fields: dict[str, int] = {}
     times: int = 1
-    """How often it says so: the answer may have been lost."""
+    """The number of appends. A producer repeats the event after a lost answer."""
 
     def append(self, tx: Transaction) -> None:
-        """Say it."""
+        """Append the event to the log."""
         event = produced(self.kind, self.record, self.fields, self.key)
         answer = ledger.append_events(tx, DESK, self.partition, [event], None)
         assert not isinstance(answer, Refusal), "a record lives in one partition"
 
 
 class SimulatedDesk(msgspec.Struct, frozen=True, kw_only=True):
-    """A desk as a seed has drawn it."""
+    """A record scheduler of a seed."""
 
     settings: DeskSettings
     cycle_every: float
-    """Seconds from one cycle to the next."""
+    """The seconds from one cycle to the next."""
     takes: tuple[float, float]
-    """Seconds that a handler takes, from the least to the most."""
+    """The shortest and the longest duration of a handler, in seconds."""
     fails: float
     """The probability that a handler raises."""
     said: tuple[Said, ...]
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the record scheduler as one line."""
         settings = msgspec.json.encode(self.settings).decode()
         records = len({one.record for one in self.said})
         return f"desk: {records} records, {len(self.said)} events, a cycle every {self.cycle_every:.0f} s, {settings}"
 
 
 def draw_desk(dice: Random, heartbeat: float, begins_at: int, lasts: float) -> SimulatedDesk:
-    """Draw a desk. Its leases last about as long as the others wait for a silent node (`heartbeat` in seconds)."""
+    """Return a random record scheduler. Its leases last about as long as the silence after which a node counts as dead.
+
+    Args:
+        dice: The random generator.
+        heartbeat: The heartbeat interval, in seconds.
+        begins_at: The start of the day.
+        lasts: The length of the day, in seconds.
+    """
     lease_for = min(heartbeat * spread(dice, 0.7, 6.0), _LONGEST)
     high = one_of(dice, (3, 10, 1_000))
     settings = DeskSettings(
@@ -121,7 +128,7 @@ def draw_desk(dice: Random, heartbeat: float, begins_at: int, lasts: float) -> S
 
 
 def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: float) -> list[Said]:
-    """What is said of one record: that it is there, when it is to be called back and verified, that it is done with."""
+    """Return the events of one record: creation, callbacks, a verification, completion."""
     at = dice.random() * lasts * 0.7
 
     def said(kind: str, number: int, after: float, **times: float) -> Said:
@@ -142,16 +149,16 @@ def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: f
 
 
 class Ending(StrEnum):
-    """How a handler ended."""
+    """The end of a handler."""
 
     RETURNED = "returned"
     RAISED = "raised"
     CANCELLED = "cancelled"
-    """Its partition was lost, it took too long, or its node ended."""
+    """The partition was lost, the handler took too long, or the node ended."""
 
 
 class Handled:
-    """A batch that a handler really was given."""
+    """A batch that a handler really received."""
 
     __slots__ = ("attempt", "batch", "began_at", "ending", "partition", "process", "records")
 
@@ -160,11 +167,11 @@ class Handled:
         self.records = tuple((record.id, record.times_queued) for record in batch)
         self.process, self.began_at = process, began_at
         self.ending: Ending | None = None
-        """None: its process died, or it is still at work."""
+        """The end of the handler. None: its process crashed, or it still runs."""
 
 
 class Office:
-    """All handlers of a world, and their log."""
+    """The handlers of a world, and their log."""
 
     def __init__(self, seed: int, desk: SimulatedDesk, clock: StoreClock, history: History) -> None:
         self._seed, self.desk, self._clock, self._history = seed, desk, clock, history
@@ -172,7 +179,7 @@ class Office:
         self.is_healing = False
 
     def at_work(self, store: Store, node: NodeNumber, clock: Clock, log: Any, process: Process) -> RecordsAtWork:
-        """A desk on one node."""
+        """Return the record scheduler of one node."""
 
         async def work(batch: Batch) -> None:
             await self._work(batch, process)
@@ -204,34 +211,34 @@ class Office:
 
 
 class RecordsAtWork:
-    """The desk of one node, from its start to its end."""
+    """The record scheduler of one node, from its start to its end."""
 
     def __init__(self, clerk: Clerk, service: RecordsService, cycle_every: float) -> None:
         self._clerk, self._service, self._cycle_every = clerk, service, cycle_every
         self._end: asyncio.Task[list[str]] | None = None
 
     async def run(self) -> None:
-        """Hold partitions, run a cycle now and then, and hand out batches, until cancelled."""
+        """Hold partitions, run cycles and deliver batches until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._service.run(), name="records")
             group.create_task(self._tick(), name="records ticking")
 
     async def _tick(self) -> None:
-        """The engine's jobs, as far as a desk hears of them."""
+        """Start each cycle at its interval, in place of the engine's jobs."""
         while True:
             await asyncio.sleep(self._cycle_every)
             for cycle in Cycle:
-                with suppress(StoreError):  # an occurrence of the engine would fail
+                with suppress(StoreError):  # a real occurrence would fail
                     await self._clerk.tick(cycle)
 
     def end(self, grace: float) -> asyncio.Task[list[str]]:
-        """Let handlers finish and give partitions back, once."""
+        """Let the handlers finish and release the partitions. Later calls return the same task."""
         if self._end is None:
             self._end = asyncio.get_running_loop().create_task(self._service.end(grace), name="records' end")
         return self._end
 
 
 async def _called(function: Callable[[Any], Any], argument: Any) -> Any:
-    """A function of the program: here there are no threads."""
+    """Call a function of the program, without a thread."""
     answer = function(argument)
     return await answer if inspect.isawaitable(answer) else answer

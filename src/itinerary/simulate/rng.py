@@ -1,8 +1,8 @@
-"""Dice that are thrown for one purpose each.
+"""Random generators, each with a single purpose.
 
-A seed has many dice: for the order of callbacks, for the store's fates, for the jobs, for each task. They do not share
-numbers. So a change in how often one of them is thrown leaves the others as they were, and a failing seed stays close
-to itself while it is being understood.
+A seed has many independent generators: for the order of callbacks, the outcomes of store calls, the jobs, and each
+task. If the code uses one of them more or less often, the others stay the same. So a failed seed changes little while
+an engineer debugs it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 def dice_for(seed: int, *purpose: object) -> Random:
-    """The dice of a seed for a purpose. Text is hashed by `Random` itself, the same on every machine."""
-    return Random(f"{seed}/{'/'.join(map(str, purpose))}")  # noqa: S311 - dice, not secrets
+    """Return the generator of a seed for a purpose. `Random` hashes text the same way on every machine."""
+    return Random(f"{seed}/{'/'.join(map(str, purpose))}")  # noqa: S311 - no secrets
 
 
 def one_of(dice: Random, choices: Sequence[T]) -> T:
-    """One of these."""
+    """Return a random choice."""
     return choices[int(dice.random() * len(choices))]
 
 
 def many_of(dice: Random, choices: Sequence[T], probability: float = 0.5) -> tuple[T, ...]:
-    """Some of these, each with that probability: what swarm testing turns on."""
+    """Return some of the choices, each with the same probability, as in swarm testing."""
     return tuple(choice for choice in choices if dice.random() < probability)
 
 
 def spread(dice: Random, low: float, high: float) -> float:
-    """A number between the two, small ones as likely as large ones: 1 to 10 as often as 10 to 100."""
+    """Return a number between both, uniform on a log scale: 1 to 10 as often as 10 to 100."""
     return float(low * (high / low) ** dice.random())

@@ -1,7 +1,7 @@
-"""What the tasks themselves wrote down: which attempt ran where, from when to when, and how it ended.
+"""The log of the tasks themselves: the process, the start, the end and the outcome of each attempt that really ran.
 
-This is the world's own log and owes nothing to the store or to the nodes. That a run happened once, not before its
-instant, not beside another of its job, is read from here; what the store says is then compared with it.
+This log is the world's own, independent of the store and the nodes. The checker uses it to check that an attempt ran
+once, not before its instant, and not in parallel with another run of its job. Then it compares the log with the store.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["Ending", "Run", "RunLog"]
 
 
 class Ending(StrEnum):
-    """How a run really ended."""
+    """The real end of a run."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
-    """It was asked to end, and did."""
+    """The run ended after a stop request."""
     DIED = "died"
-    """Its process crashed."""
+    """The process crashed."""
 
 
 class Run:
-    """One attempt that really began."""
+    """An attempt that really started."""
 
     __slots__ = (
         "allowed_at",
@@ -51,19 +51,19 @@ class Run:
         self.key = key
         self.process = process
         self.began_at = began_at
-        """By the store's clock, like the others."""
+        """The start, by the store clock, like all times here."""
         self.allowed_at = began_at
-        """When the write was committed that allowed it: a little before it began, and it may be lost by then."""
+        """The time of the commit that allowed the attempt. The node may lose the occurrence before `began_at`."""
         self.ended_at: int | None = None
         self.ending: Ending | None = None
         self.asked_at: int | None = None
-        """When its node asked it to end: on time or not, it is stored as having been stopped."""
+        """The time of the node's stop request. The attempt is then stored as stopped, whenever it ends."""
         self.given_up_at: int | None = None
-        """When its node gave up on it: it goes on, and counts for nothing."""
+        """The time when the node gave up the attempt. The attempt continues, but does not count."""
 
     @property
     def name(self) -> str:
-        """What people are told of it by."""
+        """The name of the run in messages."""
         ref, place, number = self.attempt
         return f"{self.job}:{self.key.instant // 1_000_000} (occurrence {ref}) task {place} attempt {number}"
 
@@ -72,21 +72,21 @@ class Run:
 
 
 class RunLog:
-    """All runs of a world, in the order in which they began."""
+    """The runs of a world, in the order of their starts."""
 
     def __init__(self, hear: Callable[[Run], None] = lambda _: None) -> None:
         self._hear = hear
-        """Told of each run as it begins."""
+        """Called with each run at its start."""
         self.runs: list[Run] = []
         self.by_attempt: dict[AttemptKey, list[Run]] = {}
 
     def begin(self, run: Run) -> None:
-        """A task has begun."""
+        """Add a run that has started."""
         self.runs.append(run)
         self.by_attempt.setdefault(run.attempt, []).append(run)
         self._hear(run)
 
     def end(self, run: Run, at: int, ending: Ending) -> None:
-        """A task is over."""
+        """Record the end of a run."""
         assert run.ending is None, f"{run} ends once"
         run.ended_at, run.ending = at, ending

@@ -1,7 +1,7 @@
-"""Living through one seed as somebody has asked for it: in this process, or in another one.
+"""The simulation of one seed, in this process or in another one.
 
-What is asked for goes from process to process, so it says everything by name; and what comes back is text, since a
-history is long and nobody wants it but for the seed that failed.
+An `Order` is sent to other processes, so it has the names of objects instead of the objects. The result is text, since
+a history is long and only the history of a failed seed is of interest.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from itinerary.simulate.world import run_seed
 __all__ = ["Lived", "Order", "live"]
 
 _SHOWN: Final = 5
-"""Violations that are printed of a failing seed."""
+"""The number of violations to print for a failed seed."""
 
 
 class Order(NamedTuple):
-    """How seeds are to be lived through."""
+    """The parameters of a simulation."""
 
     life: str
-    """The node, `package.module:thing`."""
+    """The function that creates a node, as `package.module:name`."""
     mutant: str | None = None
-    """A fault that is put into the program, named like that."""
+    """A bug to inject into the program, as `package.module:name`."""
     nodes: Sequence[int] | None = None
-    """How many, in turn: of (3, 4, 5), seed 0 has three nodes, seed 1 four. None: what the seed has drawn."""
+    """The numbers of nodes, in turn: with (3, 4, 5), seed 0 has three nodes, seed 1 four. None: the seed selects it."""
     hours: int | None = None
     with_history: bool = False
     is_changing: bool = True
-    """People change jobs."""
+    """True if operators change jobs and zone data changes."""
 
 
 class Lived(NamedTuple):
-    """What became of a seed."""
+    """The result of a seed."""
 
     text: str
-    """What there is to say about it."""
+    """The text to print."""
     is_fine: bool
-    happened: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
-    """How often which of the rarer faults has struck."""
+    happened: dict[str, int] = {}  # noqa: RUF012 - never changed
+    """The number of times that each of the rarer faults occurred."""
 
 
 def live(order: Order, seed: int) -> Lived:
-    """One seed."""
+    """Simulate one seed."""
     new_life: NewLife = _named(order.life)
     mutant: Callable[[], AbstractContextManager[None]] = nullcontext if order.mutant is None else _named(order.mutant)
     runs_for = DAY if order.hours is None else order.hours * 3600 * SECOND
@@ -64,6 +64,6 @@ def live(order: Order, seed: int) -> Lived:
 
 
 def _named(name: str) -> Any:
-    """Something by its name, `package.module:thing`."""
+    """Import an object by its name, `package.module:name`."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -1,15 +1,15 @@
-"""A store as one simulated process sees it: over a network that is slow, loses calls, and loses answers.
+"""The view of the store from one simulated process: over a network that is slow, loses calls, and loses answers.
 
-    a process ──► SimulatedStore ──► SimulatedEngine ── fate ──► Backend (the one database)
+    a process ──► SimulatedStore ──► SimulatedEngine ── fate ──► Backend (the only database)
                                           ◄── fate ──
 
-The rules of the ledger run as they are; what is simulated is the way there and back. A call, once made, is no longer
-its process's: it arrives and is committed while the process is frozen, and may be committed after it has crashed. Its
-answer waits for the process, or for nobody.
+The rules of the ledger are real; only the way to the database and back is simulated. After a process has sent a call,
+the call is independent of the process: it arrives and is committed while the process is frozen, and may be committed
+after a crash. A frozen process receives the answer after its thaw. A crashed process never receives it.
 
-Some kinds of trouble last longer than a call. In an *outage* nothing arrives from anybody. While a process is *cut off*
-nothing arrives from it, and the others notice nothing. While one of its connections is *stuck*, calls of one kind are
-never answered, and the others are. On a *full disk* reads work, and every write is refused.
+Some faults last longer than a call. In an *outage*, no call arrives. If a process is *cut off*, only its own calls do
+not arrive. If one of its connections is *stuck*, calls of one kind are never answered, but its other calls are. On a
+*full disk*, reads work, and every write is refused.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from itinerary.stores.store import EngineStore
 __all__ = ["Appending", "Network", "SimulatedEngine", "SimulatedStore", "Writing"]
 
 _REQUEST: Final[ContextVar[object]] = ContextVar("_REQUEST", default=None)
-"""What the store is being asked for, for the one who watches the commits."""
+"""The current request to the store, for the commit checker."""
 _LANE: Final[ContextVar[Lane | None]] = ContextVar("_LANE", default=None)
-"""The kind of the call that is being made."""
+"""The kind of the current call."""
 
 
 class Writing:
-    """Changes that an owner asks to have written: the witness compares them with the rows that they were written to."""
+    """An owner's request to write changes. The commit checker compares them with the changed rows."""
 
     __slots__ = ("changes", "owner")
 
@@ -55,7 +55,7 @@ class Writing:
 
 
 class Appending:
-    """Events that a scheduler of records asks to have appended, under a lease."""
+    """A record scheduler's request to append events under a lease."""
 
     __slots__ = ("lease", "stream")
 
@@ -64,15 +64,15 @@ class Appending:
 
 
 class Taking:
-    """Occurrences that a node wants to take from others."""
+    """A node's request to take over occurrences."""
 
     def is_refused(self, answers: Sequence[Written | Refused]) -> bool:
-        """True if an owner turned out to be alive."""
+        """True if an owner is still alive."""
         return any(isinstance(answer, Refused) and answer.why is Refusal.ALIVE for answer in answers)
 
 
 class Network:
-    """What lies between all processes and the one database."""
+    """The network between all processes and the database."""
 
     def __init__(self, backend: Backend, fates: Fates, history: History, disturbances: Disturbances) -> None:
         self.backend = backend
@@ -80,29 +80,29 @@ class Network:
         self.history = history
         self.disturbances = disturbances
         self.is_down = False
-        """An outage: the database answers nobody."""
+        """True in an outage: the database answers no call."""
         self.cut_off: dict[Process, None] = {}
-        """Processes that do not reach it."""
+        """Processes whose calls do not arrive."""
         self.stuck: dict[Process, Lane] = {}
-        """Processes with a connection that hangs: calls of this kind are never answered."""
+        """Processes with a hanging connection, and the kind of calls that are never answered."""
         self.is_full = False
-        """The disk is full: the database refuses every write."""
+        """True if the disk is full: the database refuses every write."""
         self.ambushes: dict[Process, Callable[[], None]] = {}
-        """What happens to a process while its next call is under way."""
+        """Faults that occur during the next call of a process."""
         self.countdowns: dict[Process, tuple[int, Callable[[], None]]] = {}
-        """What happens to a process when it has made so many calls."""
+        """Faults that occur after a number of calls of a process."""
         self.happened: Counter[str] = Counter()
-        """How often which fault has struck."""
+        """The number of times that each fault occurred."""
         self.context = outside()
-        """The world's own: what is under way belongs to no process."""
+        """The context of calls on the network, which belong to no process."""
 
     def reaches(self, process: Process) -> bool:
-        """Whether a call of this process arrives, at this moment."""
+        """True if a call of this process arrives at this moment."""
         return not self.is_down and process not in self.cut_off
 
 
 class _Call:
-    """One call, under way."""
+    """A call in progress."""
 
     __slots__ = ("answer", "fate", "is_read", "loop", "network", "process", "request", "work")
 
@@ -119,7 +119,7 @@ class _Call:
         self.answer: asyncio.Future[Any] = self.loop.create_future()
 
     def send(self) -> None:
-        """Set it on its way."""
+        """Send the call."""
         fortune, arrives_after, answered_after = self.fate
         if fortune is Fortune.UNANSWERED:
             self._hang(arrives_after, answered_after)
@@ -137,7 +137,7 @@ class _Call:
         self._later(arrives_after, self._arrive)
 
     def _hang(self, arrives_after: float, deadline: float) -> None:
-        """Be never answered. Nobody knows that but the caller's deadline."""
+        """Never answer the call. Only the caller's deadline ends it."""
         now = self.network.backend.clock()
         self.network.disturbances.note(now, now + microseconds(deadline), self.process)
         self.network.happened[Fortune.UNANSWERED] += 1
@@ -147,7 +147,7 @@ class _Call:
             self._later(arrives_after, self._arrive)
 
     def _be_struck(self, takes: float) -> None:
-        """Let what lies in wait for the process happen while this call is under way."""
+        """Schedule the faults that wait for a call of this process."""
         network, process = self.network, self.process
         if process in network.ambushes:
             strike = network.ambushes.pop(process)
@@ -163,7 +163,7 @@ class _Call:
         self.loop.call_later(delay, act, *args, context=self.network.context)
 
     def _arrive(self) -> None:
-        """The call is at the store: it is committed, or not, and the answer sets out."""
+        """Commit or refuse the call at the store, and send the answer."""
         fortune, _, answered_after = self.fate
         network = self.network
         if self.process.state is ProcessState.CRASHED and not network.fates.still_commits():
@@ -172,7 +172,7 @@ class _Call:
         if not network.reaches(self.process):
             patience, now = network.fates.weather.patience, network.backend.clock()
             network.disturbances.note(now, now + microseconds(patience), self.process)
-            self._later(patience, self._away)  # the store may be back long before, and the caller waits
+            self._later(patience, self._away)  # the caller waits, even if the outage ends earlier
             return
         if network.is_full and not self.is_read:
             network.happened["write refused"] += 1
@@ -183,7 +183,7 @@ class _Call:
             result = network.backend.commit(self.work, self.process, self.request)
             if fortune is Fortune.REPEATED:
                 result = network.backend.commit(self.work, self.process, self.request)
-        except StoreError as error:  # an answer like any other: it was understood, and cannot be done
+        except StoreError as error:  # a normal answer: the store received the call and cannot execute it
             self._later(answered_after, self._failed, error)
             return
         if isinstance(self.request, Taking) and self.request.is_refused(result):
@@ -215,7 +215,7 @@ class _Call:
 
 
 class SimulatedEngine(Engine):
-    """The one database, as one process reaches it."""
+    """The connection of one process to the database."""
 
     def __init__(self, network: Network, process: Process) -> None:
         self._network = network
@@ -226,10 +226,10 @@ class SimulatedEngine(Engine):
         return "memory:"
 
     async def open(self) -> None:
-        """Nothing to do: the database is there."""
+        """Do nothing: the database is always open."""
 
     async def close(self) -> None:
-        """Nothing to do: the database stays."""
+        """Do nothing: the database stays open."""
 
     async def write(self, work: Work[T]) -> T:
         return await self._call(work, is_read=False)
@@ -248,7 +248,7 @@ class SimulatedEngine(Engine):
 
     @asynccontextmanager
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Wake up when a commit has told of something, a little later."""
+        """Wake the caller a short time after each commit with a notification."""
         network, process, loop, rung = self._network, self._process, asyncio.get_running_loop(), asyncio.Event()
 
         def ring() -> None:
@@ -269,8 +269,10 @@ class SimulatedEngine(Engine):
 
 @contextmanager
 def _said(variable: ContextVar[Any], value: object) -> Iterator[None]:
-    """Let a call say something about itself. What was said before is put back by its value: a coroutine that is thrown
-    away when the simulation is over ends in another context, where a token would not be known."""
+    """Set a context variable during a call, and restore the previous value afterwards.
+
+    A token cannot restore it: coroutines that are closed at the end of the simulation end in another context.
+    """
     before = variable.get()
     variable.set(value)
     try:
@@ -280,7 +282,7 @@ def _said(variable: ContextVar[Any], value: object) -> Iterator[None]:
 
 
 def _on_lane(lane: Lane, name: str) -> Any:
-    """A method of the store, whose calls are of that kind. It is looked up when it is called: a mutant may be there."""
+    """Return a store method with a kind of calls. Each call looks it up again, since a mutant may replace it."""
 
     async def call(self: SimulatedStore, *args: Any, **options: Any) -> Any:
         with _said(_LANE, lane):
@@ -290,14 +292,14 @@ def _on_lane(lane: Lane, name: str) -> Any:
 
 
 class SimulatedStore(EngineStore):
-    """A `ports.Store` over that engine, which tells the witness what it is asked to write.
+    """A `ports.Store` on the simulated engine, which passes write requests to the commit checker.
 
-    A caller whose write failed waits before it asks again (see `runtime.store_retry`), so what ends in that time is
-    written late. That is no violation.
+    A caller waits after a failed write before its retry (see `runtime.store_retry`). An attempt that ends in that time
+    is written late, which is no violation.
     """
 
     def __init__(self, network: Network, process: Process, longest_wait: int) -> None:
-        """`longest_wait`, in microseconds, is how long a node waits at most before it asks again."""
+        """Create a store. `longest_wait` is a node's longest wait before a retry, in microseconds."""
         super().__init__(SimulatedEngine(network, process))
         self._network, self._process, self._longest_wait = network, process, longest_wait
         self._wait = microseconds(FIRST_WAIT)

@@ -1,14 +1,14 @@
-"""The executor of a simulated process: tasks that take virtual time, fail, hang, and do not listen.
+"""The executor of a simulated process: tasks that take virtual time, fail, hang, and ignore stop requests.
 
-What an attempt will do is decided by its name and the seed, never by when or where it runs: the same attempt would do
-the same on another node. It writes into the world's log as it begins and ends, so what really ran is known without
-asking anybody who could be wrong.
+The attempt's name and the seed determine its behaviour, not the time or the node: the same attempt does the same on
+another node. Each attempt writes its start and its end to the world's log. So the checker knows which attempts really
+ran, without the nodes or the store.
 
-A task lives in its process. It stands still while that is frozen, and dies with it. One that is deaf goes on after it
-has been asked to end, and even after it has been given up; whatever it does then counts for nothing.
+A task lives in its process: it stops while the process is frozen, and ends when the process crashes. A task with
+`is_deaf` continues after a stop request, and even after its node has given it up. Its result does not count then.
 
-A task runs in a thread of its own: it goes on while the node's event loop is held up, and its report waits until the
-loop runs again. A task with a huge result holds up the loop itself, for as long as its report takes to be read.
+A task runs in its own thread, so it continues while the node's event loop is held up. Its report waits until the loop
+runs again. A task with a huge result holds up the loop itself while the loop reads the report.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ __all__ = ["Behaviour", "Manners", "SimulatedExecutor", "result_of"]
 
 
 class Behaviour(msgspec.Struct, frozen=True):
-    """What one attempt will do."""
+    """The behaviour of one attempt."""
 
     takes: float
-    """Seconds."""
+    """The duration in seconds."""
     fails: bool = False
     hangs: bool = False
-    """It never ends by itself."""
+    """True if the attempt never ends by itself."""
     is_deaf: bool = False
-    """It does not end when it is asked to."""
+    """True if the attempt ignores stop requests."""
     ends_after: float = 0.0
-    """Seconds from being asked to end to the end."""
+    """Seconds from a stop request to the end."""
     holds_up_for: float = 0.0
-    """Seconds that the loop of its node needs for its report, since its result is huge."""
+    """Seconds that the node's loop needs to read the report, if the result is huge."""
     called_after: float = 0.0
-    """Seconds for which it waits in the queue of its executor before its function is called."""
+    """Seconds in the executor's queue before the function is called."""
 
 
 class Manners(Protocol):
-    """Who knows how tasks behave."""
+    """The source of the behaviour of tasks."""
 
     def behaviour(self, assignment: Assignment) -> Behaviour:
-        """What this attempt will do, wherever it runs."""
+        """Return the behaviour of an attempt, the same on every node."""
 
 
 class _Work:
-    """An attempt that runs here."""
+    """An attempt in this executor."""
 
     __slots__ = ("behaviour", "is_over", "run", "timer", "was_called")
 
@@ -64,11 +64,11 @@ class _Work:
         self.was_called = False
         self.timer: asyncio.TimerHandle | None = None
         self.is_over = False
-        """It has been reported; it may still be going on, if it was given up."""
+        """True if the end is reported. An attempt that was given up may still run."""
 
 
 class SimulatedExecutor:
-    """A `ports.Executor`. Everything in it happens on the virtual loop, in the process that owns it."""
+    """A `ports.Executor` that runs on the virtual loop, in its process."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class SimulatedExecutor:
         history: History,
         hold_up: Callable[[Process, float], None] = lambda _process, _seconds: None,
     ) -> None:
-        """`hold_up` stops the event loop of a process for so many seconds."""
+        """Create an executor. `hold_up` stops the event loop of a process for some seconds."""
         self._process = process
         self._manners = manners
         self._log = log
@@ -115,7 +115,7 @@ class SimulatedExecutor:
                 self._call(work)
 
     def _call(self, work: _Work) -> None:
-        """Call its function: from now on it really runs."""
+        """Call the function of the task. From now on, the attempt really runs."""
         work.was_called = True
         work.run.began_at = work.run.allowed_at = self._clock()
         self._log.begin(work.run)
@@ -126,7 +126,7 @@ class SimulatedExecutor:
             work.timer = loop.call_later(work.behaviour.takes, self._finish, work, context=self._context)
 
     def _take_back(self, work: _Work) -> None:
-        """Take it out of the queue: its function is never called."""
+        """Remove an attempt from the queue. Its function is never called."""
         assert work.timer is not None, "it is in the queue"
         work.timer.cancel()
         del self._works[work.run.attempt]
@@ -184,16 +184,16 @@ class SimulatedExecutor:
             self._tell(work, outcome)
 
     def _tell(self, work: _Work, outcome: Outcome) -> None:
-        """Report it in a turn of its own: nobody is told anything in the middle of asking for it."""
+        """Report an end in a separate callback, never inside the call that caused it."""
         assert self._report is not None, "an executor is opened before it is used"
         with in_process(self._process):
-            if self._process.state is ProcessState.HELD_UP:  # a thread reports at once, and the loop hears of it later
+            if self._process.state is ProcessState.HELD_UP:  # a thread reports at once; the loop reads it later
                 self._report([Ended(work.run.attempt, outcome)])
             else:
                 asyncio.get_running_loop().call_soon(self._report, [Ended(work.run.attempt, outcome)])
 
     def _die(self) -> None:
-        """The process has crashed, and its tasks with it."""
+        """End all attempts because the process has crashed."""
         works, self._works = self._works, {}
         for work in works.values():
             if not work.was_called:
@@ -206,5 +206,5 @@ class SimulatedExecutor:
 
 
 def result_of(attempt: AttemptKey) -> str:
-    """What an attempt returns when it succeeds: its own name, so that one can tell whose result is in a row."""
+    """Return the result of a successful attempt: its own name, so a row shows which attempt's result it has."""
     return f'"{attempt.ref}/{attempt.place}/{attempt.number}"'

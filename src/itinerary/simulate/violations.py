@@ -1,7 +1,7 @@
-"""What a checker has found, in sentences that a person can follow to the row and the moment.
+"""The violations that the checkers find, as sentences that name the row and the time.
 
-`Rule` is the list of everything that is checked. A mutant of the program must break one of them, or the checker proves
-nothing by being content.
+`Rule` lists everything that is checked. A mutant of the program must break a rule; otherwise a run without violations
+proves nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEPT_MAX: Final = 100
 
 
 class Rule(StrEnum):
-    """What must be so."""
+    """A rule that every world must follow."""
 
     # at every commit (see `commit_checker`)
     ONE_ROW = Check.ONE_ROW.value
@@ -42,13 +42,13 @@ class Rule(StrEnum):
     ONE_START = "an attempt starts at most once"
     LEASE = "a partition passes to another only when its lease has run out or was given back, under a higher fence"
     STALE_APPEND = "nothing is appended under a lease that the partition does not have any more"
-    # in the end, of any store (see `itinerary.audit`)
+    # at the end, for any store (see `itinerary.audit`)
     OWED = Check.OWED.value
     TRAIL = Check.TRAIL.value
     INDEXES = Check.INDEXES.value
     HELD = Check.HELD.value
     LINE = Check.LINE.value
-    # in the end, of a world of which everything is known (see `checker`)
+    # at the end, for a world with known events (see `checker`)
     SETTLED = "everything is final, and everything held is given back"
     RESULTS = "rows say what the tasks did"
     BESIDE = "no two runs of one job really overlap, unless it allows that"
@@ -64,11 +64,11 @@ class Rule(StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Something that must be so, and is not."""
+    """A broken rule."""
 
     rule: Rule
     at: int | None
-    """When, by the store's clock, if it has a time."""
+    """The time by the store clock, or None."""
     message: str
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Violations:
-    """A list of them, the first hundred; the rest is counted."""
+    """The first hundred violations, and the number of all."""
 
     def __init__(self) -> None:
         self.found: list[Violation] = []
@@ -87,12 +87,12 @@ class Violations:
         return self.count > 0
 
     def add(self, rule: Rule, message: str, at: int | None = None) -> None:
-        """One more."""
+        """Add a violation."""
         self.count += 1
         if len(self.found) < _KEPT_MAX:
             self.found.append(Violation(rule, at, message))
 
     def rules(self) -> list[Rule]:
-        """Which rules are broken, in the order of the list."""
+        """Return the broken rules, in the order of `Rule`."""
         broken = {violation.rule for violation in self.found}
         return [rule for rule in Rule if rule in broken]

@@ -1,11 +1,11 @@
-"""A whole world: a database, a network, some machines with a node on each, and a day of weather.
+"""A whole world: a database, a network, some machines with a node on each, and a day with faults.
 
-    prepare     the store is made, the jobs are registered
-    the day     nodes run; calls fail, processes crash and freeze, clocks jump, the store is away, as the seed has it
-    heal        the weather is fine, every machine is up; what is left over is finished
-    check       the checker looks at the store and at what the tasks wrote, and the nodes are asked to end
+    prepare     create the store, register the jobs
+    the day     nodes run; calls fail, processes crash and freeze, clocks jump, outages happen, as the seed determines
+    heal        all faults end, every machine is up, and the nodes finish the remaining work
+    check       check the store and the log of the tasks, and shut down the nodes
 
-Schedules end with the day, so there is an end to what can be owed.
+Schedules end with the day, so the number of expected instants is limited.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEE
 __all__ = ["Outcome", "World", "run_seed"]
 
 _HEAL_FOR: Final = 12 * 3600.0
-"""Seconds that a world has to finish everything, once all is well."""
+"""Seconds that a world has to finish all work after the faults have ended."""
 _NAMES: Final = "abcdefgh"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a seed."""
+    """The result of a seed."""
 
     seed: int
     violations: tuple[Violation, ...]
     count: int
-    """How many violations there were; only the first ones are kept."""
+    """The number of all violations. Only the first ones are kept."""
     occurrences: int
     runs: int
     commits: int
     history: tuple[str, ...]
     happened: dict[str, int] = {}
-    """How often which of the rarer faults has struck."""
+    """The number of times that each of the rarer faults occurred."""
 
     @property
     def is_fine(self) -> bool:
@@ -83,7 +83,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class World:
-    """One seed."""
+    """The world of one seed."""
 
     def __init__(self, options: Options, new_life: NewLife) -> None:
         self.options = options
@@ -93,7 +93,7 @@ class World:
         self.violations = Violations()
         self.disturbances = Disturbances()
         self.backend = Backend(self.clock)
-        # An observer's clock may jump by up to half a timeout, and that goes unnoticed: so half of one is enough here.
+        # A node cannot detect a jump of its clock by up to half a timeout. So half a timeout of silence is enough here.
         silence_min = options.settings.node_heartbeat_interval * MISSES_MAX // 2
         self.zone_data = [ZoneData(release.name, release.zone) for release in options.releases]
         self.witness = Witness(
@@ -154,10 +154,10 @@ class World:
         self.machines = self._troubles.machines = [Machine(_NAMES[one], ground) for one in range(options.nodes)]
         self._tasks = {(job.name, task.name): task for job in options.jobs for task in job.tasks}
 
-    # -- how tasks behave --------------------------------------------------------------------------------------------
+    # -- behaviour of tasks ------------------------------------------------------------------------------------------
 
     def behaviour(self, assignment: Assignment) -> Behaviour:
-        """What an attempt does: the same wherever it runs. When the world heals, everything is quick and goes well."""
+        """Return the behaviour of an attempt, the same on every node. In a healing world, it succeeds quickly."""
         facts = assignment.facts
         task = self._tasks.get((facts.job, facts.task))
         if self.is_healing or task is None:
@@ -165,12 +165,12 @@ class World:
         purpose = (facts.job, facts.key.instant, facts.key.kind, facts.key.request, facts.task, facts.attempt)
         return task.behaviour(dice_for(self.options.seed, *purpose))
 
-    # -- the whole of it ---------------------------------------------------------------------------------------------
+    # -- the simulation ----------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Live through it."""
+        """Simulate the world and return the result."""
         collects = gc.isenabled()
-        gc.disable()  # when garbage is found must not be part of a history
+        gc.disable()  # the time of a garbage collection must not affect the history
         self.loop.set_exception_handler(self._hear)
         try:
             self.loop.run_until_complete(self._day())
@@ -218,7 +218,7 @@ class World:
         await self._shut_down()
 
     async def _prepare(self) -> int:
-        """Make the store and register the jobs; returns from when on they count."""
+        """Create the store and register the jobs. Return the time from which their instants are expected."""
         store = EngineStore(self.backend)
         await store.open()
         entries = [
@@ -243,7 +243,7 @@ class World:
         return owed_from
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """asyncio has something to say: an exception that nobody looked at, a callback that raised."""
+        """Add a violation for an error that asyncio reports: an unhandled exception, or a failed callback."""
         del loop
         error = context.get("exception")
         self.violations.add(Rule.QUIET, f"{context.get('message')}: {error!r}", self.clock())
@@ -251,7 +251,7 @@ class World:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def _change(self, change: JobChange) -> None:
-        """People change a job. What they do is done by the end of the day."""
+        """Let operators pause or update a job."""
         job = self.options.jobs[change.job]
         ends_at = self.options.begins_at + self.options.runs_for
         if change.kind is ChangeKind.UPDATE:
@@ -261,12 +261,12 @@ class World:
             self.loop.call_later(change.lasts, self._people.resume, job.name)
 
     def _say(self, said: Said) -> None:
-        """A producer tells of a record, and says so again if it has heard no answer."""
+        """Append a producer's event, and repeat it if the answer was lost."""
         for _ in range(said.times):
             self.backend.commit(said.append)
 
     def _upgrade(self, upgrade: Upgrade) -> None:
-        """A machine gets other zone data, and its node is started again with it."""
+        """Install other zone data on a machine, and restart its node."""
         if self.is_healing:
             return
         machine = self.machines[upgrade.node]
@@ -275,11 +275,13 @@ class World:
         if machine.process is not None and machine.process.state is ProcessState.RUNNING:
             machine.ask_to_end(upgrade.lasts)
 
-    # -- and how it ends ---------------------------------------------------------------------------------------------
+    # -- the end of the day ------------------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
-        """Everything is well from now on. Wait until everything is done, or the time for that is up: what began before
-        takes as long as it takes."""
+        """End all faults, and wait until all work is finished or the time limit is reached.
+
+        Attempts that started before keep their durations, so the limit includes the longest one.
+        """
         self.history.note("world", "heals")
         self.is_healing = True
         if self._office is not None:
@@ -313,7 +315,7 @@ class World:
         checks.check(prompt_within=round(self.options.weather.latency * 4 * SECOND) + SECOND // 100)
 
     async def _shut_down(self) -> None:
-        """Ask every node to end, and see that it does."""
+        """Shut down every node, and check that it ends."""
         for machine in self.machines:
             machine.is_up = False
             machine.ask_to_end()
@@ -325,5 +327,5 @@ class World:
 
 
 def run_seed(options: Options, new_life: NewLife) -> Outcome:
-    """Live through one seed."""
+    """Simulate one seed and return the result."""
     return World(options, new_life).run()

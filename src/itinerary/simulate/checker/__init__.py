@@ -1,12 +1,14 @@
-"""The checker: what must be so when a day is over, everybody has had the time to finish, and nothing is left to do.
+"""The checker: the rules for the end of a day, when all nodes have had time to finish all work.
 
-    auditing    what `itinerary audit` looks at in any store: instants, trails, indexes, what is held, lines
-    settled     everything is final, and everything held is given back
-    runs        what the tasks wrote themselves, against the rows and the rules
-    matching    starts against what was due, by time alone
-    records     the log, leases, and what handlers were given
+    audit           the checks of `itinerary audit` for any store: instants, trails, indexes, slots and limits, queues
+    final_checks    every occurrence is final, and every overlap slot and limit share is released
+    runs            the log of the tasks, compared with the rows and the rules
+    shutdowns       the effects of graceful shutdowns, compared with `on_shutdown`
+    match           starts compared with due instants, by time alone
+    records         the log of records, leases, and the batches of the handlers
+    snapshot        the rows of a store at one moment
 
-What holds at every single commit is looked at while it happens: see `commit_checker`.
+`commit_checker` checks the rules that hold at every commit.
 """
 
 from itinerary.simulate.checker.audit import check_store

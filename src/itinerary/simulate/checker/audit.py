@@ -1,7 +1,7 @@
-"""The audit of a simulated world: what `itinerary audit` runs on any store, and whether it expects the right instants.
+"""The audit of a simulated world: the same as `itinerary audit` for any store, and a check of its expected instants.
 
-What was expected is read off the timeline, by the audit as by the nodes. Here it is compared with what the schedules of
-the jobs say themselves: by a path of its own, so that a mistake in the timeline cannot hide what it lost.
+The audit and the nodes read the expected instants from the timeline. This check compares them with the jobs' schedules
+directly, so an error in the timeline cannot hide a lost instant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ __all__ = ["check_store"]
 async def check_store(
     store: Store, owed: Mapping[JobNumber, Sequence[int]], start: int, end: int, violations: Violations
 ) -> None:
-    """`owed` are the instants of each job in `[start, end)`: no other ones are expected, and all are decided."""
+    """Check that the timeline expects exactly the right instants, and that all are decided.
+
+    Args:
+        store: The store to check.
+        owed: The instants of each job in `[start, end)`, from its schedules.
+        start: The start of the day.
+        end: The end of the day.
+        violations: Receives the violations.
+    """
     expected: dict[JobNumber, list[int]] = {job: [] for job in owed}
     for due in (await read_timeline(store.read)).expected(start, end):
         expected.setdefault(due.job, []).append(due.instant)
@@ -28,6 +36,6 @@ async def check_store(
         for instant in sorted(set(instants).symmetric_difference(owed.get(job, ()))):
             who = "the timeline expects it" if instant in instants else "its schedule has it"
             violations.add(Rule.OWED, f"job {job}, instant {instant}: only {who}", instant)
-    # Everybody has had the time to decide everything: what the watermark has not come to is lost as well.
+    # All nodes have had time to decide every instant, so instants after the watermark count as lost too.
     for finding in (await audit_window(store, start, end)).findings:
         violations.add(Rule(finding.check), str(finding), finding.instant)

@@ -1,4 +1,4 @@
-"""What is so when everything has been done, and everybody has had the time to do it."""
+"""The rules for a world in which all work is finished."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["check_settled"]
 
 
 def check_settled(snapshot: Snapshot, violations: Violations) -> None:
-    """All is final, nothing is held, nobody has mail."""
+    """Check that every occurrence is final, no slot or share is held, and no present node has unread mail."""
     for row in snapshot.occurrences.values():
         if row.status not in FINAL:
             violations.add(Rule.SETTLED, f"{snapshot.named(row)} is still {row.status} (owner {row.owner})")

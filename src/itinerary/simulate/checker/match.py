@@ -1,7 +1,7 @@
-"""Starts matched with what was due, earliest deadline first, without looking at any name.
+"""Matching of starts with due instants, earliest deadline first, without the keys of rows.
 
-The key of a row says which instant it stands for, and the audit goes by that. This is the other way to the same answer,
-and must agree: a row that carries the wrong name is caught by it.
+The audit uses the key of a row, which names the row's instant. This check finds the same answer in another way, so it
+detects a row with a wrong key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ __all__ = ["match"]
 def match(due: Sequence[tuple[int, int]], started: Sequence[int]) -> tuple[list[int | None], list[int]]:
     """Match starts with windows `(from, until)`, earliest deadline first.
 
-    Returns, for each window, the number of its start or None, and the starts that no window is open for. If any
-    matching serves all windows, this one does.
+    If any matching serves all windows, this one does.
+
+    Returns:
+        For each window, the index of its start or None; and the indexes of the starts without an open window.
     """
     order = sorted(range(len(due)), key=lambda number: due[number][0])
     served: list[int | None] = [None] * len(due)

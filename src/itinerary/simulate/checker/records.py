@@ -1,10 +1,11 @@
-"""Records: what must be so at every commit, and in the end, of the log, of leases, and of what handlers were given.
+"""The rules for records at every commit and at the end: the log, the leases, and the batches of the handlers.
 
-At each commit: a lease changes hands only when it is free or has run out, and under a higher fence; a scheduler's
-events are appended under the lease that the partition has then; events are numbered without gaps, and never change.
+At each commit: a lease gets a new holder only if it is free or has expired, and with a higher fence. A record scheduler
+appends events only under the partition's current lease. Events are numbered without gaps, and never change.
 
-In the end: what producers said stands in the log once; each record was queued as often as it was to be, each batch was
-acknowledged, and each verification has a result. Handlers were given what the log says was picked up, each time once.
+At the end: the log has each producer's event once. Each record was queued the right number of times, each batch was
+acknowledged, and each verification has a result. Handlers received exactly the batches that the log has as picked up,
+each attempt once.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ __all__ = ["LogWitness", "check_records", "is_done"]
 
 
 class LogWitness:
-    """Looks at every commit."""
+    """A checker of every commit to the log of records."""
 
     def __init__(self, backend: Backend, violations: Violations) -> None:
         self._backend, self._violations = backend, violations
         self._last: defaultdict[str, int] = defaultdict(int)
 
     def see(self, commit: Commit) -> None:
-        """Look at what was committed just now."""
+        """Check a commit directly after it is made."""
         for before, after in commit.changed(PARTITIONS):
             self._lease(commit.at, before, after)
         appended = commit.changed(EVENTS)
@@ -86,7 +87,7 @@ class LogWitness:
 
 
 class _Log:
-    """What the log says, by kind."""
+    """The events of the log, by kind."""
 
     def __init__(self, rows: Iterable[EventRow]) -> None:
         self.said: Counter[tuple[str, str, str | None]] = Counter()
@@ -109,14 +110,14 @@ class _Log:
                 case VerificationCompleted(check_time):
                     self.verified.add((row.record, check_time))
                 case VerificationTriggered():
-                    pass  # it was on its way to its handler
+                    pass  # the verification is in progress
                 case _:
                     self.said[row.kind, row.record, row.data] += 1
                     if row.kind == "RecordCompleted":
                         self.completed.add(row.record)
 
     def missing(self, said: Sequence[Said]) -> list[str]:
-        """What has not been done yet, of all that is to be done."""
+        """Return a message for each unfinished record, verification or batch."""
         found: list[str] = []
         callbacks = Counter(one.record for one in said if one.kind == "CallbackScheduled")
         for one in said:
@@ -144,7 +145,7 @@ def is_done(backend: Backend, said: Sequence[Said]) -> bool:
 
 
 def check_records(backend: Backend, said: Sequence[Said], handled: Sequence[Handled], violations: Violations) -> None:
-    """Compare the log with what producers said, and with what handlers were given."""
+    """Compare the log with the producers' events and with the handlers' batches."""
     log = _log(backend)
     for message in log.missing(said):
         violations.add(Rule.PICKED_UP, message)
@@ -177,7 +178,7 @@ def _check_handlers(log: _Log, handled: Sequence[Handled], violations: Violation
 
 
 def _is_emptied(log: _Log, partition: str, batch: str) -> bool:
-    """Whether records of it were completed by a producer: they are left out, and what is left may be none."""
+    """True if producers completed all picked-up records of a batch, so a handler may have none left."""
     records = {
         record
         for (where, which, _), some in log.picked_up.items()

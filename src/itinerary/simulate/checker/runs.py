@@ -1,8 +1,7 @@
-"""What really ran, held against what the store says, and against the rules of its job.
+"""The attempts that really ran, compared with the store and with the rules of their jobs.
 
-The log is written by the tasks themselves (see `runs`), so nothing in here can be wrong because a node or the store was
-wrong about itself. What a run did after its occurrence was taken from its node, or after its node had given it up,
-counts for nothing and is excused. What it did before, is not.
+The tasks write the log themselves (see `simulate.runs`), so a wrong node or store cannot falsify it. A run does not
+count after a takeover of its occurrence, or after its node has given it up. The rules apply to it until then.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _STORED_AS: Final[dict[Ending | None, TaskState]] = {
     Ending.SUCCEEDED: TaskState.SUCCESS,
     Ending.FAILED: TaskState.FAILED,
 }
-"""What ends by itself, unasked, is stored as what it was."""
+"""The stored status of an attempt that ends by itself, without a stop request."""
 
 
 def _at(moment: int | None) -> int:
@@ -42,7 +41,7 @@ def _at(moment: int | None) -> int:
 
 
 class RunChecks:
-    """The checks that need to know what really happened."""
+    """The checks that need the log of the tasks."""
 
     def __init__(
         self,
@@ -62,7 +61,11 @@ class RunChecks:
             self.by_occurrence[run.attempt.ref].append(run)
 
     def check(self, prompt_within: int) -> None:
-        """All of them. An end must be in the store within `prompt_within` microseconds, if nothing stood in its way."""
+        """Run all checks.
+
+        Args:
+            prompt_within: The longest time to write an end without a fault, in microseconds.
+        """
         for key, runs in self.log.by_attempt.items():
             if len(runs) > 1:
                 where = ", ".join(run.process.incarnation for run in runs)
@@ -89,7 +92,7 @@ class RunChecks:
         return next((row for row in rows if (row.place, row.number) == (key.place, key.number)), None)
 
     def _lost_at(self, run: Run) -> int:
-        """When a run stopped counting: its occurrence was taken or ended, its node gave it up, or it was over."""
+        """Return when a run stopped counting: at a takeover, the occurrence's end, its own end, or when given up."""
         row = self._row(run.attempt.ref)
         ended_at = None if row is None else row.ended_at
         taken = (taken.at for taken in self.taken.get(run.attempt.ref, ()) if taken.at > run.allowed_at)
@@ -163,11 +166,12 @@ class RunChecks:
                 self._add(Rule.SEQUENCE, f"{later.name} began while {earlier.name} was running", later.began_at)
 
     def _check_one_place(self, row: OccurrenceRow) -> None:
-        """Check that an attempt begins after the one before it has really ended, or its node has given it up: also if
-        that node is cut off, and another node runs the task again (protocol rule 18).
+        """Check that an attempt starts only after the previous one has really ended or was given up by its node.
 
-        Excuse a process that could not know how much time passed since the commit that allowed its attempt: a process
-        that was frozen there begins the attempt when it thaws, and gives it up as soon as it looks at a clock.
+        This also holds if that node is cut off, and another node runs the task again (protocol rule 18).
+
+        Excuse a process that could not measure the time since the commit that allowed its attempt. A process that was
+        frozen there starts the attempt after its thaw, and gives it up when it next reads a clock.
         """
         by_place: defaultdict[int, list[Run]] = defaultdict(list)
         for run in self._tasks_of(row):
@@ -186,12 +190,12 @@ class RunChecks:
                     )
 
     def _tasks_of(self, row: OccurrenceRow) -> list[Run]:
-        """The runs of its tasks, without errands such as hooks, which have no task row."""
+        """Return the runs of the tasks, without condition checks and hook calls, which have no task row."""
         places = {task.place for task in self.snapshot.tasks.get(row.ref, [])}
         return [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place in places]
 
     def _check_prompt(self, row: OccurrenceRow, prompt_within: int) -> None:
-        """An end that its owner could write is in the store at once (protocol rule 10)."""
+        """Check that the owner writes an end at once, if it can (protocol rule 10)."""
         runs = self.by_occurrence.get(row.ref, [])
         if row.ended_at is None or not runs or self._taken_after(row):
             return
@@ -199,16 +203,19 @@ class RunChecks:
         if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
             return
         if self._retried_after(row, last):
-            return  # it waited to retry, and was ended there
+            return  # the occurrence ended while it waited for a retry
         if has_uncalled(self.snapshot.attempts.get(row.ref, ()), self.log):
-            return  # another attempt of it was in a queue, and was ended there
+            return  # another attempt ended in the executor's queue
         if not self.disturbances.hit(last.process, last.ended_at, last.ended_at + prompt_within):
             late = row.ended_at - last.ended_at
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
 
     def _retried_after(self, row: OccurrenceRow, last: Run) -> bool:
-        """Whether it was retrying after this run. A trail has its node's times, and that clock may lie behind the
-        store's, or jump: so the order of the lines counts too, and what was retrying when it ended was so after all."""
+        """True if the occurrence was waiting for a retry after this run.
+
+        The trail has the times of the node, whose clock may be behind the store's or jump. So a last transition from
+        `retrying` is enough.
+        """
         lines = self.snapshot.trail(row)
         if lines[-1].before is OccurrenceState.RETRYING:
             return True
@@ -225,14 +232,14 @@ class RunChecks:
     # -- one job -----------------------------------------------------------------------------------------------------
 
     def _check_beside(self) -> None:
-        """Runs of two occurrences of one job: the second begins when the first counts no longer, or not at all."""
+        """Check that a run starts only when no run of another occurrence of the job counts."""
         latest: dict[str, list[Run]] = defaultdict(list)
         for run in sorted(self.log.runs, key=lambda run: run.began_at):
             row = self._row(run.attempt.ref)
             if row is None or row.started_at is None or self._config(row).job.overlap is Overlap.ALLOW:
                 continue
             if self._lost_at(run) <= run.began_at:
-                continue  # it was allowed, and lost before it began
+                continue  # the node lost it between the commit and the start
             still = [other for other in latest[run.job] if self._lost_at(other) > run.began_at]
             for other in still:
                 if other.attempt.ref != run.attempt.ref:
@@ -240,7 +247,7 @@ class RunChecks:
             latest[run.job] = [*still, run]
 
     def _check_by_time(self) -> None:
-        """Starts matched with what was due without looking at names: every run has its instant, and none is left."""
+        """Check by time alone that every run has a due instant and every instant with a run has a start."""
         first: dict[Ref, int] = {}
         for run in self.log.runs:
             if self._lost_at(run) >= run.began_at:

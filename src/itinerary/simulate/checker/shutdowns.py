@@ -1,10 +1,10 @@
-"""What graceful shutdowns did, held against `on_shutdown` of each job (R9).
+"""The effects of graceful shutdowns, compared with `on_shutdown` of each job (R9).
 
-    cancelled by a shutdown     its function really ran and was really asked to end, and its job does not say `rerun`
-    interrupted and run again   its node was shut down; its function was not called, or its job says `rerun`
+    cancelled by a shutdown     the function really ran and got a stop request, and the job does not have `rerun`
+    interrupted and run again   the node was shut down; the function was not called, or the job has `rerun`
 
-An attempt that was interrupted is `cancelled`, and another one follows it. Whether its function was called is known
-from the log of the tasks, and not from what a node or an executor said.
+An interrupted attempt is `cancelled`, and another attempt follows. The log of the tasks shows whether its function was
+called, independent of nodes and executors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["check_shutdown", "has_uncalled"]
 def check_shutdown(
     snapshot: Snapshot, row: OccurrenceRow, config: EffectiveConfig, log: RunLog, violations: Violations
 ) -> None:
-    """Complain if a shutdown did something to an occurrence that its job does not allow."""
+    """Check that a shutdown did to an occurrence only what its job allows."""
     attempts = snapshot.attempts.get(row.ref, ())
     if _is_cancelled_by_shutdown(row):
         if config.on_shutdown is OnShutdown.RERUN:
@@ -46,7 +46,7 @@ def check_shutdown(
 
 
 def has_uncalled(attempts: Iterable[AttemptRow], log: RunLog) -> bool:
-    """True if an attempt was written whose function was never called."""
+    """True if the function of a stored attempt was never called."""
     return any(not _runs(log, attempt) for attempt in attempts)
 
 

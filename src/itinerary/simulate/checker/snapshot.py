@@ -1,4 +1,4 @@
-"""Everything that a store holds at one moment, in the form in which the checks ask for it."""
+"""The rows of a store at one moment, in the form that the checks need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALL_OF_THEM: Final = 10_000_000
 
 
 class Snapshot:
-    """The rows that the checks are about. `engine.read(Snapshot)` takes one."""
+    """The rows for the checks. `engine.read(Snapshot)` takes a snapshot."""
 
     def __init__(self, tx: Transaction) -> None:
         self.now = tx.now()
@@ -59,10 +59,10 @@ class Snapshot:
         self.sweep: SweepRow | None = next(iter(tx.scan(tables.SWEEP, limit=1)), None)
 
     def trail(self, row: OccurrenceRow) -> tuple[TransitionRow, ...]:
-        """An occurrence's audit trail, with the lines that the row itself says."""
+        """Return the audit trail of an occurrence, with the transitions that its row implies."""
         return whole_trail(row, self.trails.get(row.ref, []))
 
     def named(self, row: OccurrenceRow) -> str:
-        """How messages name an occurrence."""
+        """Return the name of an occurrence in messages."""
         job = self.jobs[row.job].name if row.job in self.jobs else f"job {row.job}"
         return f"{job}:{row.instant // 1_000_000} ({row.kind}, occurrence {row.ref})"
