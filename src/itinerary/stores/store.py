@@ -322,7 +322,7 @@ class EngineStore:
     async def _has_happened(self, owner: NodeNumber, success: Change, failure: Change) -> bool:
         """True if a commit in doubt happened.
 
-        If not, `failure` is written, so the commit can never happen (rule 24).
+        If not, `failure` is written, so the commit can never happen (protocol rule 24).
         """
 
         def find_out(tx: Transaction) -> bool:

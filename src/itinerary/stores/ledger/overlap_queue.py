@@ -35,9 +35,9 @@ def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
     The caller has locked the slot. Of a recovery backlog only the first comes: the backlog may be long, and every start
     and end reads this.
 
-    Nothing else is locked: an occurrence that joins the queue has locked its own row, and waits for the slot (protocol
-    rule 11). None is missed, because joining needs the slot. But an occurrence may have left the queue until its row is
-    locked.
+    Nothing else is locked: an occurrence that joins the queue has locked its own row, and waits for the slot
+    (protocol rule 11). None is missed, because joining needs the slot. But an occurrence may have left the queue until
+    its row is locked.
     """
     line: list[OccurrenceRow] = []
     entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)
