@@ -76,5 +76,5 @@ def test_process_1_of_a_container_keeps_no_secret_of_its_node(tmp_path: Path) ->
     with Program(tmp_path, "up", "app.py", within=UNSHARE, env=OF_THE_NODE) as program:
         program.until(lambda line: "Ctrl-C" in line)
         first = Path(f"/proc/{first_of(program)}")
-        assert b"process_one" in (first / "cmdline").read_bytes()
+        assert b"init_process" in (first / "cmdline").read_bytes()
         assert CANARY.encode() not in (first / "environ").read_bytes()

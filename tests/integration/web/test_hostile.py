@@ -204,8 +204,8 @@ def posts(what: str, answers: tuple[int, ...], body: bytes, media: str = FORM, a
 
 KEY = b"key=" + b"0" * 32
 ROWS = (
-    Row("a file above", "GET", "/static/../../house.py", (404,)),
-    Row("a file above, in code", "GET", "/static/%2e%2e/%2e%2e/house.py", (404,)),
+    Row("a file above", "GET", "/static/../../server_state.py", (404,)),
+    Row("a file above, in code", "GET", "/static/%2e%2e/%2e%2e/server_state.py", (404,)),
     Row("a file above, in a step", "GET", "/static/..%2f..%2fhouse.py/x", (404,)),
     Row("a file with another hash", "GET", "/static/000000000000/itinerary.css", (404,)),
     Row("a template", "GET", "/templates/frame.html", (404,)),
