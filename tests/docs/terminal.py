@@ -36,7 +36,7 @@ _PROGRAMS: Final = frozenset({"cat", "diff", "grep", "head", "mkdir", "sed", "ta
 _STARTED: Final = "Itinerary node"
 """What a node says when it has started."""
 _COLUMNS: Final = "80"
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 300.0
 _FLAGS: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

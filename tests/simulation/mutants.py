@@ -47,6 +47,7 @@ data are faults of a node: no store can keep a node from running something, or f
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -75,7 +76,6 @@ from itinerary.simulate.processes import PROCESS, Process
 from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
 from itinerary.stores.ledger import bulk_start as beginning
-from itinerary.stores.ledger import start as starting
 from itinerary.stores.ledger.claim import create as created
 from itinerary.stores.ledger.claim import revision_of
 from itinerary.stores.ledger.overlap_owner import Owners
@@ -86,6 +86,9 @@ from itinerary.stores.tables import LINES, OCCURRENCES, PARTITIONS, SHARES, SLOT
 from itinerary.stores.transaction import Swap, Transaction
 
 __all__ = ["LEASE_MUTANTS", "MUTANTS"]
+
+starting: Final = sys.modules["itinerary.stores.ledger.start"]
+"""The module: the package has a function of the same name."""
 
 Answers = list[Written | Refused]
 _WITHOUT_SLOT: Final = FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}

@@ -231,7 +231,7 @@ def test_kill_reaches_what_the_command_forked(tmp_path: Path, pidfd: bool, monke
 def test_what_ignores_a_stop_is_killed_with_its_group_even_when_the_leader_is_gone(tmp_path: Path) -> None:
     async def story() -> None:
         async with Stage(ShellExecutor(), tmp_path) as stage:
-            line = f"sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; while :; do sleep 1000; done' & echo said; wait"
+            line = f"echo said; sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; while :; do sleep 1000; done' & wait"
             key = stage.begin(shell(line))
             child = await pid_from(tmp_path / "pid")
             leader = os.getpgid(child)
