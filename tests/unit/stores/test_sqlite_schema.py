@@ -6,14 +6,16 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from itinerary.errors import SchemaError, StoreError, StoreUnavailable
+from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreUnavailable
 from itinerary.stores.migrations import Migration, migrations_of
 from itinerary.stores.sqlite import SqliteEngine, schema
+from itinerary.stores.sqlite.connections import use_log
 from itinerary.stores.sqlite.statements import PREFIX
 from itinerary.stores.tables import ACTIVE, ALL, BOOKS, Table
 from itinerary.stores.transaction import Transaction
@@ -25,6 +27,25 @@ TYPES = {int: "INTEGER", bool: "INTEGER", str: "TEXT", bytes: "BLOB"}
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "itinerary.db"
+
+
+def test_the_switch_to_a_log_waits_for_another_process_that_creates_the_file(path: Path) -> None:
+    """SQLite itself answers "database is locked" at once here, and one of two nodes that started together ended."""
+    with closing(sqlite3.connect(path)) as other, closing(sqlite3.connect(path, timeout=0.0)) as ours:
+        tried: list[str] = []
+
+        def traced(statement: str) -> None:
+            tried.append(statement)
+            if len(tried) == 3:
+                other.rollback()
+
+        ours.set_trace_callback(traced)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="another process has held it for 0 s"):
+            use_log(ours, path, busy_timeout=0.0)
+        assert len(tried) == 1
+        use_log(ours, path, busy_timeout=60.0)
+        assert len(tried) == 3
 
 
 def open_and_close(path: Path) -> None:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from itinerary.errors import StoreError, StoreUnavailable
+from itinerary.errors import StoreBusy, StoreError, StoreUnavailable
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.wal_limit import LOG_MAX
@@ -35,6 +36,7 @@ _OLDEST: Final = (3, 37, 0)
 _STATEMENTS_MAX: Final = 512
 _CACHE_KIB: Final = 64 * 1024
 _CHECKPOINT_PAGES: Final = 20_000
+_RETRY_INTERVAL: Final = 0.01
 
 
 def store_files(path: Path) -> tuple[Path, ...]:
@@ -114,12 +116,30 @@ def connect(
     return connection
 
 
-def use_log(connection: sqlite3.Connection, path: Path) -> None:
+def use_log(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
     """Switch the file to a write-ahead log, which allows reads during a write.
+
+    SQLite does not wait here for another process that does the same or creates the tables, so this function does.
 
     Raises:
         StoreError: SQLite cannot use a write-ahead log there.
+        StoreBusy: Another process held the file for longer than `busy_timeout`.
     """
-    (mode,) = connection.execute("PRAGMA journal_mode = wal").fetchone()
+    deadline = time.monotonic() + busy_timeout
+    while (mode := _switched(connection)) is None and time.monotonic() < deadline:
+        time.sleep(_RETRY_INTERVAL)
+    if mode is None:
+        raise StoreBusy(f"{path}: another process has held it for {busy_timeout:g} s; find out who writes for so long")
     if mode != "wal":
         raise StoreError(f"{path}: SQLite cannot keep a write-ahead log there (it offers {mode}); use a local disk")
+
+
+def _switched(connection: sqlite3.Connection) -> str | None:
+    """Try to switch the file to a write-ahead log, and return its mode; None if another process holds the file."""
+    try:
+        (mode,) = connection.execute("PRAGMA journal_mode = wal").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return None
+    return str(mode)

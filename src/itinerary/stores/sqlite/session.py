@@ -55,7 +55,7 @@ class SqliteSession:
         self._connection = connect(path, busy_timeout=busy_timeout, synchronous=synchronous)
         try:
             schema.check_owner(self._connection, path)
-            use_log(self._connection, path)
+            use_log(self._connection, path, busy_timeout)
             check_files(store_files(path), trust)  # the other files were just created by SQLite, or existed before
             if 0 < schema.number_of(self._connection) < schema.NUMBER:
                 on_migration()
