@@ -5,7 +5,8 @@
 
 A worker is a new interpreter, never a fork: a copy of a process with threads, an event loop and an open database does
 not work. A worker has the module path of this process, and imports functions by name. A worker that died, or received a
-signal, is replaced. The others are used again. All workers end together with this process.
+signal, is replaced. The others are used again. If a worker died before it called a function, another worker gets the
+attempt. All workers end together with this process.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _log: Final = structlog.stdlib.get_logger()
 class _Running(InFlight):
     """An attempt. Its worker is set once one was free."""
 
-    __slots__ = ("is_answered", "name", "worker")
+    __slots__ = ("is_answered", "is_second_worker", "name", "worker")
 
     def __init__(self, assignment: Assignment, name: str) -> None:
         super().__init__(assignment)
@@ -59,6 +60,8 @@ class _Running(InFlight):
         self.worker: _Worker | None = None
         self.is_answered = False
         """True if the worker has answered or is gone, so there is nothing to stop."""
+        self.is_second_worker = False
+        """True if a worker died before it called the function, so that the attempt got another one."""
 
 
 class _Worker:
@@ -225,13 +228,24 @@ class ProcessExecutor(BaseExecutor[_Running]):
         if worker in self._idle:
             self._idle.remove(worker)
         attempt, worker.attempt = worker.attempt, None
-        if attempt is not None:
+        if attempt is not None and self._may_move(attempt):
+            attempt.worker, attempt.is_second_worker = None, True
+            self._waiting.appendleft(attempt)
+        elif attempt is not None:
             attempt.worker, attempt.is_answered = None, True
             was_asked = attempt.is_stop_asked
             text, made = worker.child.output, lambda output: self._died(attempt, status, output, was_asked=was_asked)
             when_text_is_made(text, {}, made)
         self._bear()
         self._changed.set()
+
+    def _may_move(self, attempt: _Running) -> bool:
+        """True if an attempt may get another worker: this one was dead or died before it called the function.
+
+        Only once, because the import of the function may be what ends a worker.
+        """
+        has_another = not attempt.is_second_worker and not self._is_closed
+        return has_another and not attempt.was_called and not attempt.is_stop_asked
 
     def _died(self, attempt: _Running, status: int | None, output: str | None, *, was_asked: bool) -> None:
         if was_asked:

@@ -56,7 +56,7 @@ def main(handle: int) -> None:
     home = os.getcwd()  # noqa: PTH109 - for os.chdir
     while True:
         signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another handler
-        outcome = desk.run(requests.get(), lambda: send(connection, Called()))
+        outcome = desk.run(desk.next(requests), lambda: send(connection, Called()))
         flush()
         with suppress(OSError):  # the directory may be gone
             os.chdir(home)
@@ -83,11 +83,25 @@ class Desk:
         self._allowed: tuple[str, ...] = ()
         self._standing: Standing | None = None
         self._cancel: Callable[[], None] | None = None
+        self._is_waiting = False
+        self._is_ending = False
+
+    def next(self, requests: SimpleQueue[Run]) -> Run:
+        """Wait for the next request. A SIGTERM that has no function to end ends the process here."""
+        self._is_waiting = True
+        if self._is_ending:
+            sys.exit(0)
+        request = requests.get()
+        self._is_waiting = False
+        return request
 
     def terminated(self, _number: int, _frame: FrameType | None) -> None:
         """Handle SIGTERM."""
         if self._standing is None:
-            sys.exit(0)
+            self._is_ending = True
+            if self._is_waiting:
+                sys.exit(0)
+            return  # the function has just ended, and its answer is still to be sent
         if self._standing.is_stop_asked:
             return
         self._standing.is_stop_asked = True

@@ -78,25 +78,23 @@ class Copies:
 
 
 @contextmanager
-def leaves_no_process() -> Iterator[None]:
-    """Whatever a failing test leaves running is killed."""
-    before = _marked()
+def leaves_no_process(directory: Path) -> Iterator[None]:
+    """Whatever a failing test leaves running in its directory is killed. Other tests have nodes with workers, too."""
     try:
         yield
     finally:
-        for pid in _marked() - before:
+        for pid in _marked_in(directory):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _marked() -> set[int]:
+def _marked_in(directory: Path) -> set[int]:
     found = set()
     for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and f"{MARK}=".encode() in (entry / "environ").read_bytes():
+        with suppress(OSError):
+            is_child = entry.name.isdigit() and f"{MARK}=".encode() in (entry / "environ").read_bytes()
+            if is_child and (entry / "cwd").readlink() == directory:
                 found.add(int(entry.name))
-        except OSError:
-            continue
     return found
 
 
@@ -109,7 +107,7 @@ def test_a_run_that_is_run_again_after_a_kill_never_has_two_copies(tmp_path: Pat
     (tmp_path / "app.py").write_text(APP, "utf-8")
     (tmp_path / "command.sh").write_text(COMMAND, "utf-8")
     copies = Copies(tmp_path)
-    with leaves_no_process():
+    with leaves_no_process(tmp_path):
         with Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "a") as killed:
             killed.until(lambda line: "Ctrl-C" in line)
             with Program(tmp_path, "trigger", job, "--store", STORE) as trigger:
@@ -132,7 +130,7 @@ def test_another_node_that_takes_over_begins_after_the_end_of_the_first_copy(
     (tmp_path / "app.py").write_text(APP, "utf-8")
     (tmp_path / "command.sh").write_text(COMMAND, "utf-8")
     copies = Copies(tmp_path)
-    with leaves_no_process(), Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "a") as killed:
+    with leaves_no_process(tmp_path), Program(tmp_path, "up", "app.py", "--store", STORE, "--name", "a") as killed:
         killed.until(lambda line: "Ctrl-C" in line)
         with Program(tmp_path, "trigger", job, "--store", STORE) as trigger:
             assert trigger.end() == 0

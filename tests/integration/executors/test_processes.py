@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from itinerary.executors.output import OUTPUT_MAX
 from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.registry import Registry
 from itinerary.model.attempts import Failed, Outcome, Stopped, Succeeded
-from tests.contracts.executors.stage import Stage, until
+from tests.contracts.executors.stage import PATIENCE, Stage, until
 from tests.integration.executors import work
 from tests.integration.executors.seen import is_alive
 
@@ -158,20 +158,38 @@ def test_an_answer_that_was_a_workers_last_word_counts(tmp_path: Path) -> None:
     """Both are there when the loop looks: that it has answered, and that it is gone."""
 
     def wait_for_its_end(pid: int) -> None:
-        until_gone = threading.Event()
+        deadline = time.monotonic() + PATIENCE
         while is_alive(pid):
-            until_gone.wait(0.001)
+            assert time.monotonic() < deadline, "it does not die"
+            time.sleep(0.001)
 
     async def story() -> None:
         async with staged(tmp_path) as stage:
             await stage.outcome(stage.begin(run("pid")))
             assert isinstance(stage.executor, ProcessExecutor)
             (pid,) = stage.executor.worker_pids
-            key = stage.begin(run("answers_and_dies"))
+            last, waiting = stage.begin_all([stage.assignment(run(name)) for name in ("answers_and_dies", "pid")])
             wait_for_its_end(pid)  # and the loop with it
-            assert isinstance(await stage.outcome(key), Succeeded)
+            assert isinstance(await stage.outcome(last), Succeeded)
+            after = await stage.outcome(waiting)
+            assert isinstance(after, Succeeded), "the dead worker had called nothing, so another one does"
+            assert after != Succeeded(str(pid))
 
     asyncio.run(story())
+
+
+@pytest.mark.spec("X10", "a worker that dies")
+def test_a_signal_between_the_end_of_a_function_and_its_answer_loses_neither_it_nor_the_next(tmp_path: Path) -> None:
+    done, after = outcomes_of(tmp_path, "is_terminated_before_it_has_answered", "pid")
+    assert done == Succeeded('"done"')
+    assert isinstance(after, Succeeded)
+
+
+@pytest.mark.spec("X10", "a worker that dies")
+def test_a_module_that_ends_each_worker_fails_its_task(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import os\nos._exit(7)\n", "utf-8")
+    (outcome,) = outcomes_of(tmp_path, "app:work", paths={"app": str(tmp_path / "app.py")})
+    assert outcome == Failed("its worker process died: exit status 7")
 
 
 def test_no_more_workers_than_allowed_and_none_left_behind(tmp_path: Path) -> None:
@@ -190,7 +208,7 @@ def test_no_more_workers_than_allowed_and_none_left_behind(tmp_path: Path) -> No
 
 SCRIPT = """
 import sys
-import threading
+import time
 
 def work(ctx):
     return [__name__, sys.modules[__name__].__file__ == __file__]

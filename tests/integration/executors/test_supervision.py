@@ -58,7 +58,7 @@ class Node:
             text=True,
             env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(directory)},
         )
-        self._pids: list[int] = []
+        self._handles: list[int] = []
 
     def pids(self, path: Path | None = None, count: int = 1) -> list[int]:
         """The processes that the run consists of, as they wrote them into a file; else as the node printed them."""
@@ -69,12 +69,13 @@ class Node:
 
         if path is None:
             assert self._process.stdout is not None
-            self._pids = [int(word) for word in self._process.stdout.readline().split()]
+            pids = [int(word) for word in self._process.stdout.readline().split()]
         else:
             asyncio.run(until(lambda: len(written()) == count))
-            self._pids = written()
-        assert all(is_alive(pid) for pid in self._pids)
-        return self._pids
+            pids = written()
+        self._handles += [os.pidfd_open(pid) for pid in pids]
+        assert all(is_alive(pid) for pid in pids)
+        return pids
 
     @property
     def supervisor(self) -> int:
@@ -91,9 +92,10 @@ class Node:
         self.kill()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        for pid in self._pids:
+        for handle in self._handles:  # not by pid: most of them are gone, and another process may have that pid now
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
 
 
 @pytest.fixture

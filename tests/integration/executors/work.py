@@ -65,12 +65,23 @@ def answers_and_dies() -> str:
         idle = 0
         while idle < 50:
             frame = sys._current_frames()[threading.main_thread().ident or 0]
-            idle = idle + 1 if frame.f_code.co_name == "main" else 0
+            idle = idle + 1 if frame.f_code.co_name == "next" else 0
             time.sleep(0.001)
         os._exit(0)
 
     threading.Thread(target=die, daemon=True).start()
     return "x" * 65_500  # more than is read at once
+
+
+def is_terminated_before_it_has_answered() -> str:
+    """Returns, and its process receives SIGTERM when the output is written, just before the answer is sent."""
+
+    class Output:
+        def flush(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    sys.__stdout__ = Output()  # type: ignore[misc, assignment]  # what a function should not do
+    return "done"
 
 
 def prints(ctx: Any) -> None:
